@@ -1,0 +1,45 @@
+"""The Prometheus text format, version 0.0.4. Called by the `/metrics` endpoint with what the registry
+collected.
+"""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Final
+
+from broker.metrics.registry import FamilySamples
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def render(families: Iterable[FamilySamples]) -> bytes:
+    """The whole page. Families of one name are put together, since the format allows a name only once."""
+    pages: dict[str, list[str]] = {}
+    for family in families:
+        lines = pages.get(family.name)
+        if lines is None:
+            lines = pages[family.name] = [
+                f"# HELP {family.name} {_escape_help(family.help)}",
+                f"# TYPE {family.name} {family.kind.value}",
+            ]
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{_escape_label(value)}"' for name, value in sample.labels)
+            braces = f"{{{labels}}}" if labels else ""
+            lines.append(f"{family.name}{sample.suffix}{braces} {_number(sample.value)}")
+    text = "".join(line + "\n" for lines in pages.values() for line in lines)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def _escape_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _escape_label(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    if value != value:
+        return "NaN"
+    if value in (inf, -inf):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(value)
