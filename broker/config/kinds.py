@@ -1,0 +1,127 @@
+"""What a configuration value may look like: its type on the wire, its reading, its writing, its allowed
+range.
+
+Used by every key of broker.config.rooms and by the dynamic changes in broker.control. Knows nothing of keys:
+a `Kind` is shared by all keys that have the same range. Follows Kafka's ConfigDef: values are trimmed,
+numbers are decimal digits.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+_DIGITS = re.compile(r"-?[0-9]+\Z")
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?\Z")
+
+
+class ConfigType(IntEnum):
+    """DescribeConfigs' ConfigType, as on the wire."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    PASSWORD = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`read` turns trimmed text into a value or raises ValueError; `write` is its inverse; `allowed` says it
+    in words.
+    """
+
+    type: ConfigType
+    allowed: str
+    read: Callable[[str], Any]
+    write: Callable[[Any], str] = str
+
+
+def integer(low: int, high: int = INT_MAX) -> Kind:
+    return _whole(ConfigType.INT, low, high)
+
+
+def long(low: int, high: int = LONG_MAX) -> Kind:
+    return _whole(ConfigType.LONG, low, high)
+
+
+def _whole(type_: ConfigType, low: int, high: int) -> Kind:
+    def read(text: str) -> int:
+        # int() would take "1_000", " 7 " and the digits of every script; Kafka takes none of them.
+        if len(text) > 20 or not _DIGITS.match(text):
+            raise ValueError("not a whole number")
+        value = int(text)
+        if not low <= value <= high:
+            raise ValueError("out of range")
+        return value
+
+    top = {INT_MAX: "2147483647", LONG_MAX: "9223372036854775807"}.get(high, str(high))
+    return Kind(type_, f"a whole number from {low} to {top}", read)
+
+
+def decimal(low: float, high: float) -> Kind:
+    def read(text: str) -> float:
+        if not _DECIMAL.match(text):
+            raise ValueError("not a number")
+        value = float(text)
+        if not low <= value <= high:
+            raise ValueError("out of range")
+        return value
+
+    return Kind(ConfigType.DOUBLE, f"a number from {low:g} to {high:g}", read, repr)
+
+
+def _read_boolean(text: str) -> bool:
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError("not a boolean")
+
+
+BOOLEAN: Final = Kind(ConfigType.BOOLEAN, "true or false", _read_boolean, lambda value: str(value).lower())
+TEXT: Final = Kind(ConfigType.STRING, "any text", str)
+SECRET: Final = Kind(ConfigType.PASSWORD, "any text", str)
+
+
+def one_of(*choices: str) -> Kind:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError("not one of the choices")
+        return text
+
+    return Kind(ConfigType.STRING, f"one of {', '.join(choices)}", read)
+
+
+def list_of(
+    read_item: Callable[[str], Any],
+    allowed: str,
+    *,
+    write_item: Callable[[Any], str] = str,
+    separator: str = ",",
+    least: int = 0,
+) -> Kind:
+    """Items between separators, trimmed, in order, duplicates dropped; the value is a tuple."""
+
+    def read(text: str) -> tuple[Any, ...]:
+        items = [item.strip() for item in text.split(separator)] if text else []
+        if "" in items or len(items) < least:
+            raise ValueError("an item is missing")
+        return tuple(dict.fromkeys(map(read_item, items)))
+
+    def write(values: Iterable[Any]) -> str:
+        return separator.join(map(write_item, values))
+
+    return Kind(ConfigType.LIST, allowed, read, write)
+
+
+def choices_of(*choices: str) -> Kind:
+    """A list, not empty, of some of the choices."""
+    return list_of(one_of(*choices).read, f"a list of {', '.join(choices)}", least=1)

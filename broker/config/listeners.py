@@ -1,0 +1,116 @@
+"""Listener strings: `NAME://host:port`, the protocol map, and `host:port` of the console.
+
+Used by broker.config.rooms.network and .console. Knows nothing of sockets and resolves no names.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from broker.config.kinds import ConfigType, Kind, list_of
+
+_NAME = re.compile(r"[A-Za-z0-9_]+\Z")
+_HOST = re.compile(r"[A-Za-z0-9._:%-]+\Z")
+
+
+class SecurityProtocol(StrEnum):
+    """Kafka's SecurityProtocol, less the two with TLS, which this broker does not speak yet."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`host` without brackets; empty means every interface. `port` 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One entry of `listeners` or `advertised.listeners`; the name is in capitals."""
+
+    name: str
+    address: Address
+
+    def __str__(self) -> str:
+        return f"{self.name}://{self.address}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What one acceptor binds and what clients are told. An advertised port of 0 means the port that was
+    bound.
+    """
+
+    name: str
+    protocol: SecurityProtocol
+    host: str
+    port: int
+    advertised_host: str
+    advertised_port: int
+
+
+def read_address(text: str) -> Address:
+    """`host:port`, `[v6]:port` or `:port`; raises ValueError."""
+    host, colon, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ValueError("an IPv6 address needs brackets")
+    # Five ASCII digits at most: int() would also read other scripts' digits.
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
+        raise ValueError("no port from 0 to 65535")
+    return Address(read_host(host) if host else "", int(port))
+
+
+def read_host(text: str) -> str:
+    """A host name or an address without brackets; raises ValueError."""
+    if not _HOST.match(text):
+        raise ValueError("not a host name or address")
+    return text
+
+
+def _read_endpoint(text: str) -> Endpoint:
+    name, separator, rest = text.partition("://")
+    if not separator or not _NAME.match(name):
+        raise ValueError("no listener name")
+    return Endpoint(name.upper(), read_address(rest))
+
+
+def _read_protocol(text: str) -> tuple[str, SecurityProtocol]:
+    name, separator, protocol = text.partition(":")
+    if not separator or not _NAME.match(name):
+        raise ValueError("no listener name")
+    return name.upper(), SecurityProtocol(protocol.strip())
+
+
+def _read_optional_address(text: str) -> Address | None:
+    return read_address(text) if text else None
+
+
+_ENDPOINT_FORM: Final = "a list of NAME://host:port"
+LISTENERS: Final = list_of(_read_endpoint, _ENDPOINT_FORM, least=1)
+ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM)
+PROTOCOL_MAP: Final = list_of(
+    _read_protocol,
+    f"a list of NAME:protocol, protocol one of {', '.join(SecurityProtocol)}",
+    write_item=lambda pair: f"{pair[0]}:{pair[1]}",
+)
+OPTIONAL_ADDRESS: Final = Kind(
+    ConfigType.STRING,
+    "host:port, or nothing at all",
+    _read_optional_address,
+    lambda address: str(address or ""),
+)

@@ -1,0 +1,73 @@
+"""Consumer groups and their offsets. For broker.groups."""
+
+from dataclasses import dataclass
+
+from broker.config.kinds import INT_MAX, integer, long
+from broker.config.setting import setting
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    min_session_timeout_ms: int = setting(
+        "group.min.session.timeout.ms",
+        6_000,
+        integer(1),
+        "The shortest session time-out that a member may ask for.",
+        unit="ms",
+    )
+    max_session_timeout_ms: int = setting(
+        "group.max.session.timeout.ms",
+        1_800_000,
+        integer(1),
+        "The longest session time-out that a member may ask for.",
+        unit="ms",
+    )
+    initial_rebalance_delay_ms: int = setting(
+        "group.initial.rebalance.delay.ms",
+        3_000,
+        integer(0),
+        "How long the first rebalance of an empty group waits for more members.",
+        unit="ms",
+    )
+    max_size: int = setting(
+        "group.max.size",
+        INT_MAX,
+        integer(1),
+        "The most members of one group.",
+    )
+    offset_metadata_max_bytes: int = setting(
+        "offset.metadata.max.bytes",
+        4_096,
+        integer(0),
+        "The longest metadata string that may be committed with an offset.",
+        unit="bytes",
+    )
+    offsets_retention_minutes: int = setting(
+        "offsets.retention.minutes",
+        10_080,
+        integer(1),
+        "Committed offsets are kept for this long after their group has become empty.",
+        unit="minutes",
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        "offsets.retention.check.interval.ms",
+        600_000,
+        long(1),
+        "How often expired offsets are looked for.",
+        unit="ms",
+    )
+    offsets_topic_partitions: int = setting(
+        "offsets.topic.num.partitions",
+        1,
+        integer(1),
+        "Partitions of __consumer_offsets; fixed when that topic is first made.",
+        kafka_default="50",
+        why="One broker has nothing to spread.",
+    )
+    offsets_topic_segment_bytes: int = setting(
+        "offsets.topic.segment.bytes",
+        104_857_600,
+        integer(1),
+        "Segment size of __consumer_offsets.",
+        unit="bytes",
+    )

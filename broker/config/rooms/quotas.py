@@ -1,0 +1,32 @@
+"""How client quotas are measured. For broker.quotas; the quotas themselves are metadata."""
+
+from dataclasses import dataclass
+
+from broker.config.kinds import integer, long
+from broker.config.setting import setting
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaConfig:
+    window_num: int = setting(
+        "quota.window.num",
+        11,
+        integer(1),
+        "Windows over which a client's rate is measured.",
+    )
+    window_size_seconds: int = setting(
+        "quota.window.size.seconds",
+        1,
+        integer(1),
+        "The length of one window.",
+        unit="s",
+    )
+    max_throttle_ms: int = setting(
+        "quota.max.throttle.ms",
+        -1,
+        long(-1),
+        "The longest that a byte-rate quota mutes a connection at once; -1: as long as the formula says.",
+        unit="ms",
+        dynamic=True,
+        ours=True,
+    )

@@ -1,0 +1,74 @@
+"""One key of the configuration, written beside the field that it fills.
+
+    class FetchConfig:
+        max_bytes: int = setting("fetch.max.bytes", 57_671_680, integer(1024), unit="bytes", doc="...")
+
+`broker.config.table` collects the keys of all rooms from their dataclass fields, so a key, its default, its
+range and its words are written once. Knows nothing of files or of rooms.
+"""
+
+from collections.abc import Iterator
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Final
+
+from broker.config.kinds import Kind
+from broker.errors import ConfigError
+
+_METADATA_KEY: Final = "setting"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`also` are coarser or older spellings, (key, factor): used, multiplied by the factor, where `key`
+    itself is not set.
+
+    `kafka_default` and `why` are there only where our default is another one; `ours` marks a key that Kafka
+    does not have. `dynamic`: may be changed while the broker runs. `per_listener`: is written
+    `listener.name.<name>.<key>`.
+    """
+
+    key: str
+    default: Any
+    kind: Kind
+    doc: str
+    unit: str = ""
+    also: tuple[tuple[str, int], ...] = ()
+    topic_key: str | None = None
+    dynamic: bool = False
+    ours: bool = False
+    per_listener: bool = False
+    kafka_default: str | None = None
+    why: str | None = None
+
+    def read(self, text: str, *, key: str | None = None) -> Any:
+        """Raises ConfigError with key, value and what is allowed."""
+        try:
+            return self.kind.read(text.strip())
+        except ValueError as error:
+            shown = "(hidden)" if self.sensitive else text
+            raise ConfigError(key or self.key, shown, self.kind.allowed) from error
+
+    def write(self, value: Any) -> str | None:
+        return None if value is None else self.kind.write(value)
+
+    @property
+    def sensitive(self) -> bool:
+        return self.kind.type.name == "PASSWORD"
+
+    @property
+    def spellings(self) -> tuple[tuple[str, int], ...]:
+        """The keys that fill the field, the one that wins first."""
+        return ((self.key, 1), *self.also)
+
+
+def setting(key: str, default: Any, kind: Kind, doc: str, **more: Any) -> Any:
+    """A dataclass field that is filled from `key`; `more` are the other fields of `Setting`."""
+    described = Setting(key, default, kind, doc, **more)
+    return field(default=default, metadata={_METADATA_KEY: described}, repr=not described.sensitive)
+
+
+def settings_of(room: type) -> Iterator[tuple[Field[Any], Setting]]:
+    """The fields of a room that are filled from keys, in the order in which they are written."""
+    for each in fields(room):
+        if _METADATA_KEY in each.metadata:
+            yield each, each.metadata[_METADATA_KEY]
