@@ -1,0 +1,153 @@
+"""API keys, their names, and which header a request and its answer have.
+
+Called by header, codec, network and the registry in api/. The tables hold every key that Kafka ever gave out, removed ones
+(4 to 7) and those of controllers among them, so that a refusal can name what it refuses. Knows no message.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from broker.errors import ProtocolViolation
+
+
+class ApiKey(IntEnum):
+    """Kafka's API keys (org.apache.kafka.common.protocol.ApiKeys)."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+NAMES: Final[dict[int, str]] = {key.value: key.name.title().replace("_", "") for key in ApiKey}
+"""Kafka's spelling: `ListOffsets` for 2."""
+
+_FLEXIBLE_FROM: Final[dict[int, tuple[int, ...]]] = {
+    1: (27, 44, 48, 49, 53, 54),
+    2: (5, 21, 22, 29, 30, 31, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43),
+    3: (7, 10, 16, 18, 24, 25, 26, 28),
+    4: (4, 12, 13, 14, 20, 23, 32),
+    5: (15, 19),
+    6: (2, 6, 9, 11),
+    8: (8,),
+    9: (0, 3),
+    12: (1,),
+}
+NEVER: Final = 0x8000
+"""No version is this high: the key has no flexible version."""
+
+FLEXIBLE_FROM: Final[dict[int, int]] = (
+    dict.fromkeys(NAMES, 0)
+    | {key: version for version, keys in _FLEXIBLE_FROM.items() for key in keys}
+    | dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.OFFSET_DELETE), NEVER)
+)
+"""First version with compact lengths, tags and the headers that have tags (KIP-482)."""
+
+
+def request_header_version(api_key: int, version: int) -> int:
+    """0, 1 or 2. Raises ProtocolViolation for a key that Kafka never gave out."""
+    if version >= flexible_from(api_key):
+        return 2
+    return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
+
+
+def response_header_version(api_key: int, version: int) -> int:
+    """0 or 1. Raises ProtocolViolation for a key that Kafka never gave out."""
+    # The client cannot know yet what the broker speaks, so the answer to ApiVersions never has tags (KIP-511).
+    return int(version >= flexible_from(api_key) and api_key != ApiKey.API_VERSIONS)
+
+
+def flexible_from(api_key: int) -> int:
+    version = FLEXIBLE_FROM.get(api_key)
+    if version is None:
+        raise ProtocolViolation(f"no API has the key {api_key}")
+    return version

@@ -1,0 +1,96 @@
+"""The functions between bytes and messages, by API key and version. They are compiled when first asked for.
+
+Called by the handler pool (decode_request), the handlers (encode_response), and by tests, tools and the gateway for the
+other direction. Knows nothing of headers but their length: header.py reads those.
+"""
+
+from functools import cache
+from importlib import import_module
+
+from broker.errors import BrokerBug, ProtocolViolation
+from broker.protocol.api_key import response_header_version
+from broker.protocol.compile_decode import Decoder, compile_decoder
+from broker.protocol.compile_encode import (
+    BodyEncoder,
+    ResponseEncoder,
+    compile_body_encoder,
+    compile_response_encoder,
+)
+from broker.protocol.header import RequestEncoder, request_framer
+from broker.protocol.messages import APIS, DATA
+from broker.protocol.schema import Message
+
+
+@cache
+def decode_request(api_key: int, version: int) -> Decoder:
+    """Raises ProtocolViolation when no schema has that API key and version."""
+    return compile_decoder(_known(request_class(api_key), version), version)
+
+
+@cache
+def decode_response(api_key: int, version: int) -> Decoder:
+    """The decoder of a response body, what follows the response header."""
+    return compile_decoder(_known(response_class(api_key), version), version)
+
+
+@cache
+def encode_response(api_key: int, version: int) -> ResponseEncoder:
+    """Raises BrokerBug when no schema has that API key and version: nobody may have been answered in it."""
+    try:
+        message = _known(response_class(api_key), version)
+    except ProtocolViolation as unknown:
+        raise BrokerBug(str(unknown)) from unknown
+    return compile_response_encoder(message, version, response_header_version(api_key, version))
+
+
+@cache
+def encode_request(api_key: int, version: int) -> RequestEncoder:
+    """The encoder of whole request frames, as a client sends them."""
+    body = compile_body_encoder(_known(request_class(api_key), version), version)
+    return request_framer(api_key, version, body)
+
+
+@cache
+def decode_data(name: str, version: int) -> Decoder:
+    """The decoder of a schema that travels inside others, such as `consumer_protocol_subscription`.
+
+    The 16-bit version that Kafka puts in front of such data is not part of it.
+    """
+    return compile_decoder(_known(_load(name, DATA[name]), version), version)
+
+
+@cache
+def encode_data(name: str, version: int) -> BodyEncoder:
+    return compile_body_encoder(_known(_load(name, DATA[name]), version), version)
+
+
+def request_class(api_key: int) -> type[Message]:
+    return _of_api(api_key, "Request")
+
+
+def response_class(api_key: int) -> type[Message]:
+    return _of_api(api_key, "Response")
+
+
+def known_versions(api_key: int) -> tuple[int, int]:
+    """First and last version that the codec has; which of them are served is the API registry's business."""
+    return request_class(api_key).VERSIONS
+
+
+def _of_api(api_key: int, kind: str) -> type[Message]:
+    found = APIS.get(api_key)
+    if found is None:
+        raise ProtocolViolation(f"no schema for API key {api_key}")
+    module, prefix = found
+    return _load(module, prefix + kind)
+
+
+def _load(module: str, name: str) -> type[Message]:
+    return getattr(import_module(f"broker.protocol.messages.{module}"), name)  # type: ignore[no-any-return]
+
+
+def _known(message: type[Message], version: int) -> type[Message]:
+    first, last = message.VERSIONS
+    if not first <= version <= last:
+        raise ProtocolViolation(f"{message.__name__} has no version {version}: {first} to {last} exist")
+    return message

@@ -1,0 +1,257 @@
+"""Writes and compiles the function that decodes one message in one version.
+
+Called by codec, once per message and version. The function is straight-line Python: runs of fixed-size fields and the
+length that follows them are one `unpack_from`, one-byte varints are read in line, values go straight into the slots.
+Every length is compared with the bytes that are left before anything is made of it.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from broker.errors import ProtocolViolation
+from broker.protocol.emitter import Emitter, layout
+from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct
+from broker.protocol.varint import read_rest, read_uvarint, skip_tags
+
+Decoder = Callable[[Buffer, int], Message]
+"""(buffer, offset of the body) -> message. The body must end where the buffer ends. Raises ProtocolViolation only."""
+
+TEXT: Final[dict[type, Callable[..., str]]] = {
+    bytes: bytes.decode,
+    bytearray: bytearray.decode,
+    memoryview: lambda view: str(view, "utf-8"),
+}
+
+
+def compile_decoder(message: type[Message], version: int) -> Decoder:
+    return _Decoder(message, version).build()  # type: ignore[no-any-return]
+
+
+def in_version(struct_type: type[Struct], version: int) -> list[Field]:
+    """The fields that exist in `version`, in wire order, tagged ones among them."""
+    return [field for field in struct_type.FIELDS if field.since <= version <= field.until]
+
+
+class _Decoder(Emitter):
+    def __init__(self, message: type[Message], version: int) -> None:
+        super().__init__(f"decode {message.__name__} v{version}")
+        self.title = f"{message.__name__} v{version}"
+        self.version = version
+        self.flexible = message.FLEXIBLE is not None and version >= message.FLEXIBLE
+        self._run: list[tuple[str, str]] = []
+        self._ahead = 0
+        self.names.update(
+            {"struct_error": struct.error, "ProtocolViolation": ProtocolViolation, "new": object.__new__},
+            read_rest=read_rest,
+            read_uvarint=read_uvarint,
+            skip_tags=skip_tags,
+            unpack_from=struct.unpack_from,
+            TEXT=TEXT,
+        )
+        with self.block("def run(buf, pos):"):
+            with self.block("try:"):
+                self._message(message)
+            with self.block("except (struct_error, IndexError, UnicodeDecodeError) as fault:"):
+                self.emit(f"raise ProtocolViolation(f'{self.title}: {{fault}}') from fault")
+
+    def _message(self, message: type[Message]) -> None:
+        kinds = self._kinds(message)
+        self.emit("end = len(buf)")
+        if "string" in kinds:
+            self.emit("text = TEXT[type(buf)]")
+        if kinds & {"bytes", "records"}:
+            self.emit("view = memoryview(buf)")
+        self._struct(message, "m0", 0)
+        self._settle()
+        self._refuse_if("pos != end", "bytes are left over")
+        self.emit("return m0")
+
+    def _kinds(self, struct_type: type[Struct]) -> set[str]:
+        kinds: set[str] = set()
+        for field in in_version(struct_type, self.version):
+            kinds |= {field.type} if isinstance(field.type, str) else self._kinds(field.type)
+        return kinds
+
+    # Where the next byte is: `pos` at run time, plus `_ahead` known now, plus the fields in `_run` not yet unpacked.
+
+    def _fixed(self, letter: str, target: str) -> None:
+        self._run.append((letter, target))
+
+    def _flush(self) -> None:
+        if not self._run:
+            return
+        letters = "".join(letter for letter, _ in self._run)
+        targets = ", ".join(target for _, target in self._run)
+        size, unpack_from, _ = layout(letters)
+        if letters == "B":
+            self.emit(f"{targets} = buf[{self._here()}]")
+        else:
+            self.emit(f"{targets}, = {self.constant('unpack', unpack_from)}(buf, {self._here()})")
+        self._run.clear()
+        self._ahead += size
+
+    def _here(self) -> str:
+        return f"pos + {self._ahead}" if self._ahead else "pos"
+
+    def _settle(self) -> None:
+        """After this, `pos` alone is where the next byte is."""
+        self._flush()
+        if self._ahead:
+            self.emit(f"pos += {self._ahead}")
+            self._ahead = 0
+
+    def _refuse_if(self, condition: str, why: str) -> None:
+        with self.block(f"if {condition}:"):
+            self.emit(f"raise ProtocolViolation('{self.title}: {why}')")
+
+    def _struct(self, struct_type: type[Struct], name: str, depth: int, target: str = "") -> None:
+        made = self.constant("Class", struct_type)
+        self.emit(f"{name} = {target + ' = ' if target else ''}new({made})")
+        present = in_version(struct_type, self.version)
+        for field in struct_type.FIELDS:
+            if field not in present or field.tag is not None:
+                self.emit(f"{name}.{field.name} = {self._initial(field)}")
+        for field in present:
+            if field.tag is None:
+                self._field(field, f"{name}.{field.name}", depth)
+        if self.flexible:
+            self._tags([field for field in present if field.tag is not None], name, depth)
+
+    def _initial(self, field: Field) -> str:
+        if field.initial is LIST:
+            return "[]"
+        if isinstance(field.type, str) or field.tag is not None or field.nullable is not None:
+            return repr(field.initial)
+        return f"{self.constant('Class', field.type)}()"
+
+    def _tags(self, known: list[Field], name: str, depth: int) -> None:
+        self._fixed("B", "n")
+        self._settle()
+        if not known:
+            with self.block("if n:"):
+                self.emit("pos = skip_tags(buf, pos, end, n)")
+            return
+        stop = f"stop{depth}"
+        with self.block("if n:"):
+            with self.block("if n > 127:"):
+                self.emit("n, pos = read_rest(buf, pos, n)")
+            with self.block("for _ in range(n):"):
+                self.emit("tag, pos = read_uvarint(buf, pos)")
+                self.emit("size, pos = read_uvarint(buf, pos)")
+                self.emit(f"{stop} = pos + size")
+                self._refuse_if(f"{stop} > end", "a tagged field reaches past the end")
+                for place, field in enumerate(known):
+                    with self.block(f"{'elif' if place else 'if'} tag == {field.tag}:"):
+                        self._field(field, f"{name}.{field.name}", depth)
+                        self._settle()
+                with self.block("else:"):
+                    self.emit(f"pos = {stop}")
+                self._refuse_if(f"pos != {stop}", "a tagged field has not the size it says")
+
+    def _field(self, field: Field, target: str, depth: int) -> None:
+        nullable = field.nullable is not None and self.version >= field.nullable
+        if field.array:
+            self._array(field, target, nullable, depth)
+        elif not isinstance(field.type, str):
+            self._nested(field.type, target, nullable, depth)
+        elif field.type in FIXED:
+            self._fixed(FIXED[field.type], target)
+        else:
+            self._blob(field, target, nullable)
+
+    def _nested(self, struct_type: type[Struct], target: str, nullable: bool, depth: int) -> None:
+        if not nullable:
+            self._struct(struct_type, f"m{depth + 1}", depth + 1, target)
+            return
+        # KIP-893: a signed byte says whether the struct follows.
+        self._fixed("b", "n")
+        self._settle()
+        with self.block("if n < 0:"):
+            self.emit(f"{target} = None")
+        with self.block("else:"):
+            self._struct(struct_type, f"m{depth + 1}", depth + 1, target)
+            self._settle()
+
+    def _blob(self, field: Field, target: str, nullable: bool) -> None:
+        """A string, bytes or records: a length, then that many bytes."""
+        self._fixed("B" if self.flexible else "h" if field.type == "string" else "i", "n")
+        self._flush()
+        self.emit(f"start = {self._here()}")
+        self._ahead = 0
+        if self.flexible:
+            with self.block("if n > 127:"):
+                self.emit("n, start = read_rest(buf, start, n)")
+        stop = "start + n - 1" if self.flexible else "start + n"
+        value = "text(buf[start:pos])" if field.type == "string" else "view[start:pos]"
+        if not nullable:
+            self.emit(f"pos = {stop}")
+            self._refuse_if("not start <= pos <= end", f"{field.name} is null or reaches past the end")
+            self.emit(f"{target} = {value}")
+            return
+        with self.block("if n > 0:" if self.flexible else "if n >= 0:"):
+            self.emit(f"pos = {stop}")
+            self._refuse_if("pos > end", f"{field.name} reaches past the end")
+            self.emit(f"{target} = {value}")
+        with self.block("else:"):
+            self.emit(f"{target} = None")
+            self.emit("pos = start")
+
+    def _array(self, field: Field, target: str, nullable: bool, depth: int) -> None:
+        self._fixed("B" if self.flexible else "i", "n")
+        self._settle()
+        if self.flexible:
+            with self.block("if n > 127:"):
+                self.emit("n, pos = read_rest(buf, pos, n)")
+            self.emit("n -= 1")
+        smallest = _smallest(field.type, self.version, self.flexible)
+        needed = "n" if smallest == 1 else f"n * {smallest}"
+        if not nullable:
+            self._refuse_if(
+                f"n < 0 or {needed} > end - pos", f"{field.name} is null or longer than the message"
+            )
+            self._elements(field, target, depth)
+            return
+        with self.block("if n < 0:"):
+            self.emit(f"{target} = None")
+        with self.block("else:"):
+            self._refuse_if(f"{needed} > end - pos", f"{field.name} is longer than the message")
+            self._elements(field, target, depth)
+
+    def _elements(self, field: Field, target: str, depth: int) -> None:
+        items = f"items{depth}"
+        if isinstance(field.type, str) and field.type in FIXED:
+            letter = FIXED[field.type]
+            size, _, _ = layout(letter)
+            letters = f"'>' + '{letter}' * n" if field.type == "uuid" else f"f'>{{n}}{letter}'"
+            self.emit(f"{target} = list(unpack_from({letters}, buf, pos))")
+            self.emit(f"pos += n * {size}" if size > 1 else "pos += n")
+            return
+        self.emit(f"{target} = {items} = []")
+        with self.block("for _ in range(n):"):
+            if isinstance(field.type, str):
+                self._blob(field, "item", nullable=False)
+                self.emit(f"{items}.append(item)")
+            else:
+                self._struct(field.type, f"m{depth + 1}", depth + 1)
+                self._settle()
+                self.emit(f"{items}.append(m{depth + 1})")
+
+
+def _smallest(kind: str | type[Struct], version: int, flexible: bool) -> int:
+    """The least number of bytes that a value of `kind` takes."""
+    if isinstance(kind, str):
+        if kind in FIXED:
+            return layout(FIXED[kind])[0]
+        return 1 if flexible else 2 if kind == "string" else 4
+    total = 1 if flexible else 0
+    for field in in_version(kind, version):
+        if field.tag is not None:
+            continue
+        if field.array:
+            total += 1 if flexible else 4
+        elif not isinstance(field.type, str) and field.nullable is not None and version >= field.nullable:
+            total += 1
+        else:
+            total += _smallest(field.type, version, flexible)
+    return total

@@ -1,0 +1,56 @@
+"""Python source in the making: lines, indentation, runs of fixed-size fields, and the names the code will see.
+
+Base of the two compilers, compile_decode and compile_encode. Knows nothing of versions or fields.
+"""
+
+import linecache
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+
+class Emitter:
+    """Collects the lines of one function and turns them into that function."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.names: dict[str, Any] = {}
+        self._lines: list[str] = []
+        self._indent = 0
+
+    def emit(self, line: str) -> None:
+        self._lines.append("    " * self._indent + line)
+
+    @contextmanager
+    def block(self, line: str) -> Iterator[None]:
+        """Emits `line` and indents what follows."""
+        self.emit(line)
+        self._indent += 1
+        yield
+        self._indent -= 1
+
+    def constant(self, prefix: str, value: object) -> str:
+        """A name under which the function finds `value`; the same name for the same object."""
+        for name, known in self.names.items():
+            if known is value:
+                return name
+        name = f"{prefix}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def build(self) -> Any:
+        """The function `run` that the lines define. Its source shows in tracebacks under `<name>`."""
+        source = "\n".join(self._lines) + "\n"
+        file_name = f"<{self.name}>"
+        linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
+        exec(compile(source, file_name, "exec"), self.names)  # noqa: S102 - every word of it is from our own schema
+        return self.names["run"]
+
+
+@cache
+def layout(letters: str) -> tuple[int, Callable[..., Any], Callable[..., bytes]]:
+    """Size, unpack_from and pack of a big-endian run of fields, the same objects for the same letters."""
+    made = struct.Struct(">" + letters)
+    return made.size, made.unpack_from, made.pack

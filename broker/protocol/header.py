@@ -1,0 +1,111 @@
+"""What stands before every request and every answer.
+
+Called by network for each frame (parse_request_header), by codec for the frames that clients send, and by whoever reads
+answers. Knows no message. A frame here is what follows the four bytes of its size.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker.errors import ProtocolViolation
+from broker.protocol.api_key import FLEXIBLE_FROM, request_header_version
+from broker.protocol.compile_decode import TEXT
+from broker.protocol.compile_encode import BodyEncoder
+from broker.protocol.schema import Buffer, Records
+from broker.protocol.varint import skip_tags
+
+RequestEncoder = Callable[[Any, int, str | None], list[Records]]
+"""(message, correlation id, client id) -> the whole frame, size included, as buffers in order."""
+
+_FIXED_PART: Final = struct.Struct(">hhih")
+
+
+class RequestHeader:
+    """A request's header (Kafka's RequestHeader, versions 1 and 2) and the offset in the frame where the body begins."""
+
+    __slots__ = ("api_key", "version", "correlation_id", "client_id", "body_offset")  # noqa: RUF023 - as on the wire
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+    def __init__(
+        self, api_key: int, version: int, correlation_id: int, client_id: str | None, body_offset: int
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.body_offset = body_offset
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__)
+        return f"RequestHeader({fields})"
+
+
+def parse_request_header(
+    frame: Buffer,
+    *,
+    _unpack_from: Callable[[Buffer, int], tuple[int, int, int, int]] = _FIXED_PART.unpack_from,
+    _new: Callable[[type[RequestHeader]], RequestHeader] = object.__new__,
+) -> RequestHeader:
+    """The header at the start of `frame`. Raises ProtocolViolation, also for a key that Kafka never gave out.
+
+    Whether the version is served is not asked: ApiVersions must be answered in any. Header version 0, of the
+    ControlledShutdown v0 that ended with ZooKeeper, is read as version 1.
+    """
+    header = _new(RequestHeader)
+    try:
+        header.api_key, version, header.correlation_id, n = _unpack_from(frame, 0)
+        header.version = version
+        if n >= 0:
+            offset = 10 + n
+            if offset > len(frame):
+                raise ProtocolViolation("the client id reaches past the end of the request")
+            header.client_id = TEXT[type(frame)](frame[10:offset])
+        else:
+            header.client_id = None
+            offset = 10
+        if version >= FLEXIBLE_FROM[header.api_key]:
+            count = frame[offset]
+            offset += 1
+            if count:
+                offset = skip_tags(frame, offset, len(frame), count)
+    except (struct.error, IndexError, UnicodeDecodeError) as fault:
+        raise ProtocolViolation(f"request header: {fault}") from fault
+    except KeyError as unknown:
+        raise ProtocolViolation(f"no API has the key {unknown}") from unknown
+    header.body_offset = offset
+    return header
+
+
+def parse_response_header(frame: Buffer, header_version: int) -> tuple[int, int]:
+    """The correlation id, and the offset in `frame` where the body begins. Raises ProtocolViolation."""
+    try:
+        (correlation_id,) = struct.unpack_from(">i", frame, 0)
+        offset = 4
+        if header_version:
+            offset = skip_tags(frame, 5, len(frame), frame[4])
+    except (struct.error, IndexError) as fault:
+        raise ProtocolViolation(f"response header: {fault}") from fault
+    return correlation_id, offset
+
+
+def request_framer(api_key: int, version: int, body: BodyEncoder) -> RequestEncoder:
+    """An encoder of whole frames out of an encoder of bodies."""
+    header_version = request_header_version(api_key, version)
+
+    def frame(message: Any, correlation_id: int, client_id: str | None) -> list[Records]:
+        head = struct.pack(">hhi", api_key, version, correlation_id)
+        if header_version:
+            text = (client_id or "").encode()
+            head += struct.pack(">h", -1 if client_id is None else len(text)) + text
+        if header_version == 2:
+            head += b"\0"
+        parts = body(message)
+        return [struct.pack(">i", len(head) + sum(map(len, parts))) + head, *parts]
+
+    return frame

@@ -1,0 +1,51 @@
+"""Unsigned varints and tagged sections (KIP-482), for what the compiled functions do not do in line.
+
+Called by the functions that compile_decode and compile_encode write, when a length needs more than one byte or a struct
+came with tags, and by header. Running off the end raises IndexError, which those callers turn into ProtocolViolation.
+"""
+
+from broker.errors import ProtocolViolation
+from broker.protocol.schema import Buffer
+
+
+def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """The value at `pos`, and the position after it."""
+    first = buf[pos]
+    if first < 0x80:
+        return first, pos + 1
+    return read_rest(buf, pos + 1, first)
+
+
+def read_rest(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
+    """The value that began with the byte `first` (over 127) and goes on at `pos`, and the position after it."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+    raise ProtocolViolation("a varint goes on after five bytes")
+
+
+def skip_tags(buf: Buffer, pos: int, end: int, count: int) -> int:
+    """The position after a tagged section of which the caller knows no tag and has read the first byte, `count`."""
+    if count > 0x7F:
+        count, pos = read_rest(buf, pos, count)
+    for _ in range(count):
+        _tag, pos = read_uvarint(buf, pos)
+        size, pos = read_uvarint(buf, pos)
+        pos += size
+        if pos > end:
+            raise ProtocolViolation("a tagged field reaches past the end")
+    return pos
+
+
+def uvarint(value: int) -> bytes:
+    """`value`, not negative, as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
