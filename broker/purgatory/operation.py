@@ -1,0 +1,50 @@
+"""A request that waits for something to become true, or for its time-out, whichever comes first.
+
+Subclassed in `services` by what waits (a fetch for bytes, say). Knows nothing of replies: whoever receives
+a settled operation from the purgatory delivers its answer. (Kafka: DelayedOperation.)
+"""
+
+from abc import abstractmethod
+from enum import Enum, auto
+
+from broker.purgatory.timing_wheel import Entry
+
+
+class Outcome(Enum):
+    """How an operation stands. It leaves WAITING once, and whoever took it out answers for it."""
+
+    WAITING = auto()
+    COMPLETED = auto()
+    EXPIRED = auto()
+    CANCELLED = auto()
+
+
+class DelayedOperation(Entry):
+    """Waits at most `timeout_ms` from the moment it is watched."""
+
+    __slots__ = ("outcome", "timeout_ms")
+
+    def __init__(self, timeout_ms: int) -> None:
+        super().__init__(expiration_ms=0)
+        self.timeout_ms = timeout_ms
+        self.outcome = Outcome.WAITING
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether the waiting is over, be it for an error. Must neither raise nor touch the purgatory."""
+
+    @property
+    def settled(self) -> bool:
+        return self.outcome is not Outcome.WAITING
+
+    def try_complete(self) -> bool:
+        """Complete the operation if it is ready. True for exactly one caller in its life."""
+        return self.outcome is Outcome.WAITING and self.is_ready() and self.settle(Outcome.COMPLETED)
+
+    def settle(self, outcome: Outcome) -> bool:
+        """End the waiting and stop its clock. False when it had ended before; then nothing changes."""
+        if self.outcome is not Outcome.WAITING:
+            return False
+        self.outcome = outcome
+        self.cancel()
+        return True

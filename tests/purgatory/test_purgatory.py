@@ -1,0 +1,234 @@
+"""Parking, completing, expiring and cancelling: each operation ends once, and the gauges tell the truth."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.purgatory.purgatory import Purgatory
+
+NOW = 1_700_000_000_000
+
+
+class Promise(DelayedOperation):
+    """Ready when the test says so."""
+
+    __slots__ = ("asked", "ready")
+
+    def __init__(self, timeout_ms: int = 100_000) -> None:
+        super().__init__(timeout_ms)
+        self.ready = False
+        self.asked = 0
+
+    def is_ready(self) -> bool:
+        self.asked += 1
+        return self.ready
+
+
+class Gathering(DelayedOperation):
+    """Several answers wanted, none later than the time-out; what Kafka's DelayedFuturePurgatory is for."""
+
+    __slots__ = ("answers", "wanted")
+
+    def __init__(self, wanted: int, timeout_ms: int) -> None:
+        super().__init__(timeout_ms)
+        self.wanted = wanted
+        self.answers: list[int] = []
+
+    def is_ready(self) -> bool:
+        return len(self.answers) == self.wanted
+
+
+@pytest.fixture
+def purgatory() -> Purgatory[Promise]:
+    return Purgatory("Fetch")
+
+
+def test_a_ready_operation_completes_at_once_and_is_not_watched(purgatory):
+    promise = Promise()
+    promise.ready = True
+    assert purgatory.try_complete_else_watch(promise, ["key"], NOW)
+    assert promise.outcome is Outcome.COMPLETED
+    assert (purgatory.watched, purgatory.delayed, purgatory.next_deadline()) == (0, 0, None)
+
+
+def test_checking_a_key_completes_once_what_has_become_ready():
+    # V69
+    purgatory: Purgatory[Promise] = Purgatory("Fetch")
+    assert purgatory.check_and_complete("test1") == []
+    first, second = Promise(), Promise()
+    assert not purgatory.try_complete_else_watch(first, ["test1"], NOW)
+    assert purgatory.check_and_complete("test1") == []
+    assert not purgatory.try_complete_else_watch(second, ["test2"], NOW)
+    assert purgatory.check_and_complete("test2") == []
+    first.ready = True
+    assert purgatory.check_and_complete("test1") == [first]
+    assert purgatory.check_and_complete("test1") == []
+    second.ready = True
+    assert purgatory.check_and_complete("test2") == [second]
+    assert purgatory.check_and_complete("test2") == []
+
+
+@pytest.mark.parametrize(("later", "expired"), [(19, False), (20, True), (21, True)])
+def test_an_operation_expires_exactly_at_its_time_out(purgatory, later, expired):
+    # V70
+    short, long = Promise(timeout_ms=20), Promise(timeout_ms=200_000)
+    assert not purgatory.try_complete_else_watch(short, ["test1"], NOW)
+    assert not purgatory.try_complete_else_watch(long, ["test2"], NOW)
+    assert purgatory.expire(NOW + later) == ([short] if expired else [])
+    assert short.settled is expired and not long.settled
+    assert short.outcome is (Outcome.EXPIRED if expired else Outcome.WAITING)
+
+
+def test_operations_expire_by_time_whatever_the_order_in_which_they_came(purgatory):
+    late, early = Promise(timeout_ms=30), Promise(timeout_ms=10)
+    purgatory.try_complete_else_watch(late, ["key"], NOW)
+    purgatory.try_complete_else_watch(early, ["key"], NOW)
+    assert purgatory.expire(NOW + 30) == [early, late]
+
+
+def test_a_time_out_of_zero_expires_at_the_next_look(purgatory):
+    promise = Promise(timeout_ms=0)
+    assert not purgatory.try_complete_else_watch(promise, ["key"], NOW)
+    assert purgatory.next_deadline() == NOW
+    assert purgatory.expire(NOW) == [promise]
+
+
+def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_checked(purgatory):
+    # V71
+    first, second, third = Promise(), Promise(), Promise()
+    purgatory.try_complete_else_watch(first, ["test1"], NOW)
+    purgatory.try_complete_else_watch(second, ["test1", "test2"], NOW)
+    purgatory.try_complete_else_watch(third, ["test1", "test2", "test3"], NOW)
+    assert (purgatory.delayed, purgatory.watched) == (3, 6)
+    second.ready = True
+    assert second.try_complete() and purgatory.delayed == 2
+    third.ready = True
+    assert third.try_complete() and purgatory.delayed == 1
+    purgatory.check_and_complete("test1")
+    assert purgatory.watched == 4
+    purgatory.check_and_complete("test2")
+    assert purgatory.watched == 2
+    purgatory.check_and_complete("test3")
+    assert purgatory.watched == 1
+
+
+def test_cancelling_a_key_returns_what_waited_under_it(purgatory):
+    # V72
+    gone = [Promise(), Promise()]
+    for promise in gone:
+        purgatory.try_complete_else_watch(promise, ["key"], NOW)
+    purgatory.try_complete_else_watch(Promise(), ["key2"], NOW)
+    assert purgatory.cancel_for_key("key") == gone
+    assert (purgatory.delayed, purgatory.watched) == (1, 1)
+    assert all(promise.outcome is Outcome.CANCELLED for promise in gone)
+    assert purgatory.cancel_for_key("unknown") == []
+
+
+def test_cancelling_a_key_leaves_out_what_had_completed_elsewhere(purgatory):
+    promise = Promise()
+    purgatory.try_complete_else_watch(promise, ["a", "b"], NOW)
+    promise.ready = True
+    assert purgatory.check_and_complete("a") == [promise]
+    assert purgatory.cancel_for_key("b") == []
+    assert purgatory.watched == 0
+
+
+def test_an_operation_whose_client_has_gone_is_neither_completed_nor_expired(purgatory):
+    promise = Promise(timeout_ms=10)
+    purgatory.try_complete_else_watch(promise, ["key"], NOW)
+    assert purgatory.cancel(promise)
+    assert not purgatory.cancel(promise)
+    promise.ready = True
+    assert purgatory.check_and_complete("key") == []
+    assert purgatory.expire(NOW + 10) == []
+    assert (purgatory.delayed, purgatory.watched) == (0, 0)
+
+
+def test_several_answers_are_gathered_until_the_last_or_the_time_out():
+    # V73
+    purgatory: Purgatory[Gathering] = Purgatory("Future")
+    at_once = Gathering(wanted=2, timeout_ms=2_000)
+    at_once.answers += [10, 11]
+    assert purgatory.try_complete_else_watch(at_once, ["op"], NOW) and sum(at_once.answers) == 21
+
+    one_by_one = Gathering(wanted=2, timeout_ms=2_000)
+    assert not purgatory.try_complete_else_watch(one_by_one, ["op"], NOW)
+    one_by_one.answers.append(20)
+    assert purgatory.check_and_complete("op") == []
+    one_by_one.answers.append(21)
+    assert purgatory.check_and_complete("op") == [one_by_one] and sum(one_by_one.answers) == 41
+
+    one_missing = Gathering(wanted=2, timeout_ms=2_000)
+    one_missing.answers.append(40)
+    assert not purgatory.try_complete_else_watch(one_missing, ["op"], NOW)
+    assert purgatory.expire(NOW + 1_999) == []
+    assert purgatory.expire(NOW + 2_000) == [one_missing] and sum(one_missing.answers) == 40
+
+
+def test_every_operation_ends_exactly_once_however_the_attempts_interleave():
+    # V74: a hundred operations, twenty attempts each from every side.
+    chance = random.Random(74)
+    purgatory: Purgatory[Promise] = Purgatory("Produce", purge_interval=10)
+    promises = [Promise(timeout_ms=chance.randrange(1, 200)) for _ in range(100)]
+    ended: Counter[Promise] = Counter()
+    for promise in promises:
+        keys = chance.sample(range(20), k=3)
+        if purgatory.try_complete_else_watch(promise, keys, NOW):
+            ended[promise] += 1
+    attempts = promises * 20
+    chance.shuffle(attempts)
+    for at, promise in enumerate(attempts):
+        promise.ready = promise.ready or chance.random() < 0.1
+        match chance.randrange(4):
+            case 0:
+                ended.update([promise] if promise.try_complete() else [])
+            case 1:
+                ended.update([promise] if purgatory.cancel(promise) else [])
+            case 2:
+                ended.update(purgatory.expire(NOW + at // 10))
+            case _:
+                ended.update(purgatory.check_and_complete(chance.randrange(20)))
+    ended.update(purgatory.expire(NOW + 1_000))
+    assert ended == Counter(promises)
+    assert purgatory.delayed == 0
+
+
+@pytest.mark.parametrize(("settled", "left"), [(9, 9), (10, 10), (11, 0)])
+def test_the_lists_are_purged_when_more_than_the_interval_have_settled(settled, left):
+    purgatory: Purgatory[Promise] = Purgatory("Fetch", purge_interval=10)
+    for _ in range(settled):
+        promise = Promise()
+        purgatory.try_complete_else_watch(promise, ["quiet"], NOW)
+        purgatory.cancel(promise)
+    purgatory.expire(NOW)
+    assert purgatory.watched == left
+
+
+def test_a_purge_keeps_what_still_waits(purgatory):
+    purgatory.purge_interval = 1
+    waiting = Promise()
+    purgatory.try_complete_else_watch(waiting, ["quiet"], NOW)
+    for _ in range(5):
+        promise = Promise()
+        purgatory.try_complete_else_watch(promise, ["quiet"], NOW)
+        purgatory.cancel(promise)
+    purgatory.expire(NOW)
+    waiting.ready = True
+    assert purgatory.check_and_complete("quiet") == [waiting]
+
+
+def test_watching_one_key_twice_counts_once(purgatory):
+    purgatory.try_complete_else_watch(Promise(), ["key", "key"], NOW)
+    assert purgatory.watched == 1
+
+
+def test_a_settled_operation_is_not_asked_again(purgatory):
+    promise = Promise()
+    purgatory.try_complete_else_watch(promise, ["a", "b"], NOW)
+    promise.ready = True
+    purgatory.check_and_complete("a")
+    asked = promise.asked
+    purgatory.check_and_complete("b")
+    assert promise.asked == asked
