@@ -75,7 +75,7 @@ class Family(Generic[S]):
         self.help = help_text
         self.kind = kind
         self.label_names = tuple(label_names)
-        self._build = build
+        self._build: Callable[[], S] = build
         self._max_series = max_series
         self._series: dict[tuple[str, ...], S] = {}
 

@@ -81,7 +81,7 @@ class SampledStat:
         self._note_edges()
 
     def oldest_start(self, now_ms: int) -> int:
-        """When the oldest sample began. One begins now if there is none: a measurement is also a beginning."""
+        """When the oldest sample began. One begins now if there is none: measuring is also a beginning."""
         if not self._starts:
             self._open(now_ms)
         return self._oldest_start

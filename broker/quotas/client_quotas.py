@@ -1,0 +1,71 @@
+"""All client quotas behind one door: what handlers ask, what the metadata image sets, what the console reads.
+
+Built by the composition root. Handlers test `quotas.produce.active` before they call; the reapers of the
+network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
+"""
+
+from broker.metrics.quota import INT_MAX
+from broker.metrics.window import Window
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
+from broker.quotas.manager import CLIENT_QUOTA_WINDOW, ClientQuotaManager
+from broker.quotas.throttled import Throttleable, ThrottledRow
+from broker.quotas.verdict import Throttle
+
+
+class ClientQuotas:
+    """The managers by kind. `longest_throttle_ms` is quota.max.throttle.ms, None for as long as the formula
+    says.
+    """
+
+    __slots__ = ("fetch", "managers", "produce")
+
+    def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, longest_throttle_ms: int | None = None) -> None:
+        self.produce = ClientQuotaManager(QuotaKind.PRODUCE, window, longest_throttle_ms)
+        self.fetch = ClientQuotaManager(QuotaKind.FETCH, window, longest_throttle_ms)
+        self.managers = {manager.kind: manager for manager in (self.produce, self.fetch)}
+
+    def apply(self, entity: Entity, key: str, value: float | None) -> None:
+        """Sets one limit of an entity, or removes it (None). Usage is kept, and the next request obeys.
+
+        Keys of kinds that this broker does not enforce yet, and address entities, change nothing here.
+        """
+        known = CLIENT_KEYS.get(key)
+        manager = None if known is None else self.managers.get(known.kind)
+        if manager is not None and entity.ip is None:
+            manager.set_bound(entity.user, entity.client_id, value)
+
+    def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
+        """Counts a produce request of `nbytes`; the throttle if that breaks the client's quota."""
+        return self.produce.record(user, client_id, nbytes, now_ms)
+
+    def record_fetch(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
+        """Counts a fetch response of `nbytes`. On a throttle answer empty, and `unrecord_fetch` the same."""
+        return self.fetch.record(user, client_id, nbytes, now_ms)
+
+    def unrecord_fetch(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> None:
+        self.fetch.unrecord(user, client_id, nbytes, now_ms)
+
+    def fetch_max_bytes(self, user: str, client_id: str | None, now_ms: int) -> int:
+        """The most that a fetch may return without a certain throttle; a fetch is cut to it beforehand."""
+        return int(min(self.fetch.max_value_in_window(user, client_id, now_ms), INT_MAX))
+
+    def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
+        """Holds `channel`; its manager's `throttled` gives `token` back when the time is over."""
+        self.managers[throttle.kind].throttle(channel, token, throttle, now_ms)
+
+    def forget(self, channel: Throttleable) -> None:
+        """The channel is closed."""
+        for manager in self.managers.values():
+            manager.throttled.forget(channel)
+
+    def rows(self, now_ms: int) -> list[ThrottledRow]:
+        """Everyone who is held at this moment, of every kind, the longest wait first."""
+        rows = [row for manager in self.managers.values() for row in manager.throttled.rows(now_ms)]
+        return sorted(rows, key=lambda row: -row.remaining_ms)
+
+    def expire(self, now_ms: int) -> int:
+        """Forgets sensors that were idle for more than an hour; how many. To be called every half minute or
+        so.
+        """
+        return sum(manager.expire(now_ms) for manager in self.managers.values())

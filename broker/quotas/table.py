@@ -1,0 +1,124 @@
+"""Which limit governs a client: the eight levels, most particular first. (Kafka: DefaultQuotaCallback)
+
+One table per kind of quota, inside its manager. Filled from the metadata image; asked when a (user,
+client-id) is seen for the first time since a change, and by the console when somebody wants to know why.
+Knows limits and nothing of usage.
+"""
+
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Final
+
+from broker.quotas.entity import DEFAULT, Entity, Name
+
+UNLIMITED: Final = float(2**63 - 1)
+"""The bound of a client that no rule matches, as Kafka reports it (Long.MAX_VALUE)."""
+
+
+class Levels(IntFlag):
+    """The kinds of rules that exist. (Kafka: quotaTypesEnabled)"""
+
+    NONE = 0
+    CLIENT_ID = 1
+    USER = 2
+    USER_CLIENT_ID = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One step of the search: the entity looked for, and the bound found there, if any."""
+
+    entity: Entity
+    bound: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The whole search: all eight probes in order, and the first that found a bound."""
+
+    probes: tuple[Probe, ...]
+    matched: Entity | None
+    bound: float | None
+
+
+Rule = tuple[Name, Name]
+"""An entity as (user, client-id), the form in which rules are looked up."""
+
+
+def probes(user: str, client_id: str) -> tuple[Rule, ...]:
+    """The eight rules that could govern this client, in the order in which the first to exist does."""
+    return (
+        (user, client_id),
+        (user, DEFAULT),
+        (user, None),
+        (DEFAULT, client_id),
+        (DEFAULT, DEFAULT),
+        (DEFAULT, None),
+        (None, client_id),
+        (None, DEFAULT),
+    )
+
+
+class QuotaTable:
+    """The bounds of one kind of quota by rule."""
+
+    __slots__ = ("_bounds", "_rules_per_level", "enabled")
+
+    def __init__(self) -> None:
+        self._bounds: dict[Rule, float] = {}
+        self._rules_per_level = {Levels.CLIENT_ID: 0, Levels.USER: 0, Levels.USER_CLIENT_ID: 0}
+        self.enabled = Levels.NONE
+
+    def set(self, user: Name, client_id: Name, bound: float | None) -> None:
+        """Sets a rule, or removes it where `bound` is None. A level whose last rule goes is switched off
+        (KAFKA-19282).
+        """
+        rule = (user, client_id)
+        before = len(self._bounds)
+        if bound is None:
+            self._bounds.pop(rule, None)
+        else:
+            self._bounds[rule] = bound
+        if client_id is None:
+            level = Levels.USER
+        else:
+            level = Levels.CLIENT_ID if user is None else Levels.USER_CLIENT_ID
+        self._rules_per_level[level] += len(self._bounds) - before
+        if self._rules_per_level[level]:
+            self.enabled |= level
+        else:
+            self.enabled &= ~level
+
+    def __getitem__(self, rule: Rule) -> float:
+        """The bound that exactly this rule sets; KeyError if there is no such rule."""
+        return self._bounds[rule]
+
+    def match(self, user: str, client_id: str) -> Rule | None:
+        """The rule that governs this client, or None."""
+        bounds = self._bounds
+        for rule in probes(user, client_id):
+            if rule in bounds:
+                return rule
+        return None
+
+    def governing(self, user: str | None, client_id: str | None) -> Rule | None:
+        """The rule that governs a sensor, from what tells its clients apart (None for what does not)."""
+        if user is None:
+            candidates: tuple[Rule, ...] = ((None, client_id), (None, DEFAULT))
+        elif client_id is None:
+            candidates = ((user, None), (DEFAULT, None))
+        else:
+            candidates = ((user, client_id), (user, DEFAULT), (DEFAULT, client_id), (DEFAULT, DEFAULT))
+        return next((rule for rule in candidates if rule in self._bounds), None)
+
+    def resolve(self, user: str, client_id: str) -> Resolution:
+        """The same, with every step of the search."""
+        bounds = self._bounds
+        steps = tuple(Probe(Entity(*rule), bounds.get(rule)) for rule in probes(user, client_id))
+        found = next((step for step in steps if step.bound is not None), None)
+        return (
+            Resolution(steps, None, None) if found is None else Resolution(steps, found.entity, found.bound)
+        )
+
+    def __len__(self) -> int:
+        return len(self._bounds)

@@ -1,0 +1,152 @@
+"""What clients have used: one sensor for each (user, client-id) that a rule tells apart, shared by all
+connections under it.
+
+Kept by the managers. A rule for a user has one sensor for all of that user's client-ids; a default rule has
+one for each name that it stands for. Names are the clients' own choice, so the number of sensors has a limit,
+and idle ones are forgotten.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
+from typing import Final, Generic, TypeVar
+
+from broker.metrics.window import Avg, Window
+from broker.quotas.entity import Entity
+from broker.quotas.table import UNLIMITED, Levels, QuotaTable
+
+IDLE_MS: Final = 3_600_000
+"""A sensor idle for longer starts afresh. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
+
+MAX_SENSORS: Final = 16_384
+"""Ours; Kafka has no limit. When reached, the eighth of them that was idle longest goes."""
+
+THROTTLE_TIME_WINDOW: Final = Window()
+"""Throttle times are averaged over the broker's ordinary metric window, as in Kafka."""
+
+
+class ClientSensor:
+    """Usage and limit of the clients that share it.
+
+    `user` and `client_id` are what tells them apart: None where the rule makes no difference (Kafka's metric
+    tag is "" then). `rule` is the entity that set `bound`, None if no rule matched.
+    """
+
+    __slots__ = ("bound", "client_id", "last_record_ms", "rule", "throttle_time", "throttles", "user")
+
+    def __init__(self, user: str | None, client_id: str | None, now_ms: int) -> None:
+        self.user = user
+        self.client_id = client_id
+        self.bound = UNLIMITED
+        self.rule: Entity | None = None
+        self.last_record_ms = now_ms
+        self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
+        self.throttles = 0
+
+    def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
+        self.throttle_time.record(throttle_ms, now_ms)
+        self.throttles += 1
+
+    def set_bound(self, bound: float, rule: Entity | None) -> None:
+        """Changes the limit and leaves the usage alone."""
+        self.bound = bound
+        self.rule = rule
+
+
+S = TypeVar("S", bound=ClientSensor)
+
+
+class Usage(Generic[S]):
+    """The sensors of one kind of quota, found by who the client says it is."""
+
+    __slots__ = ("_build", "_by_client", "_max_sensors", "_sensors", "_table")
+
+    def __init__(
+        self,
+        table: QuotaTable,
+        build: Callable[[str | None, str | None, int], S],
+        max_sensors: int = MAX_SENSORS,
+    ) -> None:
+        self._table = table
+        self._build = build
+        self._max_sensors = max_sensors
+        self._sensors: dict[tuple[str | None, str | None], S] = {}
+        # The way from a client to its sensor, remembered until a rule changes or a sensor goes.
+        self._by_client: dict[tuple[str, str | None], S] = {}
+
+    def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
+        """The sensor of this client, with the limit of this moment; made on first use. A null client id
+        counts as "".
+
+        The hot path: one lookup, unless a rule has changed since.
+        """
+        try:
+            return self._by_client[user, client_id]
+        except KeyError:
+            return self._find(user, client_id, now_ms)
+
+    def find(self, user: str, client_id: str | None) -> S | None:
+        """The sensor of this client if it has one; makes none."""
+        return self._sensors.get(self._key(user, client_id or ""))
+
+    def rules_changed(self) -> None:
+        """Every client is looked up again when next seen. Constant work per client, whatever the number of
+        rules.
+        """
+        self._by_client.clear()
+
+    def expire(self, now_ms: int) -> int:
+        """Forgets sensors that were idle for longer than an hour; how many."""
+        return self._drop(
+            [key for key, sensor in self._sensors.items() if now_ms - sensor.last_record_ms > IDLE_MS]
+        )
+
+    def __len__(self) -> int:
+        return len(self._sensors)
+
+    def __iter__(self) -> Iterator[S]:
+        """All sensors, with their limits brought up to date."""
+        for sensor in self._sensors.values():
+            self._set_bound(sensor)
+            yield sensor
+
+    def _find(self, user: str, client_id: str | None, now_ms: int) -> S:
+        key = self._key(user, client_id or "")
+        sensor = self._sensors.get(key)
+        if sensor is None:
+            if len(self._sensors) >= self._max_sensors:
+                self._make_room()
+            sensor = self._sensors[key] = self._build(*key, now_ms)
+        self._set_bound(sensor)
+        if len(self._by_client) >= self._max_sensors:
+            self._by_client.clear()
+        self._by_client[user, client_id] = sensor
+        return sensor
+
+    def _key(self, user: str, client_id: str) -> tuple[str | None, str | None]:
+        """What the matching rule tells this client apart by; without a rule, what the one enabled level
+        would.
+        """
+        rule = self._table.match(user, client_id)
+        if rule is not None:
+            return (None if rule[0] is None else user, None if rule[1] is None else client_id)
+        if self._table.enabled == Levels.USER:
+            return (user, None)
+        return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
+
+    def _set_bound(self, sensor: S) -> None:
+        rule = self._table.governing(sensor.user, sensor.client_id)
+        if rule is None:
+            sensor.set_bound(UNLIMITED, None)
+        else:
+            sensor.set_bound(self._table[rule], Entity(*rule))
+
+    def _make_room(self) -> None:
+        share = max(1, self._max_sensors // 8)
+        self._drop(nsmallest(share, self._sensors, key=lambda key: self._sensors[key].last_record_ms))
+
+    def _drop(self, keys: list[tuple[str | None, str | None]]) -> int:
+        for key in keys:
+            del self._sensors[key]
+        if keys:
+            self._by_client.clear()
+        return len(keys)

@@ -1,0 +1,38 @@
+"""What a broken quota says to the one who broke it.
+
+Made by the managers, carried beside the reply to the network room, which mutes the channel for it, and to the
+console, which shows why.
+"""
+
+from dataclasses import dataclass, field
+
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.usage import ClientSensor
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Wait `throttle_ms` (at least 1): `observed` is over `bound`, which `rule` sets.
+
+    `observed` and `bound` are in the kind's unit: bytes/s, percent of one thread, tokens left and
+    partitions/s for mutations.
+    """
+
+    kind: QuotaKind
+    throttle_ms: int
+    rule: Entity
+    observed: float
+    bound: float
+    sensor: ClientSensor = field(repr=False, compare=False)
+
+
+def larger(bandwidth: Throttle | None, request: Throttle | None) -> Throttle | None:
+    """The one of two throttles that counts for a request. Of equals the request quota's, as in Kafka
+    (KafkaApis).
+    """
+    if bandwidth is None:
+        return request
+    if request is None or bandwidth.throttle_ms > request.throttle_ms:
+        return bandwidth
+    return request
