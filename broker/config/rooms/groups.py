@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from broker.config.kinds import INT_MAX, integer, long
 from broker.config.setting import setting
+from broker.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +72,16 @@ class GroupConfig:
         "Segment size of __consumer_offsets.",
         unit="bytes",
     )
+
+    @property
+    def offsets_retention_ms(self) -> int:
+        return self.offsets_retention_minutes * 60_000
+
+    def check(self) -> None:
+        """The rule between keys. Raises ConfigError."""
+        if self.min_session_timeout_ms > self.max_session_timeout_ms:
+            raise ConfigError(
+                "group.min.session.timeout.ms",
+                self.min_session_timeout_ms,
+                f"at most group.max.session.timeout.ms ({self.max_session_timeout_ms})",
+            )

@@ -144,7 +144,7 @@ class NetworkConfig:
             raise ConfigError(
                 "queued.max.request.bytes",
                 self.queued_max_request_bytes,
-                f"-1, or at least socket.request.max.bytes ({self.socket_request_max_bytes})",
+                f"-1 (off), or at least socket.request.max.bytes ({self.socket_request_max_bytes})",
             )
         if self.connection_failed_authentication_delay_ms >= self.connections_max_idle_ms:
             raise ConfigError(

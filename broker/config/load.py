@@ -1,0 +1,163 @@
+"""From the file, the command line and the environment to rooms. Called by broker.__main__ once, and by
+broker.app when a dynamic key changes.
+
+The command line wins over the file. A key that nobody knows is a warning, for files of Kafka's hold many; a
+value that is not allowed stops the start with ConfigError, naming key, value and what is allowed.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from broker.config.listeners import SecurityProtocol
+from broker.config.properties import Property, parse
+from broker.config.setting import Setting, settings_of
+from broker.config.table import ROOM_TYPES, SETTINGS, SPELLINGS, Rooms
+from broker.errors import ConfigError
+
+_LISTENER_PREFIX: Final = "listener.name."
+_TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
+_TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
+_SHORT_TOKEN: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """`static` is what the file and the command line set, as text; `warnings` are sentences for the log."""
+
+    static: Mapping[str, str]
+    rooms: Rooms
+    warnings: tuple[str, ...]
+
+    def with_dynamic(self, dynamic: Mapping[str, str]) -> Rooms:
+        """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises
+        ConfigError.
+        """
+        rooms = build_rooms({**self.static, **dynamic})
+        return replace(rooms, security=replace(rooms.security, admin_token=self.rooms.security.admin_token))
+
+
+def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Configuration:
+    """Raises ConfigError; an unreadable file raises OSError. `overrides` are `key=value`."""
+    properties = _read_file(path) if path is not None else []
+    properties += [_read_override(text) for text in overrides]
+    source = path.name if path is not None else ""
+    static: dict[str, str] = {}
+    warnings: list[str] = []
+    for entry in properties:
+        if _is_known(entry.key):
+            static[entry.key] = entry.value
+        else:
+            place = f"{source} line {entry.line}: " if entry.line else "--override: "
+            warnings.append(f"{place}there is no key {entry.key}; it is ignored{_hint(entry.key)}")
+    rooms = build_rooms(static)
+    token = _admin_token(environ)
+    if token is not None and len(token) < _SHORT_TOKEN:
+        warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
+    rooms = replace(rooms, security=replace(rooms.security, admin_token=token))
+    return Configuration(static, rooms, (*warnings, *_doubts(rooms)))
+
+
+def build_rooms(values: Mapping[str, str]) -> Rooms:
+    """Rooms from texts by key; what is not there has its default. Raises ConfigError."""
+    filled = {
+        name: room(**{f.name: _value(setting, values) for f, setting in settings_of(room)})
+        for name, room in ROOM_TYPES.items()
+    }
+    rooms = Rooms(**filled)
+    rooms.network.check()
+    rooms.groups.check()
+    return rooms
+
+
+def _value(setting: Setting, values: Mapping[str, str]) -> Any:
+    if setting.per_listener:
+        suffix = f".{setting.key}"
+        return tuple(
+            (key[len(_LISTENER_PREFIX) : -len(suffix)].upper(), setting.read(text, key=key))
+            for key, text in values.items()
+            if key.startswith(_LISTENER_PREFIX) and key.endswith(suffix)
+        )
+    for key, factor in setting.spellings:
+        if key in values:
+            return read_spelling(setting, key, factor, values[key])
+    return setting.default
+
+
+def read_spelling(setting: Setting, key: str, factor: int, text: str) -> Any:
+    """The value that `text` under this spelling gives the field. Raises ConfigError."""
+    if factor == 1:
+        return setting.read(text, key=key)
+    try:
+        # "-1" means "never" in every unit.
+        whole = int(text.strip())
+        return setting.kind.read(str(whole * factor if whole > 0 else whole))
+    except ValueError as error:
+        raise ConfigError(key, text, f"times {factor} {setting.kind.allowed}") from error
+
+
+def _is_known(key: str) -> bool:
+    if key.startswith(_LISTENER_PREFIX):
+        name, _, rest = key[len(_LISTENER_PREFIX) :].partition(".")
+        return bool(name) and rest in SETTINGS and SETTINGS[rest].per_listener
+    return key in SPELLINGS and not SPELLINGS[key].per_listener
+
+
+def _hint(key: str) -> str:
+    near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def _read_file(path: Path) -> list[Property]:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(path.name, error.object[error.start : error.end], "UTF-8 text") from error
+    return parse(text)
+
+
+def _read_override(text: str) -> Property:
+    key, separator, value = text.partition("=")
+    if not separator or not key.strip():
+        raise ConfigError("--override", text, "key=value")
+    return Property(key.strip(), value, 0)
+
+
+def _admin_token(environ: Mapping[str, str]) -> str | None:
+    token, file = environ.get(_TOKEN), environ.get(_TOKEN_FILE)
+    if token and file:
+        raise ConfigError(_TOKEN_FILE, file, f"not together with {_TOKEN}")
+    if file:
+        try:
+            token = Path(file).read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(_TOKEN_FILE, file, "a readable file of ASCII text") from error
+        if not token:
+            raise ConfigError(_TOKEN_FILE, file, "a file that holds a token")
+    if not token:
+        return None
+    # It travels in an Authorization header.
+    if not (token.isascii() and token.isprintable()) or " " in token or len(token) > 512:
+        raise ConfigError(
+            _TOKEN_FILE if file else _TOKEN, "(hidden)", "at most 512 printable ASCII characters, no spaces"
+        )
+    return token
+
+
+def _doubts(rooms: Rooms) -> Iterable[str]:
+    listeners = rooms.network.resolved_listeners()
+    with_users = {name for name, _ in rooms.security.plain_jaas}
+    for listener in listeners:
+        if listener.protocol is SecurityProtocol.SASL_PLAINTEXT and listener.name not in with_users:
+            key = f"{_LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
+            yield f"nobody can log in on the listener {listener.name}: {key} is not set"
+    for endpoint in rooms.network.listeners:
+        if not endpoint.address.is_loopback:
+            yield f"the listener {endpoint} is not encrypted and can be reached from other machines"
+    console = rooms.console.listener
+    if console is not None and not console.is_loopback:
+        yield f"the console at {console} is not encrypted and can be reached from other machines"
+    for name in sorted(with_users - {listener.name for listener in listeners}):
+        yield f"{_LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, and there is no such listener"

@@ -1,0 +1,82 @@
+"""docs/configuration.md, made from the table: `python -m broker.config.reference`. A test holds that it is up
+to date.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from broker.config.rooms import TopicSettings
+from broker.config.setting import Setting, settings_of
+from broker.config.table import ROOM_TYPES
+
+PATH: Final = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+_TITLES: Final = {
+    "broker": "The broker",
+    "network": "Listeners, queues and buffers",
+    "log": "Storage",
+    "topics": "How topics come to be",
+    "topic_settings": "How a topic's records are kept",
+    "fetch": "Produce and Fetch",
+    "groups": "Consumer groups",
+    "quotas": "Client quotas",
+    "console": "The console and the REST API",
+    "security": "Security",
+}
+
+_HEAD: Final = """\
+# Configuration
+
+Derived from `broker/config/rooms` by `python -m broker.config.reference`; not edited by hand.
+
+`weir serve server.properties --override key=value` reads the file by Java's rules (comments with `#` or `!`,
+a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8, and lets the command
+line win. The keys are Kafka's where Kafka has them; *ours* marks those that it has not. A key that is not
+here is ignored with a warning, a value that is not allowed stops the start.
+
+A *dynamic* key can be changed while the broker runs: `kafka-configs.sh --alter --entity-type brokers`,
+IncrementalAlterConfigs or the REST API. Where two spellings are given, the first one wins.
+
+From the environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
+that holds it. Without either, the first start makes a token and prints it.
+"""
+
+
+def render() -> str:
+    parts = [_HEAD]
+    for name, room in ROOM_TYPES.items():
+        parts.append(f"\n## {_TITLES[name]}\n")
+        if room is TopicSettings:
+            parts.append(
+                "\nThe broker's key is the default of all topics; the topic's key is set on one topic.\n"
+            )
+        for _, setting in settings_of(room):
+            parts.append(f"\n### `{_heading(setting)}`\n\n{setting.doc}\n\n")
+            parts.extend(f"- {line}\n" for line in _facts(setting))
+    return "".join(parts)
+
+
+def _heading(setting: Setting) -> str:
+    return f"listener.name.<name>.{setting.key}" if setting.per_listener else setting.key
+
+
+def _facts(setting: Setting) -> Iterator[str]:
+    default = setting.write(setting.default) if not setting.per_listener else None
+    unit = f" {setting.unit}" if setting.unit and default not in (None, "-1") else ""
+    yield f"default: `{default}`{unit}" if default else "default: nothing"
+    if setting.kafka_default is not None:
+        yield f"Kafka's default: `{setting.kafka_default}`. {setting.why}"
+    yield f"allowed: {setting.kind.allowed}"
+    if setting.topic_key is not None:
+        yield f"on a topic: `{setting.topic_key}`"
+    for key, _ in setting.also:
+        yield f"also: `{key}`"
+    traits = [word for word, holds in (("dynamic", setting.dynamic), ("ours", setting.ours)) if holds]
+    if traits:
+        yield f"*{', '.join(traits)}*"
+
+
+if __name__ == "__main__":
+    PATH.parent.mkdir(exist_ok=True)
+    PATH.write_text(render(), encoding="utf-8")

@@ -1,0 +1,38 @@
+"""A topic's own settings, laid over the broker's. For broker.control (is it allowed?) and broker.services
+(what holds?).
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from broker.config.rooms.topics import TopicSettings
+from broker.config.setting import Setting, settings_of
+
+TOPIC_SETTINGS: Final[dict[str, Setting]] = {
+    setting.topic_key: setting for _, setting in settings_of(TopicSettings) if setting.topic_key is not None
+}
+"""By the topic's key: `retention.ms`, not `log.retention.ms`."""
+
+_FIELDS: Final[dict[str, str]] = {
+    setting.topic_key: field.name
+    for field, setting in settings_of(TopicSettings)
+    if setting.topic_key is not None
+}
+
+
+def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> TopicSettings:
+    """What holds for a topic with these settings of its own. Raises ConfigError, KeyError for a key that no
+    topic has.
+    """
+    if not configs:
+        return defaults
+    return replace(
+        defaults, **{_FIELDS[key]: TOPIC_SETTINGS[key].read(text, key=key) for key, text in configs.items()}
+    )
+
+
+def default_text(defaults: TopicSettings, key: str) -> str | None:
+    """What a topic without a setting of its own has, as text."""
+    value: Any = getattr(defaults, _FIELDS[key])
+    return TOPIC_SETTINGS[key].write(value)

@@ -1,0 +1,307 @@
+"""File, command line and environment together."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.config.listeners import Address
+from broker.config.load import Configuration, build_rooms, load
+from broker.config.rooms import LogConfig
+from broker.config.setting import settings_of
+from broker.config.table import ROOM_TYPES, SETTINGS, SPELLINGS, Rooms
+from broker.errors import ConfigError
+
+
+def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Configuration:
+    path = tmp_path / "server.properties"
+    path.write_text(text, encoding="utf-8")
+    return load(path, overrides, environ)
+
+
+def test_nothing_set_is_every_rooms_defaults() -> None:
+    configuration = load(None, [], {})
+    assert configuration.rooms == Rooms()
+    assert configuration.warnings == ()
+    assert configuration.static == {}
+
+
+def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
+    configuration = from_file(tmp_path, "num.partitions=3\nnum.io.threads=2", "num.partitions=5")
+    assert configuration.rooms.topics.num_partitions == 5
+    assert configuration.rooms.network.num_io_threads == 2
+
+
+def test_the_later_line_of_a_file_wins(tmp_path: Path) -> None:
+    assert from_file(tmp_path, "num.partitions=3\nnum.partitions=4").rooms.topics.num_partitions == 4
+
+
+def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> None:
+    text = (
+        "process.roles=broker\nnode.id=7\nlisteners=PLAINTEXT://localhost:9092\n"
+        "log.dirs=/tmp/x, /tmp/y\nlog.retention.hours=1\n"
+    )
+    configuration = from_file(tmp_path, text)
+    assert configuration.rooms.broker.node_id == 7
+    assert configuration.rooms.log.dirs == ("/tmp/x", "/tmp/y")
+    assert configuration.rooms.topic_settings.retention_ms == 3_600_000
+    assert configuration.warnings == (
+        "server.properties line 1: there is no key process.roles; it is ignored",
+    )
+
+
+def test_an_unknown_key_names_the_nearest_known_one() -> None:
+    (warning,) = load(None, ["num.partition=3"], {}).warnings
+    assert (
+        warning == "--override: there is no key num.partition; it is ignored (did you mean num.partitions?)"
+    )
+
+
+@pytest.mark.parametrize("override", ["", "num.partitions", "=3"])
+def test_an_override_needs_a_key_and_an_equals_sign(override: str) -> None:
+    with pytest.raises(ConfigError, match="key=value"):
+        load(None, [override], {})
+
+
+def test_an_override_may_hold_more_equals_signs_and_be_empty() -> None:
+    rooms = load(None, ["console.listener=", "super.users=User:a=b;User:c"], {}).rooms
+    assert rooms.console.listener is None
+    assert rooms.security.super_users == ("User:a=b", "User:c")
+
+
+def test_a_bad_value_names_key_value_and_what_is_allowed() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, ["socket.request.max.bytes=0"], {})
+    assert str(caught.value) == (
+        "socket.request.max.bytes='0' is not allowed: a whole number from 1 to 2147483647"
+    )
+
+
+def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(b"log.dirs=/tmp/\xff")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load(path, [], {})
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(b"\xef\xbb\xbfnum.partitions=3")
+    assert load(path, [], {}).rooms.topics.num_partitions == 3
+
+
+def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "absent", [], {})
+
+
+# Spellings
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"log.retention.hours": "2"}, 7_200_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.minutes": "0"}, 0),
+    ],
+)
+def test_the_finer_spelling_wins_and_minus_one_is_never(values: dict[str, str], expected: int) -> None:
+    assert build_rooms(values).topic_settings.retention_ms == expected
+
+
+@pytest.mark.parametrize(
+    "override", ["log.roll.hours=0", "log.retention.hours=1.5", "log.retention.hours=9223372036854775807"]
+)
+def test_a_coarse_spelling_out_of_range_is_refused_by_its_own_name(override: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, [override], {})
+    assert caught.value.key == override.partition("=")[0]
+
+
+def test_older_spellings_are_read() -> None:
+    rooms = build_rooms({"broker.id": "9", "log.dir": "/tmp/z"})
+    assert (rooms.broker.node_id, rooms.log.dirs) == (9, ("/tmp/z",))
+
+
+# Rules between keys
+
+
+@pytest.mark.parametrize(
+    ("pool", "allowed"), [("-1", True), ("0", True), ("99", False), ("100", True), ("101", True)]
+)
+def test_the_memory_pool_holds_at_least_one_request(pool: str, allowed: bool) -> None:
+    values = {"socket.request.max.bytes": "100", "queued.max.request.bytes": pool}
+    if allowed:
+        assert build_rooms(values).network.queued_max_request_bytes == int(pool)
+    else:
+        with pytest.raises(ConfigError, match=r"queued\.max\.request\.bytes"):
+            build_rooms(values)
+
+
+@pytest.mark.parametrize(("delay", "allowed"), [("99", True), ("100", False), ("101", False)])
+def test_the_failed_login_delay_is_less_than_the_idle_time(delay: str, allowed: bool) -> None:
+    values = {"connections.max.idle.ms": "100", "connection.failed.authentication.delay.ms": delay}
+    if allowed:
+        assert build_rooms(values).network.connection_failed_authentication_delay_ms == 99
+    else:
+        with pytest.raises(ConfigError):
+            build_rooms(values)
+
+
+@pytest.mark.parametrize(("low", "allowed"), [("99", True), ("100", True), ("101", False)])
+def test_the_least_session_time_out_is_not_above_the_most(low: str, allowed: bool) -> None:
+    values = {"group.max.session.timeout.ms": "100", "group.min.session.timeout.ms": low}
+    if allowed:
+        assert build_rooms(values).groups.min_session_timeout_ms == int(low)
+    else:
+        with pytest.raises(ConfigError):
+            build_rooms(values)
+
+
+# Listeners with users
+
+
+def test_a_listeners_users_are_read_by_its_name_and_are_not_printed() -> None:
+    configuration = load(
+        None,
+        [
+            "listeners=SASL_PLAINTEXT://127.0.0.1:9093",
+            'listener.name.sasl_plaintext.plain.sasl.jaas.config=module required user_alice="hush";',
+        ],
+        {},
+    )
+    assert configuration.rooms.security.plain_jaas == (
+        ("SASL_PLAINTEXT", 'module required user_alice="hush";'),
+    )
+    assert "hush" not in repr(configuration.rooms)
+    assert configuration.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "key", ["plain.sasl.jaas.config", "listener.name.x.num.partitions", "listener.name.plain.sasl"]
+)
+def test_listener_keys_need_their_prefix_and_other_keys_refuse_it(key: str) -> None:
+    (warning,) = load(None, [f"{key}=1"], {}).warnings
+    assert f"no key {key};" in warning
+
+
+def test_doubtful_listeners_are_warned_about() -> None:
+    warnings = load(
+        None,
+        [
+            "listeners=PLAINTEXT://:9092,SASL_PLAINTEXT://127.0.0.1:9093",
+            "listener.name.other.plain.sasl.jaas.config=x",
+            "console.listener=0.0.0.0:80",
+        ],
+        {},
+    ).warnings
+    assert warnings == (
+        "nobody can log in on the listener SASL_PLAINTEXT: "
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config is not set",
+        "the listener PLAINTEXT://:9092 is not encrypted and can be reached from other machines",
+        "the console at 0.0.0.0:80 is not encrypted and can be reached from other machines",
+        "listener.name.other.plain.sasl.jaas.config is set, and there is no such listener",
+    )
+
+
+# The administrator's token
+
+
+def test_the_token_comes_from_the_environment_and_is_not_printed() -> None:
+    configuration = load(None, [], {"WEIR_ADMIN_TOKEN": "a-token-of-good-length"})
+    assert configuration.rooms.security.admin_token == "a-token-of-good-length"
+    assert "a-token-of" not in repr(configuration)
+    assert configuration.warnings == ()
+
+
+def test_the_token_comes_from_a_file_without_its_last_line_end(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-token-of-good-length\n")
+    configuration = load(None, [], {"WEIR_ADMIN_TOKEN_FILE": str(tmp_path / "token")})
+    assert configuration.rooms.security.admin_token == "a-token-of-good-length"
+
+
+@pytest.mark.parametrize(("length", "warned"), [(15, True), (16, False), (17, False)])
+def test_a_short_token_is_warned_about(length: int, warned: bool) -> None:
+    assert bool(load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length}).warnings) is warned
+
+
+@pytest.mark.parametrize(("length", "allowed"), [(511, True), (512, True), (513, False)])
+def test_a_token_is_at_most_512_characters_long(length: int, allowed: bool) -> None:
+    if allowed:
+        assert load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length}).rooms.security.admin_token == "x" * length
+    else:
+        with pytest.raises(ConfigError):
+            load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length})
+
+
+@pytest.mark.parametrize("token", ["with space in it", "naïve-token-of-length", "line\nbreak-in-the-token"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, [], {"WEIR_ADMIN_TOKEN": token})
+    assert token not in str(caught.value)
+
+
+def test_two_tokens_an_empty_file_or_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    for environ in (
+        {"WEIR_ADMIN_TOKEN": "x" * 20, "WEIR_ADMIN_TOKEN_FILE": str(tmp_path / "empty")},
+        {"WEIR_ADMIN_TOKEN_FILE": str(tmp_path / "empty")},
+        {"WEIR_ADMIN_TOKEN_FILE": str(tmp_path / "absent")},
+    ):
+        with pytest.raises(ConfigError):
+            load(None, [], environ)
+
+
+def test_empty_variables_are_no_token() -> None:
+    assert (
+        load(None, [], {"WEIR_ADMIN_TOKEN": "", "WEIR_ADMIN_TOKEN_FILE": ""}).rooms.security.admin_token
+        is None
+    )
+
+
+# Dynamic settings
+
+
+def test_dynamic_settings_lie_over_static_ones_and_keep_the_token() -> None:
+    configuration = load(None, ["log.retention.ms=5", "num.partitions=3"], {"WEIR_ADMIN_TOKEN": "x" * 20})
+    rooms = configuration.with_dynamic({"log.retention.ms": "6"})
+    assert rooms.topic_settings.retention_ms == 6
+    assert rooms.topics.num_partitions == 3
+    assert rooms.security.admin_token == "x" * 20
+    assert configuration.rooms.topic_settings.retention_ms == 5
+
+
+# The table
+
+
+def test_every_field_of_every_room_has_a_key_and_every_key_one_room() -> None:
+    keys = [setting.key for room in ROOM_TYPES.values() for _, setting in settings_of(room)]
+    assert sorted(keys) == sorted(SETTINGS)
+    spellings = [key for setting in SETTINGS.values() for key, _ in setting.spellings]
+    assert len(spellings) == len(set(spellings)) == len(SPELLINGS)
+
+
+@pytest.mark.parametrize("key", sorted(SETTINGS))
+def test_every_default_is_allowed_and_reads_back_from_its_text(key: str) -> None:
+    setting = SETTINGS[key]
+    if setting.per_listener:
+        assert setting.default == ()
+        return
+    text = setting.write(setting.default)
+    assert text is not None
+    assert setting.read(text) == setting.default
+
+
+@pytest.mark.parametrize("key", sorted(SETTINGS))
+def test_every_key_of_ours_that_differs_from_kafkas_says_why(key: str) -> None:
+    setting = SETTINGS[key]
+    assert (setting.kafka_default is None) == (setting.why is None)
+    assert not (setting.ours and setting.kafka_default)
+    assert setting.doc.endswith(".")
+
+
+def test_a_room_can_be_made_by_hand(tmp_path: Path) -> None:
+    assert LogConfig(dirs=(str(tmp_path),)).max_open_files == 512
+    assert Rooms().console.listener == Address("127.0.0.1", 8080)
