@@ -1,0 +1,124 @@
+"""Produce: appends record batches to partitions.
+
+Versions 3-13; 0 is advertised as the minimum so that old librdkafka accepts the range (KAFKA-18659). From 13 on topics go
+by id. acks 1 and all are the same with one replica: the answer leaves after the append reached the page cache. acks 0 has
+no answer; an error then closes the connection, which is all that such a client can be told.
+Left out: transactions (a transactional id is refused).
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent
+from broker.api.registry import api
+from broker.api.waking import wake_fetches
+from broker.errors import ApiError, ErrorCode
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from broker.protocol.schema import ZERO_UUID
+from broker.quotas.verdict import Throttle
+from broker.services.partitions import HostedTopic
+
+Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
+
+
+@api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0)
+def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome:
+    throttle = None
+    if broker.quotas.produce.active:
+        throttle = broker.quotas.produce.record(
+            context.connection.principal, context.client_id, context.size, context.now_ms
+        )
+    refusal = ErrorCode.NONE
+    if message.acks not in (1, -1, 0):
+        refusal = ErrorCode.INVALID_REQUIRED_ACKS
+    elif message.transactional_id is not None:
+        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    appended: Appended = []
+    responses = []
+    for topic in message.topic_data:
+        by_id = topic.topic_id != ZERO_UUID
+        hosted = broker.partitions.by_id.get(topic.topic_id) if by_id else broker.partitions.by_name.get(topic.name)
+        missing = refusal or (ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if refusal:
+            hosted = None
+        responses.append(
+            TopicProduceResponse(
+                topic.name,
+                topic.topic_id,
+                [_append(data, hosted, missing, context.wall_ms, appended) for data in topic.partition_data],
+            )
+        )
+    return AfterCommit(_Pending(message.acks, responses, appended, throttle, broker).finish)
+
+
+def _append(
+    data: PartitionProduceData,
+    hosted: HostedTopic | None,
+    missing: ErrorCode,
+    wall_ms: int,
+    appended: Appended,
+) -> PartitionProduceResponse:
+    """Stages one partition's records; the answer is completed after the commit."""
+    response = PartitionProduceResponse(data.index, ErrorCode.NONE, -1)
+    if hosted is None:
+        response.error_code = missing
+        return response
+    try:
+        log = hosted.log(data.index)
+        if log is None:
+            response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif data.records is None:
+            response.error_code = ErrorCode.INVALID_RECORD
+        else:
+            appended.append((log, log.stage(data.records, now_wall_ms=wall_ms), response))
+    except ApiError as error:
+        response.error_code = error.code
+        response.error_message = error.message
+    return response
+
+
+class _Pending:
+    """A Produce whose appends are staged."""
+
+    __slots__ = ("acks", "appended", "broker", "responses", "throttle")
+
+    def __init__(
+        self,
+        acks: int,
+        responses: list[TopicProduceResponse],
+        appended: Appended,
+        throttle: Throttle | None,
+        broker: Broker,
+    ) -> None:
+        self.acks = acks
+        self.responses = responses
+        self.appended = appended
+        self.throttle = throttle
+        self.broker = broker
+
+    def finish(self) -> Outcome:
+        broker = self.broker
+        for log, staged, response in self.appended:
+            if staged.error:
+                response.error_code = staged.error
+                continue
+            response.base_offset = staged.base_offset
+            response.log_append_time_ms = staged.log_append_time
+            response.log_start_offset = staged.log_start_offset
+            if broker.fetches.watched:
+                wake_fetches(broker, log)
+        throttle = self.throttle
+        if self.acks == 0:
+            errors = {p.error_code for topic in self.responses for p in topic.partition_responses} - {0}
+            if errors:
+                return Hangup(f"acks=0 and {ErrorCode(errors.pop()).name}")
+            return SILENT if throttle is None else Silent(throttle)
+        return Answered(ProduceResponse(self.responses, throttle.throttle_ms if throttle else 0), throttle)

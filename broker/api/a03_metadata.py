@@ -1,0 +1,110 @@
+"""Metadata: brokers, topics, partitions and who leads them.
+
+Versions 0-13; topic ids from 10 on. A null topic list asks for all topics (an empty one did in version 0). A topic that
+does not exist is made where `auto.create.topics.enable` and the client allow it. Answers without surprises are kept until
+the metadata image changes.
+Left out: authorized operations (no authorizer: the field says "not asked"), racks.
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.api.wire_actor import wire_actor
+from broker.control.commands import CreateTopics, NewTopic
+from broker.errors import ErrorCode
+from broker.metadata.image import Topic
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from broker.protocol.schema import ZERO_UUID
+from broker.services.partitions import LEADER_EPOCH
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets"})
+
+
+@api(ApiKey.METADATA, versions=(0, 13))
+def handle(message: MetadataRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
+    if message.topics is None or (context.api_version == 0 and not message.topics):
+        image = broker.control.image
+        return Answered(
+            _reply([_known(t, broker) for t in image.topics.values()], context, broker), cacheable=True
+        )
+    answers = [_find(topic, broker) for topic in message.topics]
+    may_create = message.allow_auto_topic_creation if context.api_version >= 4 else True
+    missing = [
+        each.name
+        for each in answers
+        if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and each.name is not None
+    ]
+    if missing and may_create and broker.topic_defaults.auto_create_topics:
+        return _create(missing, message.topics, context, broker)
+    return Answered(_reply(answers, context, broker), cacheable=not missing)
+
+
+async def _create(
+    names: list[str], asked: list[MetadataRequestTopic], context: RequestContext, broker: Broker
+) -> Outcome:
+    outcomes = await broker.control.apply(
+        CreateTopics(tuple(NewTopic(name) for name in names)), wire_actor(context, broker, automatic=True)
+    )
+    errors = {outcome.name: outcome.error for outcome in outcomes if not outcome.ok}
+    answers = []
+    for topic in asked:
+        answer = _find(topic, broker)
+        error = errors.get(answer.name)
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error not in (
+            None,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+        ):
+            answer.error_code = int(error)
+        answers.append(answer)
+    return Answered(_reply(answers, context, broker))
+
+
+def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
+    topics = broker.control.image.topics
+    if asked.topic_id != ZERO_UUID:
+        hosted = broker.partitions.by_id.get(asked.topic_id)
+        if hosted is None or hosted.name not in topics:
+            return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+        return _known(topics[hosted.name], broker)
+    name = asked.name or ""
+    topic = topics.get(name)
+    if topic is None:
+        return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+    return _known(topic, broker)
+
+
+def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
+    node = broker.config.node_id
+    return MetadataResponseTopic(
+        ErrorCode.NONE,
+        topic.name,
+        topic.topic_id,
+        topic.name in INTERNAL_TOPICS,
+        [
+            MetadataResponsePartition(ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [])
+            for index in range(topic.partitions)
+        ],
+    )
+
+
+def _reply(topics: list[MetadataResponseTopic], context: RequestContext, broker: Broker) -> MetadataResponse:
+    endpoint = broker.endpoints[context.connection.listener]
+    node = broker.config.node_id
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(node, endpoint.host, endpoint.port, None)],
+        cluster_id=broker.control.image.cluster_id,
+        controller_id=node,
+        topics=topics,
+    )

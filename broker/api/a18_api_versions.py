@@ -1,0 +1,43 @@
+"""ApiVersions: which APIs are served, in which versions.
+
+Versions 0-4. A version above answers in the format of version 0 with UNSUPPORTED_VERSION and the range of ApiVersions
+itself, so that the client can ask again (KIP-511). From 3 on the client names its software, which the connection keeps.
+Left out: features (none are finalized; one with minimum level 0 would have to be hidden below version 4).
+"""
+
+import re
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import Connection, RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+"""What a client's software name and version must look like (Kafka: ApiVersionsRequest.isValid)."""
+
+
+def unknown_version(_message: object, _context: RequestContext, broker: Broker) -> Outcome:
+    served = broker.registry.get(ApiKey.API_VERSIONS)
+    assert served is not None
+    own = ApiVersion(ApiKey.API_VERSIONS, served.min_version, served.max_version)
+    return Answered(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
+
+
+@api(ApiKey.API_VERSIONS, versions=(0, 4), before_login=True, unknown_version=unknown_version)
+def handle(message: ApiVersionsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    name, version = message.client_software_name, message.client_software_version
+    imprint = None
+    if context.api_version >= 3:
+        if not (SOFTWARE.fullmatch(name) and SOFTWARE.fullmatch(version)):
+            return Answered(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST))
+
+        def imprint(connection: Connection) -> None:
+            connection.software_name = name
+            connection.software_version = version
+
+    served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in broker.registry]
+    return Answered(ApiVersionsResponse(api_keys=served), cacheable=True, imprint=imprint)

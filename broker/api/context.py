@@ -1,0 +1,44 @@
+"""What a handler may know of the request besides its message.
+
+Made by `network.request`, which extends it with what the network layer keeps for itself.
+"""
+
+from typing import Protocol
+
+
+class Connection(Protocol):
+    """The facts of a client connection. Handlers of SASL and ApiVersions write to it, all others read."""
+
+    id: str
+    address: str
+    port: int
+    listener: str
+    principal: str
+    authenticated: bool
+    sasl_mechanism: str | None
+    software_name: str
+    software_version: str
+
+
+class RequestContext:
+    """One request: `size` is the frame's bytes without the size prefix, `now_ms` monotonic and `wall_ms` epoch time of this drain."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "now_ms",
+        "size",
+        "wall_ms",
+    )
+
+    api_key: int
+    api_version: int
+    client_id: str | None
+    connection: Connection
+    correlation_id: int
+    now_ms: int
+    size: int
+    wall_ms: int

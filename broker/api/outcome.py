@@ -1,0 +1,76 @@
+"""The ways a handler can end. `network.handler_pool` matches on them; nothing else does.
+
+Expected errors are values inside a reply. A throttle travels beside the reply, because the channel must be marked as
+throttled before the response is enqueued (KIP-219: answer first, mute afterwards).
+"""
+
+from collections.abc import Callable
+
+from broker.api.context import Connection
+from broker.protocol.schema import Struct
+from broker.quotas.verdict import Throttle
+
+Imprint = Callable[[Connection], None]
+
+
+class Answered:
+    """A reply to encode and send.
+
+    `cacheable` says that the same request bytes get the same answer until the metadata image changes; the encoded answer
+    is then kept, and `imprint`, if given, is what the request leaves on its connection each time it is served so.
+    """
+
+    __slots__ = ("cacheable", "imprint", "reply", "throttle")
+
+    def __init__(
+        self,
+        reply: Struct,
+        throttle: Throttle | None = None,
+        *,
+        cacheable: bool = False,
+        imprint: Imprint | None = None,
+    ) -> None:
+        self.reply = reply
+        self.throttle = throttle
+        self.cacheable = cacheable
+        self.imprint = imprint
+
+
+class Silent:
+    """No response on the wire (acks=0); a byte-rate violation still mutes."""
+
+    __slots__ = ("throttle",)
+
+    def __init__(self, throttle: Throttle | None = None) -> None:
+        self.throttle = throttle
+
+
+class Parked:
+    """The request waits. Whoever completes it posts (context, outcome) to the broker's completions."""
+
+    __slots__ = ()
+
+
+class Hangup:
+    """The connection is closed, with one log line."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class AfterCommit:
+    """The outcome is known once the appends that this drain staged are on file: `finish` is called then, once."""
+
+    __slots__ = ("finish",)
+
+    def __init__(self, finish: "Callable[[], Outcome]") -> None:
+        self.finish = finish
+
+
+PARKED = Parked()
+SILENT = Silent()
+
+Outcome = Answered | Silent | Parked | Hangup | AfterCommit
+"""What a handler returns; a completion posts one of Answered, Silent or Hangup."""

@@ -1,0 +1,123 @@
+"""Accepts connections of one listener and deals them out to its processors. (Kafka: SocketServer.Acceptor)
+
+The port is bound when the acceptor is made, so it is known before anything runs. No accepted connection is dropped at the
+hand-off: every processor is tried in turn, and the last try waits.
+"""
+
+import errno
+import logging
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from broker.errors import ConfigError
+from broker.network.processor import Accepted, Processor
+
+logger = logging.getLogger(__name__)
+
+EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+BACK_OFF_SECONDS: Final = 0.1
+"""How long accepting rests when the process has no descriptors or the kernel no memory left (as Trio's own servers do)."""
+
+ACCEPTS_PER_TURN: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """`socket.send.buffer.bytes`, `socket.receive.buffer.bytes` (-1 leaves the system's choice), `socket.listen.backlog.size`."""
+
+    send_buffer: int
+    receive_buffer: int
+    backlog: int
+
+
+class Acceptor:
+    """One listening socket. `address` is what was bound, the real port included."""
+
+    def __init__(self, name: str, host: str, port: int, options: SocketOptions) -> None:
+        self.name = name
+        self.blocked = 0.0
+        self._options = options
+        self._socket = _bind(host, port, options)
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        self._next = 0
+
+    async def run(self, processors: Sequence[Processor]) -> None:
+        """Accepts until cancelled; then the port is closed."""
+        listening = self._socket
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(listening)
+                for _ in range(ACCEPTS_PER_TURN):
+                    try:
+                        sock, peer = listening.accept()
+                    except BlockingIOError:
+                        break
+                    except OSError as error:
+                        if error.errno in EXHAUSTED:
+                            logger.warning("cannot accept", extra={"listener": self.name, "reason": str(error)})
+                            await trio.sleep(BACK_OFF_SECONDS)
+                        break
+                    if self._configure(sock):
+                        await self._hand_over((sock, (peer[0], peer[1])), processors)
+        finally:
+            listening.close()
+
+    def close(self) -> None:
+        """For an acceptor that never ran."""
+        self._socket.close()
+
+    def _configure(self, sock: socket.socket) -> bool:
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._options.send_buffer != -1:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer)
+        except OSError as error:
+            logger.warning("cannot configure a connection", extra={"listener": self.name, "reason": str(error)})
+            sock.close()
+            return False
+        return True
+
+    async def _hand_over(self, accepted: Accepted, processors: Sequence[Processor]) -> None:
+        for _ in range(len(processors)):
+            processor = processors[self._next % len(processors)]
+            self._next += 1
+            try:
+                processor.new_connections.send_nowait(accepted)
+            except trio.WouldBlock:
+                continue
+            processor.wakeup()
+            return
+        blocked_from = trio.current_time()
+        processor = processors[self._next % len(processors)]
+        self._next += 1
+        processor.wakeup()
+        try:
+            await processor.new_connections.send(accepted)
+        except trio.Cancelled:
+            accepted[0].close()
+            raise
+        self.blocked += trio.current_time() - blocked_from
+        processor.wakeup()
+
+
+def _bind(host: str, port: int, options: SocketOptions) -> socket.socket:
+    """A listening, non-blocking socket. An empty host is every address. Raises ConfigError naming the listener."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if options.receive_buffer != -1:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer)
+        sock.bind((host, port))
+        sock.listen(options.backlog)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        raise ConfigError("listeners", f"{host}:{port}", f"an address that can be bound ({error.strerror})") from error
+    return sock

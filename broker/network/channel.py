@@ -1,0 +1,96 @@
+"""One client connection: who it is, its two halves, and whether it may be read. (Kafka: KafkaChannel)
+
+Owned by one processor, which is the only one to touch the socket. Handlers and the console read its facts. Knows nothing
+of epoll, tasks or the meaning of a request.
+"""
+
+import socket
+from typing import TYPE_CHECKING, Final
+
+from broker.network.mute import MuteEvent, MuteState, after
+from broker.network.receive import Receive
+from broker.network.send import Send
+
+if TYPE_CHECKING:
+    from broker.network.processor import Processor
+
+ANONYMOUS: Final = "ANONYMOUS"
+"""The principal of a connection on a listener without authentication, as Kafka names it (User:ANONYMOUS)."""
+
+
+class Channel:
+    """A registered connection. `fd` is the key under which its processor knows it; -1 once closed."""
+
+    __slots__ = (
+        "address",
+        "authenticated",
+        "bytes_in",
+        "bytes_out",
+        "client_id",
+        "fd",
+        "id",
+        "interest",
+        "last_active_ms",
+        "listener",
+        "mute_state",
+        "opened_wall_ms",
+        "port",
+        "principal",
+        "processor",
+        "receive",
+        "requests",
+        "sasl_mechanism",
+        "send",
+        "sock",
+        "software_name",
+        "software_version",
+        "throttles",
+    )
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        processor: "Processor | None",
+        *,
+        connection_id: str,
+        listener: str,
+        peer: tuple[str, int],
+        receive: Receive,
+        authenticated: bool,
+        now_ms: int,
+        wall_ms: int,
+    ) -> None:
+        self.sock = sock
+        self.processor = processor
+        self.fd = sock.fileno()
+        self.id = connection_id
+        self.listener = listener
+        self.address, self.port = peer
+        self.receive = receive
+        self.send: Send | None = None
+        self.interest = 0
+        self.mute_state = MuteState.NOT_MUTED
+        self.authenticated = authenticated
+        self.principal = ANONYMOUS
+        self.sasl_mechanism: str | None = None
+        self.client_id: str | None = None
+        self.software_name = "unknown"
+        self.software_version = "unknown"
+        self.last_active_ms = now_ms
+        self.opened_wall_ms = wall_ms
+        self.requests = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.throttles = 0
+
+    @property
+    def closed(self) -> bool:
+        return self.fd < 0
+
+    def on(self, event: MuteEvent) -> MuteState:
+        """Applies one event of the mute table. From MUTED, which nothing holds any longer, the channel opens again."""
+        state = after(self.mute_state, event)
+        if state is MuteState.MUTED and event is not MuteEvent.REQUEST_RECEIVED:
+            state = MuteState.NOT_MUTED
+        self.mute_state = state
+        return state

@@ -1,0 +1,225 @@
+"""The tasks that answer requests. (Kafka: KafkaRequestHandlerPool, KafkaRequestHandler)
+
+A handler takes a request from the bounded channel and goes on without awaiting while there are more: what it staged is
+then committed in one write per partition, and the processors write all answers of the batch. Only handlers that must
+wait (a metadata commit, an fsync) are awaited, one at a time, while the other tasks go on.
+
+Knows outcomes, not APIs: the route says who answers.
+"""
+
+import logging
+from collections.abc import Awaitable, Sequence
+from types import CoroutineType
+from typing import Final, assert_never
+
+import trio
+
+from broker.api.outcome import AfterCommit, Answered, Hangup, Outcome, Parked, Silent
+from broker.errors import ProtocolViolation
+from broker.network.clock import TrioClock
+from broker.network.frame_pool import FramePool
+from broker.network.processor import Processor
+from broker.network.request import Request
+from broker.network.request_channel import RequestChannel
+from broker.network.throttling import Throttling
+from broker.network.client_id import client_id_and_body
+from broker.api.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+BATCH: Final = 128
+"""Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to about a millisecond."""
+
+
+class HandlerPool:
+    """`num.io.threads` tasks over one request channel."""
+
+    def __init__(
+        self,
+        requests: RequestChannel,
+        broker: Broker,
+        *,
+        processors: Sequence[Processor],
+        throttling: Throttling,
+        clock: TrioClock,
+        frames: FramePool,
+    ) -> None:
+        self.idle: list[float] = []
+        self.started = 0.0
+        self._requests = requests
+        self._broker = broker
+        self._processors = processors
+        self._throttling = throttling
+        self._clock = clock
+        self._frames = frames
+        self._after_commit: list[tuple[Request, AfterCommit]] = []
+        self._now_ms = 0
+        self._wall_ms = 0
+        self._last = 0.0
+
+    async def run(self, index: int) -> None:
+        """One handler task; ends when the request channel is closed and empty."""
+        receive = self._requests.receive
+        take = receive.receive_nowait
+        now_of = self._clock.now
+        self.started = self.started or now_of()
+        self.idle.extend([0.0] * (index + 1 - len(self.idle)))
+        while True:
+            asleep = now_of()
+            try:
+                request = await receive.receive()
+            except trio.EndOfChannel:
+                return
+            awake = now_of()
+            self.idle[index] += awake - asleep
+            self._begin(awake)
+            left = BATCH
+            while True:
+                slow = self._serve(request)
+                if slow is not None:
+                    self.deliver()
+                    await self._serve_slow(request, slow)
+                    self._begin(now_of())
+                left -= 1
+                if not left:
+                    break
+                try:
+                    request = take()
+                except (trio.WouldBlock, trio.EndOfChannel):
+                    break
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Commits what was staged, answers what waited for it or was completed by it, and writes the answers out.
+
+        Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of one.
+        """
+        broker = self._broker
+        if self._after_commit:
+            broker.partitions.commit()
+            waiting, self._after_commit = self._after_commit, []
+            for request, outcome in waiting:
+                try:
+                    self._conclude(request, outcome.finish())
+                except Exception:
+                    self._failed(request)
+        completions = broker.completions
+        while completions:
+            context, outcome_then = completions.popleft()
+            assert isinstance(context, Request)
+            try:
+                self._conclude(context, outcome_then)
+            except Exception:
+                self._failed(context)
+        for processor in self._processors:
+            if processor.responses:
+                processor.flush()
+
+    def _begin(self, now: float) -> None:
+        self._last = now
+        self._now_ms = int(now * 1000) + self._clock.base_ms
+        self._wall_ms = self._clock.wall_ms()
+
+    def _serve(self, request: Request) -> Awaitable[Outcome] | None:
+        """Handles one request up to its outcome; an awaitable of it where the handler must wait."""
+        route = request.route
+        frame = request.frame
+        request.dequeued = self._last
+        if route.answers and frame.__class__ is bytes:
+            assert isinstance(frame, bytes)
+            kept = route.answers.get(frame[8:])
+            if kept is not None:
+                channel = request.channel
+                if channel.client_id != kept.client_id:
+                    channel.client_id = kept.client_id
+                if kept.imprint is not None:
+                    kept.imprint(channel)
+                request.reply = b"".join((kept.head, frame[4:8], kept.tail))
+                request.handled = self._last = self._clock.now()
+                request.processor.responses.append(request)
+                return None
+        request.now_ms = self._now_ms
+        request.wall_ms = self._wall_ms
+        try:
+            client_id, offset = client_id_and_body(frame, route.flexible)
+            request.client_id = request.channel.client_id = client_id
+            message = route.decode(frame, offset)
+            request.api_version = route.version
+            outcome = route.handle(message, request, self._broker)
+            if outcome.__class__ is CoroutineType:
+                slow: Awaitable[Outcome] = outcome
+                return slow
+            self._conclude(request, outcome)
+        except ProtocolViolation as violation:
+            self._conclude(request, Hangup(str(violation)))
+        except Exception:
+            self._failed(request)
+        return None
+
+    async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
+        try:
+            outcome = await awaitable
+        except ProtocolViolation as violation:
+            outcome = Hangup(str(violation))
+        except Exception:
+            self._failed(request)
+            return
+        self._last = self._clock.now()
+        try:
+            self._conclude(request, outcome)
+        except Exception:
+            self._failed(request)
+
+    def _conclude(self, request: Request, outcome: Outcome) -> None:
+        """Turns an outcome into a queued response."""
+        match outcome:
+            case Answered():
+                if outcome.throttle is not None:
+                    self._throttling.start(request, outcome.throttle)
+                parts = request.route.encode(outcome.reply, request.correlation_id)
+                if len(parts) == 1 and parts[0].__class__ is bytes:
+                    answer = parts[0]
+                    assert isinstance(answer, bytes)
+                    request.reply = answer
+                    if outcome.cacheable and request.frame.__class__ is bytes and outcome.throttle is None:
+                        assert isinstance(request.frame, bytes)
+                        request.route.keep(request.frame, request.client_id, answer, outcome.imprint)
+                else:
+                    request.reply = parts
+                if outcome.imprint is not None:
+                    outcome.imprint(request.channel)
+            case AfterCommit():
+                self._after_commit.append((request, outcome))
+                return
+            case Silent():
+                if outcome.throttle is not None:
+                    self._throttling.start(request, outcome.throttle)
+            case Parked():
+                self._release(request)
+                return
+            case Hangup():
+                request.close_reason = outcome.reason
+            case _:
+                assert_never(outcome)
+        self._release(request)
+        request.handled = self._last = self._clock.now()
+        request.processor.responses.append(request)
+
+    def _release(self, request: Request) -> None:
+        frame = request.frame
+        request.frame = None
+        if frame.__class__ is memoryview:
+            assert isinstance(frame, memoryview)
+            self._frames.release(frame)
+
+    def _failed(self, request: Request) -> None:
+        """A fault of ours ends this connection only; the log says where it was."""
+        logger.exception("a handler failed", extra={"api": request.route.metrics.name, "connection": request.channel.id})
+        request.route.metrics.errors += 1
+        request.reply = None
+        request.close_reason = "the broker failed to answer"
+        self._release(request)
+        request.handled = self._last = self._clock.now()
+        request.processor.responses.append(request)
+
+

@@ -1,0 +1,137 @@
+"""Incremental fetch sessions: a client names its partitions once, afterwards only what changed. (KIP-227, FetchSession)
+
+Called by `api.a01_fetch`. Pure; time comes as an argument. A session belongs to nobody's connection: the client brings its
+id and the next epoch.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from broker.errors import ApiError, ErrorCode
+from broker.services.fetching import Found, Wanted
+
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+FIRST_EPOCH: Final = 0
+EVICTION_MS: Final = 120_000
+"""A session unused for so long gives way to a new one (Kafka: min.incremental.fetch.session.eviction.ms)."""
+
+PartitionKey = tuple[str, bytes, int]
+
+
+class Remembered:
+    """One partition of a session, and what its client was last told."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def is_news(self, found: Found) -> bool:
+        """Whether the client must hear of this partition. An error is told every time."""
+        if found.error:
+            self.high_watermark = -1
+            return True
+        changed = (
+            len(found.records) > 0
+            or found.high_watermark != self.high_watermark
+            or found.log_start_offset != self.log_start_offset
+        )
+        self.high_watermark = found.high_watermark
+        self.log_start_offset = found.log_start_offset
+        return changed
+
+
+class FetchSession:
+    """The partitions that one client fetches, in fetch order."""
+
+    __slots__ = ("epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
+        self.id = session_id
+        self.epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.last_used_ms = now_ms
+        self.partitions: OrderedDict[PartitionKey, Remembered] = OrderedDict()
+
+    def want(self, key: PartitionKey, wanted: Wanted) -> None:
+        known = self.partitions.get(key)
+        if known is None:
+            self.partitions[key] = Remembered(wanted)
+        else:
+            known.wanted = wanted
+
+    def forget(self, key: PartitionKey) -> None:
+        self.partitions.pop(key, None)
+
+    def wanted(self) -> list[Wanted]:
+        return [remembered.wanted for remembered in self.partitions.values()]
+
+    def news(self, found: list[Found]) -> list[Found]:
+        """Those of `found` that the client must hear of. Partitions that gave records go to the end of the order, so that
+        a busy partition does not starve the ones behind it."""
+        told = []
+        for each in found:
+            wanted = each.wanted
+            key = (wanted.topic, wanted.topic_id, wanted.partition)
+            remembered = self.partitions.get(key)
+            if remembered is None:
+                continue
+            if remembered.is_news(each):
+                told.append(each)
+                if len(each.records) > 0:
+                    self.partitions.move_to_end(key)
+        return told
+
+    def untold(self, found: list[Found]) -> None:
+        """What `news` said of these never reached the client: it was throttled. They are news again."""
+        for each in found:
+            wanted = each.wanted
+            remembered = self.partitions.get((wanted.topic, wanted.topic_id, wanted.partition))
+            if remembered is not None:
+                remembered.high_watermark = -1
+
+
+class FetchSessions:
+    """The cache of sessions, `max.incremental.fetch.session.cache.slots` at most."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._next_id = 1
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        """A new session at epoch 1, or None when every slot is in recent use; the client then goes on without."""
+        if self._slots <= 0:
+            return None
+        if len(self._sessions) >= self._slots:
+            oldest = next(iter(self._sessions.values()))
+            if now_ms - oldest.last_used_ms < EVICTION_MS:
+                return None
+            del self._sessions[oldest.id]
+        session = FetchSession(self._next_id, uses_topic_ids, now_ms)
+        self._next_id = self._next_id % 0x7FFFFFFF + 1
+        self._sessions[session.id] = session
+        return session
+
+    def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> FetchSession:
+        """The session at its next epoch. Raises ApiError as Kafka's FetchManager does."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.uses_topic_ids != uses_topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        if session.epoch != epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        session.epoch = epoch % 0x7FFFFFFF + 1
+        session.last_used_ms = now_ms
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)

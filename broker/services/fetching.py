@@ -1,0 +1,155 @@
+"""Reading for a Fetch: what is wanted, what is there, and waiting until it is enough. (Kafka: DelayedFetch, readFromLog)
+
+Called by `api.a01_fetch`. Knows partitions and the purgatory; nothing of the wire format or of connections.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from broker.errors import ApiError, ErrorCode
+from broker.log.file_slice import FileSlice
+from broker.log.partition import PartitionLog
+from broker.purgatory.operation import DelayedOperation
+from broker.services.partitions import LEADER_EPOCH
+
+NOTHING: Final = b""
+
+
+class Wanted:
+    """One partition of a fetch. `log` is None where it does not exist, and `error` then says why."""
+
+    __slots__ = ("error", "log", "max_bytes", "offset", "partition", "topic", "topic_id")
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        offset: int,
+        max_bytes: int,
+        log: PartitionLog | None,
+        error: ErrorCode,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.offset = offset
+        self.max_bytes = max_bytes
+        self.log = log
+        self.error = error
+
+
+class Found:
+    """What one partition gave: `records` is a slice of its log, or empty bytes."""
+
+    __slots__ = ("error", "high_watermark", "log_start_offset", "records", "wanted")
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        error: ErrorCode,
+        high_watermark: int,
+        log_start_offset: int,
+        records: FileSlice | bytes,
+    ) -> None:
+        self.wanted = wanted
+        self.error = error
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+        self.records = records
+
+
+def check_epoch(epoch: int) -> ErrorCode:
+    """The verdict on a client's idea of the leader epoch; -1 means that it has none."""
+    if epoch in (-1, LEADER_EPOCH):
+        return ErrorCode.NONE
+    return ErrorCode.FENCED_LEADER_EPOCH if epoch < LEADER_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class Reading:
+    """One fetch over its partitions, in the order asked for."""
+
+    __slots__ = ("found", "max_bytes", "size", "stop_waiting", "wanted")
+
+    def __init__(self, wanted: Sequence[Wanted], max_bytes: int) -> None:
+        self.wanted = wanted
+        self.max_bytes = max_bytes
+        self.found: list[Found] = []
+        self.size = 0
+        self.stop_waiting = False
+
+    def read(self) -> int:
+        """Reads up to `max_bytes` in all and each partition's own limit; the first non-empty partition gives at least one batch.
+
+        The bytes found. `stop_waiting` is set where an error or nothing wanted makes waiting pointless.
+        """
+        left = self.max_bytes
+        total = 0
+        found = []
+        stop = not self.wanted
+        for wanted in self.wanted:
+            log = wanted.log
+            if log is None or wanted.error:
+                found.append(Found(wanted, wanted.error, -1, -1, NOTHING))
+                stop = True
+                continue
+            try:
+                if wanted.offset == log.high_watermark:
+                    records: FileSlice | bytes = NOTHING
+                elif total and left <= 0:
+                    records = NOTHING
+                else:
+                    limit = wanted.max_bytes
+                    records = log.read(wanted.offset, limit if limit < left else left, min_one_batch=total == 0)
+                    size = len(records)
+                    total += size
+                    left -= size
+            except ApiError as error:
+                found.append(Found(wanted, error.code, -1, log.log_start_offset, NOTHING))
+                stop = True
+                continue
+            found.append(Found(wanted, ErrorCode.NONE, log.high_watermark, log.log_start_offset, records))
+        self.found = found
+        self.size = total
+        self.stop_waiting = stop
+        return total
+
+    def drop(self) -> None:
+        """Lets go of slices that will not be sent."""
+        for found in self.found:
+            if not isinstance(found.records, bytes):
+                found.records.close()
+        self.found = []
+
+    def has_more(self) -> bool:
+        """Whether any partition has anything at the offset asked for; cheap enough for every append."""
+        return any(w.log is not None and w.log.high_watermark > w.offset for w in self.wanted)
+
+
+class PendingFetch(Protocol):
+    """A fetch between its question and its answer."""
+
+    @property
+    def reading(self) -> Reading: ...
+
+
+class DelayedFetch(DelayedOperation):
+    """A fetch that waits for `min_bytes`, or for its time. `pending` is what its answer is made from."""
+
+    __slots__ = ("min_bytes", "pending")
+
+    def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
+        super().__init__(timeout_ms)
+        self.pending = pending
+        self.min_bytes = min_bytes
+
+    def is_ready(self) -> bool:
+        reading = self.pending.reading
+        if not reading.has_more():
+            return any(w.log is not None and w.log.deleted for w in reading.wanted)
+        if self.min_bytes <= 1:
+            return True
+        size = reading.read()
+        ready = size >= self.min_bytes or reading.stop_waiting
+        reading.drop()
+        return ready

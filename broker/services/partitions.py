@@ -1,0 +1,90 @@
+"""Which partitions this broker hosts, by name and by id. (Kafka: the bookkeeping half of ReplicaManager)
+
+Binds the metadata image to the log store: a topic appears here when the image says so, its logs are opened when somebody
+first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from broker.log.partition import PartitionLog
+from broker.log.settings import TopicSettings
+from broker.log.store import LogStore
+from broker.metadata.image import Image, Topic
+
+LEADER_EPOCH: Final = 0
+"""One broker leads every partition for ever, so the epoch never moves."""
+
+
+class HostedTopic:
+    """A topic and those of its logs that have been asked for. `name` and `topic_id` (16 bytes) never change."""
+
+    __slots__ = ("_logs", "_settings", "_store", "count", "name", "topic_id")
+
+    def __init__(self, topic: Topic, store: LogStore, settings: TopicSettings) -> None:
+        self.name = topic.name
+        self.topic_id = topic.topic_id
+        self.count = topic.partitions
+        self._store = store
+        self._settings = settings
+        self._logs: dict[int, PartitionLog] = {}
+
+    def log(self, index: int) -> PartitionLog | None:
+        """The log of one partition, opened or made now if need be; None if the topic has no such partition.
+
+        Raises ApiError KAFKA_STORAGE_ERROR where the disk refuses.
+        """
+        log = self._logs.get(index)
+        if log is None and 0 <= index < self.count:
+            log = self._logs[index] = self._store.create_partition(
+                self.name, self.topic_id, index, self._settings
+            )
+        return log
+
+    def logs(self) -> Iterator[PartitionLog]:
+        """Every partition's log, all of them opened."""
+        for index in range(self.count):
+            log = self.log(index)
+            assert log is not None
+            yield log
+
+    def update(self, topic: Topic, settings: TopicSettings) -> None:
+        """Partitions were added or settings changed."""
+        self.count = topic.partitions
+        self._settings = settings
+        for log in self._logs.values():
+            log.settings = settings
+
+
+class Partitions:
+    """The hosted topics of one broker."""
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        self.by_name: dict[str, HostedTopic] = {}
+        self.by_id: dict[bytes, HostedTopic] = {}
+        self.commit = store.commit
+
+    def log(self, name: str, index: int) -> PartitionLog | None:
+        topic = self.by_name.get(name)
+        return None if topic is None else topic.log(index)
+
+    def follow(self, image: Image) -> list[PartitionLog]:
+        """Makes this what the image says; the logs that went with deleted topics, so that who waits on them can be told."""
+        gone: list[PartitionLog] = []
+        for name, hosted in list(self.by_name.items()):
+            topic = image.topics.get(name)
+            if topic is None or topic.topic_id != hosted.topic_id:
+                gone.extend(hosted._logs.values())
+                del self.by_name[name], self.by_id[hosted.topic_id]
+                for index in range(hosted.count):
+                    self.store.delete_partition(name, index)
+        for name, topic in image.topics.items():
+            settings = self.store.settings.for_topic(topic.configs)
+            known = self.by_name.get(name)
+            if known is None:
+                known = HostedTopic(topic, self.store, settings)
+                self.by_name[name] = self.by_id[topic.topic_id] = known
+            else:
+                known.update(topic, settings)
+        return gone
