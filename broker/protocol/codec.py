@@ -56,12 +56,16 @@ def decode_data(name: str, version: int) -> Decoder:
 
     The 16-bit version that Kafka puts in front of such data is not part of it.
     """
-    return compile_decoder(_known(_load(name, DATA[name]), version), version)
+    return compile_decoder(_known(data_class(name), version), version)
 
 
 @cache
 def encode_data(name: str, version: int) -> BodyEncoder:
-    return compile_body_encoder(_known(_load(name, DATA[name]), version), version)
+    return compile_body_encoder(_known(data_class(name), version), version)
+
+
+def data_class(name: str) -> type[Message]:
+    return _load(name, DATA[name])
 
 
 def request_class(api_key: int) -> type[Message]:

@@ -42,9 +42,7 @@ class _Encoder(Emitter):
         self.flexible = message.FLEXIBLE is not None and version >= message.FLEXIBLE
         self._run: list[tuple[str, str]] = []
         self._write = "w"
-        self.names.update(
-            pack_any=struct.pack, uvarint=uvarint, ONE_BYTE=ONE_BYTE, BUFFERS=BUFFERS, COPIED=COPIED_RECORDS
-        )
+        self.names.update(pack_any=struct.pack, uvarint=uvarint, ONE_BYTE=ONE_BYTE, BUFFERS=BUFFERS)
         with self.block("def run(m0):" if header_version is None else "def run(m0, correlation_id):"):
             self.emit("parts = []")
             self.emit("w = parts.append")
@@ -206,7 +204,7 @@ class _Encoder(Emitter):
             self.emit(f"{self._write}(data)")
             return
         empty = 1 if self.flexible else 0
-        with self.block(f"if n > COPIED or (n > {empty} and type(data) not in BUFFERS):"):
+        with self.block(f"if n > {COPIED_RECORDS + empty} or (n > {empty} and type(data) not in BUFFERS):"):
             self.emit("chunk = b''.join(parts)")
             self.emit("parts.clear()")
             self.emit("out += (chunk, data)")

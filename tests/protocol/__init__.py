@@ -1,0 +1,1 @@
+"""Tests of broker.protocol; kio, a second implementation, is the referee."""
