@@ -1,0 +1,89 @@
+"""What can change: one value of one key of one entity, as text.
+
+Planned by broker.control, written by broker.metadata.store, projected by broker.metadata.image. Knows nothing
+of what a key means; that is the projection's affair.
+
+| kind | entity | keys |
+| --- | --- | --- |
+| cluster | empty | id |
+| topic | its name | id (hexadecimal), partitions |
+| topic-config | its name | the topic's own settings |
+| client-quota | its pairs as JSON | the four limits, or an address's |
+| broker-config | a node id; empty for all brokers | dynamic settings |
+| producer-ids | empty | next: the first id that was never given out |
+| admin-token | its name | token: role, salt and digest as JSON |
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+EntityPairs = tuple[tuple[str, str | None], ...]
+"""A quota entity as (type, name) pairs; the name None is the default of that type."""
+
+
+class Kind(StrEnum):
+    CLUSTER = "cluster"
+    TOPIC = "topic"
+    TOPIC_CONFIG = "topic-config"
+    CLIENT_QUOTA = "client-quota"
+    BROKER_CONFIG = "broker-config"
+    PRODUCER_IDS = "producer-ids"
+    ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`new` None removes the key. What was there before is the store's to say."""
+
+    kind: Kind
+    entity: str
+    key: str
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """One limit of one entity, as subscribers get it; `value` None: removed."""
+
+    entity: EntityPairs
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What one commit touched, by name, so that a subscriber need not compare images."""
+
+    topics: frozenset[str]
+    quotas: tuple[QuotaChange, ...]
+    broker_configs: bool
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> "Delta":
+        changes = tuple(changes)
+        return cls(
+            frozenset(each.entity for each in changes if each.kind in (Kind.TOPIC, Kind.TOPIC_CONFIG)),
+            tuple(
+                QuotaChange(read_pairs(each.entity), each.key, None if each.new is None else float(each.new))
+                for each in changes
+                if each.kind is Kind.CLIENT_QUOTA
+            ),
+            any(each.kind is Kind.BROKER_CONFIG for each in changes),
+        )
+
+
+def write_pairs(pairs: EntityPairs) -> str:
+    return json.dumps(pairs, separators=(",", ":"), ensure_ascii=False)
+
+
+def read_pairs(text: str) -> EntityPairs:
+    return tuple((kind, name) for kind, name in json.loads(text))
+
+
+def write_number(value: float) -> str:
+    """Shortest text that reads back as the same double; whole ones without a point, for people read it in the
+    audit trail.
+    """
+    return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)

@@ -1,0 +1,187 @@
+"""Everything that the broker knows and an operator can change, at one moment: immutable, replaced whole at
+each commit.
+
+Read by broker.api on every request, by broker.control to plan, by broker.services to follow. Projected from
+the latest row of each key in the metadata log; knows nothing of SQLite. Its maps are plain dicts behind
+`Mapping`, and nobody writes them.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeVar
+
+from broker.errors import BrokerBug
+from broker.metadata.actor import Role
+from broker.metadata.changes import EntityPairs, Kind, read_pairs
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Stamp(NamedTuple):
+    """The latest row of one key: its value (None: removed), and when and by whom it was written."""
+
+    value: str | None
+    seq: int
+    time_ms: int
+    actor: str
+
+
+State = dict[tuple[str, str], dict[str, Stamp]]
+"""(kind, entity) -> key -> latest row. Removed keys stay, for an entity's version must outlive its values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """`topic_id` is 16 bytes, and another one when a deleted topic is made again. `configs` are its own
+    settings only.
+    """
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    value: float
+    changed_at_ms: int
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaEntry:
+    """One entity with at least one limit. `version` grows with each change of any of its limits, removals
+    included.
+    """
+
+    entity: EntityPairs
+    limits: Mapping[str, Limit]
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdminToken:
+    """`digest` is of `salt` and the secret, as broker.security.tokens makes it; the secret itself is
+    nowhere.
+    """
+
+    name: str
+    role: Role
+    salt: bytes
+    digest: bytes
+    changed_at_ms: int
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """`version` is the `seq` of the last change. `broker_configs` is by node id, as text; "" holds for all
+    brokers.
+    """
+
+    version: int = 0
+    cluster_id: str = ""
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
+    quotas: Mapping[EntityPairs, QuotaEntry] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    next_producer_id: int = 0
+    tokens: Mapping[str, AdminToken] = field(default_factory=dict)
+
+    def dynamic_configs(self, node_id: int) -> dict[str, str]:
+        """The dynamic settings that hold for one broker: its own over those of all."""
+        return {**self.broker_configs.get("", {}), **self.broker_configs.get(str(node_id), {})}
+
+
+def project(base: Image, state: State, touched: Iterable[tuple[str, str]], version: int) -> Image:
+    """`base` with the touched entities as `state` has them. Copies only the maps that change."""
+    names: dict[str, list[str]] = {}
+    for kind, entity in touched:
+        names.setdefault(Kind.TOPIC if kind == Kind.TOPIC_CONFIG else kind, []).append(entity)
+    image = replace(base, version=version)
+    for kind, entities in names.items():
+        match kind:
+            case Kind.CLUSTER:
+                image = replace(image, cluster_id=_value(state, kind, "", "id") or "")
+            case Kind.PRODUCER_IDS:
+                image = replace(image, next_producer_id=int(_value(state, kind, "", "next") or 0))
+            case Kind.TOPIC:
+                image = _with_topics(image, state, entities)
+            case Kind.CLIENT_QUOTA:
+                quotas = dict(image.quotas)
+                for entity in entities:
+                    _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
+                image = replace(image, quotas=quotas)
+            case Kind.BROKER_CONFIG:
+                configs = dict(image.broker_configs)
+                for entity in entities:
+                    _put(configs, entity, _present(state[kind, entity]) or None)
+                image = replace(image, broker_configs=configs)
+            case Kind.ADMIN_TOKEN:
+                tokens = dict(image.tokens)
+                for entity in entities:
+                    _put(tokens, entity, _token(entity, state[kind, entity]["token"]))
+                image = replace(image, tokens=tokens)
+            case _:
+                raise BrokerBug(f"a change of unknown kind {kind!r}")
+    return image
+
+
+def _with_topics(image: Image, state: State, names: Iterable[str]) -> Image:
+    topics, by_id = dict(image.topics), dict(image.topics_by_id)
+    for name in names:
+        known = topics.pop(name, None)
+        if known is not None:
+            del by_id[known.topic_id]
+        topic = _topic(name, state)
+        if topic is not None:
+            topics[name] = by_id[topic.topic_id] = topic
+    return replace(image, topics=topics, topics_by_id=by_id)
+
+
+def _topic(name: str, state: State) -> Topic | None:
+    facts = _present(state.get((Kind.TOPIC, name), {}))
+    if not facts:
+        return None
+    configs = _present(state.get((Kind.TOPIC_CONFIG, name), {}))
+    return Topic(name, bytes.fromhex(facts["id"]), int(facts["partitions"]), configs)
+
+
+def _quota_entry(entity: str, stamps: Mapping[str, Stamp]) -> QuotaEntry | None:
+    limits = {
+        key: Limit(float(stamp.value), stamp.time_ms, stamp.actor)
+        for key, stamp in sorted(stamps.items())
+        if stamp.value is not None
+    }
+    if not limits:
+        return None
+    last = max(stamps.values(), key=lambda stamp: stamp.seq)
+    return QuotaEntry(read_pairs(entity), limits, last.seq, last.time_ms, last.actor)
+
+
+def _token(name: str, stamp: Stamp) -> AdminToken | None:
+    if stamp.value is None:
+        return None
+    parts = json.loads(stamp.value)
+    salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])
+    return AdminToken(name, Role[parts["role"]], salt, digest, stamp.time_ms, stamp.actor)
+
+
+def _present(stamps: Mapping[str, Stamp]) -> dict[str, str]:
+    return {key: stamp.value for key, stamp in sorted(stamps.items()) if stamp.value is not None}
+
+
+def _value(state: State, kind: str, entity: str, key: str) -> str | None:
+    return state[kind, entity][key].value
+
+
+def _put(mapping: dict[_K, _V], key: _K, value: _V | None) -> None:
+    if value is None:
+        mapping.pop(key, None)
+    else:
+        mapping[key] = value

@@ -1,0 +1,33 @@
+"""The current image, and who wants to hear of the next one.
+
+Held by broker.control, which publishes each commit before it answers; broker.app subscribes the quotas, the
+partitions and whatever keeps answers that depend on the image.
+"""
+
+from collections.abc import Callable, Sequence
+
+from broker.metadata.changes import Change, Delta
+from broker.metadata.image import Image
+
+Subscriber = Callable[[Image, Image, Delta], None]
+"""Called with (old, new, what changed), on the event loop, in the order of subscription; must neither block
+nor raise.
+"""
+
+
+class Publisher:
+    __slots__ = ("_subscribers", "image")
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self._subscribers: list[Subscriber] = []
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.append(subscriber)
+
+    def publish(self, image: Image, changes: Sequence[Change]) -> None:
+        """`image` is the current one from here on; every subscriber sees it as such."""
+        old, self.image = self.image, image
+        delta = Delta.of(changes)
+        for subscriber in self._subscribers:
+            subscriber(old, image, delta)

@@ -1,0 +1,204 @@
+"""The metadata log: an append-only table in SQLite, of which the latest row of each key is the broker's
+state.
+
+Opened by broker.app; written by one thread at a time, through broker.control's committer. Every call blocks
+(a commit 0.2 ms) and belongs in a thread. Knows nothing of what may be changed or by whom: control has
+decided that.
+
+There is no second table with the state: what the audit trail says is what holds, and a start reads the one
+from the other.
+"""
+
+import base64
+import os
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import BROKER_ITSELF, Actor
+from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import Change, Kind
+from broker.metadata.image import Image, Stamp, State, project
+
+_FORMAT: Final = 1
+_LARGEST_PAGE: Final = 1_000
+_COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
+_INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
+
+# After a failed fsync nobody knows what is on the disk, and to go on would be to guess. A full disk is only full.
+_DOUBTFUL: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
+
+_SCHEMA: Final = """
+BEGIN;
+CREATE TABLE change (
+    seq     INTEGER PRIMARY KEY,
+    batch   INTEGER NOT NULL,
+    time_ms INTEGER NOT NULL,
+    actor   TEXT NOT NULL,
+    role    TEXT NOT NULL,
+    address TEXT NOT NULL,
+    door    TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    entity  TEXT NOT NULL,
+    key     TEXT NOT NULL,
+    old     TEXT,
+    new     TEXT
+) STRICT;
+CREATE INDEX change_by_key ON change (kind, entity, key);
+CREATE TRIGGER change_is_not_edited BEFORE UPDATE ON change BEGIN SELECT RAISE(ABORT, 'append only'); END;
+CREATE TRIGGER change_is_not_deleted BEFORE DELETE ON change BEGIN SELECT RAISE(ABORT, 'append only'); END;
+PRAGMA user_version = 1;
+COMMIT;
+"""
+
+_LATEST: Final = """
+SELECT kind, entity, key, new, seq, time_ms, actor FROM change
+WHERE seq IN (SELECT max(seq) FROM change GROUP BY kind, entity, key) ORDER BY seq
+"""
+
+
+class MetadataUnusable(Exception):  # noqa: N818 - a fact about the file
+    """The file is not ours, is damaged, or is held by another broker. Stops the start."""
+
+
+class MetadataStore:
+    """`image` is what the last commit left; a commit that raises leaves file and image as they were.
+
+    After an error that leaves the disk's state in doubt, every later commit is refused until the broker is
+    restarted.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._broken: str | None = None
+        self._state: State = {}
+        for kind, entity, key, *stamp in connection.execute(_LATEST):
+            self._state.setdefault((kind, entity), {})[key] = Stamp(*stamp)
+        (version,) = connection.execute("SELECT coalesce(max(seq), 0) FROM change").fetchone()
+        self.image = project(Image(), self._state, self._state, version)
+
+    @classmethod
+    def open(cls, path: Path, now_wall_ms: int) -> "MetadataStore":
+        """Made if it is missing, readable by its owner only, and given a cluster id. Raises MetadataUnusable,
+        OSError.
+        """
+        _create_private(path)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
+        try:
+            _prepare(connection)
+            store = cls(connection)
+        except (sqlite3.Error, ValueError, KeyError) as error:
+            connection.close()
+            raise MetadataUnusable(f"{path}: {_in_words(error)}") from error
+        except BaseException:
+            connection.close()
+            raise
+        if not store.image.cluster_id:
+            store.commit([Change(Kind.CLUSTER, "", "id", _new_cluster_id())], BROKER_ITSELF, now_wall_ms)
+        return store
+
+    def commit(self, changes: Sequence[Change], actor: Actor, now_wall_ms: int) -> Image:
+        """Writes all changes or none, flushed to the disk. Raises ApiError KAFKA_STORAGE_ERROR where the disk
+        refuses.
+        """
+        if self._broken is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self._broken)
+        batch = self.image.version + 1
+        origin = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.door.value)
+        rows = [
+            (seq, *origin, each.kind.value, each.entity, each.key, self._current(each), each.new)
+            for seq, each in enumerate(changes, batch)
+        ]
+        self._write(rows)
+        for seq, change in enumerate(changes, batch):
+            stamps = self._state.setdefault((change.kind.value, change.entity), {})
+            stamps[change.key] = Stamp(change.new, seq, now_wall_ms, actor.name)
+        touched = dict.fromkeys((change.kind.value, change.entity) for change in changes)
+        self.image = project(self.image, self._state, touched, batch + len(changes) - 1)
+        return self.image
+
+    def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        """Rows of the trail, newest first."""
+        terms = {
+            "kind = ?": wanted.kind,
+            "entity = ?": wanted.entity,
+            "actor = ?": wanted.actor,
+            "seq = ?": wanted.seq,
+            "seq < ?": wanted.before_seq,
+        }
+        given = {term: value for term, value in terms.items() if value is not None}
+        where = f"WHERE {' AND '.join(given)}" if given else ""
+        limit = max(1, min(wanted.limit, _LARGEST_PAGE))
+        # Only the fixed terms above are pasted into the text.
+        query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608
+        return [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _current(self, change: Change) -> str | None:
+        stamp = self._state.get((change.kind.value, change.entity), {}).get(change.key)
+        return None if stamp is None else stamp.value
+
+    def _write(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(_INSERT, rows)
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            words = f"the metadata could not be written: {error}"
+            if getattr(error, "sqlite_errorname", "") in _DOUBTFUL:
+                self._broken = words
+            self._roll_back()
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, words) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                self._broken = f"the metadata could not be rolled back: {error}"
+
+
+def _create_private(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # SQLite gives its journal the mode of the file, so this one open is enough for all of them.
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # Exclusive: a second broker on the directory is refused at its start, and no shared-memory file is needed.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    if found == 0 and tables == 0:
+        connection.executescript(_SCHEMA)
+    elif found != _FORMAT:
+        raise MetadataUnusable(f"metadata of format {found}, and this broker reads format {_FORMAT}")
+
+
+def _in_words(error: Exception) -> str:
+    if getattr(error, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+        return "another broker is using this directory"
+    return str(error)
+
+
+def _new_cluster_id() -> str:
+    """As Kafka's: 16 random bytes in 22 characters, none that a command line would take for an option."""
+    while True:
+        text = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
+        if not text.startswith("-"):
+            return text
