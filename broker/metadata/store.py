@@ -28,7 +28,7 @@ _LARGEST_PAGE: Final = 1_000
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
-# After a failed fsync nobody knows what is on the disk, and to go on would be to guess. A full disk is only full.
+# After a failed fsync nobody knows what is on the disk; to go on would be a guess. A full disk is only full.
 _DOUBTFUL: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 
 _SCHEMA: Final = """
@@ -178,7 +178,7 @@ def _create_private(path: Path) -> None:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # Exclusive: a second broker on the directory is refused at its start, and no shared-memory file is needed.
+    # Exclusive: a second broker on the directory is refused at its start. Nor is shared memory needed.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")

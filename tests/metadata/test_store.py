@@ -1,0 +1,243 @@
+"""The metadata log: all or nothing, never edited, and the same image after any restart."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
+from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import Change, Kind, write_pairs
+from broker.metadata.store import MetadataStore, MetadataUnusable
+
+ALICE = write_pairs((("user", "alice"),))
+EVE = Actor("eve", Role.EDITOR, "10.0.0.9", Door.PAGE)
+
+
+def limit(value: str | None, key: str = "producer_byte_rate", entity: str = ALICE) -> Change:
+    return Change(Kind.CLIENT_QUOTA, entity, key, value)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metadata.sqlite"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[MetadataStore]:
+    store = MetadataStore.open(path, 1_000)
+    yield store
+    store.close()
+
+
+def test_a_new_store_has_a_cluster_id_of_22_characters_that_stays(path: Path) -> None:
+    store = MetadataStore.open(path, 1_000)
+    first = store.image.cluster_id
+    store.close()
+    assert len(first) == 22 and not first.startswith("-")
+    again = MetadataStore.open(path, 2_000)
+    assert (again.image.cluster_id, again.image.version) == (first, 1)
+    again.close()
+
+
+def test_the_image_after_a_restart_is_the_image_before(path: Path, store: MetadataStore) -> None:
+    store.commit([limit("1000"), limit("5", "request_percentage")], EVE, 2_000)
+    store.commit([limit(None, "request_percentage")], EVE, 3_000)
+    store.commit(
+        [
+            Change(Kind.TOPIC, "t", "id", bytes(range(16)).hex()),
+            Change(Kind.TOPIC, "t", "partitions", "3"),
+            Change(Kind.TOPIC_CONFIG, "t", "retention.ms", "7"),
+            Change(Kind.BROKER_CONFIG, "", "log.retention.ms", "9"),
+            Change(Kind.PRODUCER_IDS, "", "next", "1000"),
+            Change(Kind.ADMIN_TOKEN, "first", "token", '{"role":"ADMIN","salt":"0a","digest":"0b"}'),
+        ],
+        EVE,
+        4_000,
+    )
+    before = store.image
+    store.close()
+    again = MetadataStore.open(path, 5_000)
+    assert again.image == before
+    assert (before.next_producer_id, before.version) == (1000, 10)
+    again.close()
+
+
+def test_a_commit_leaves_earlier_images_alone(store: MetadataStore) -> None:
+    before = store.image
+    after = store.commit([limit("1000")], EVE, 2_000)
+    assert before.quotas == {} and len(after.quotas) == 1
+    assert after is store.image
+
+
+def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> None:
+    store.commit([limit("1000"), limit("5", "request_percentage")], EVE, 2_000)
+    store.commit([limit("2000")], replace(EVE, name="bob", door=Door.WIRE), 3_000)
+    row = AuditRow(
+        seq=4,
+        batch=4,
+        time_ms=3_000,
+        actor="bob",
+        role="editor",
+        address="10.0.0.9",
+        door="wire",
+        kind="client-quota",
+        entity=ALICE,
+        key="producer_byte_rate",
+        old="1000",
+        new="2000",
+    )
+    rows = store.history(AuditFilter(kind="client-quota"))
+    assert rows[0] == row
+    assert [(each.seq, each.batch, each.old, each.new) for each in rows[1:]] == [
+        (3, 2, None, "5"),
+        (2, 2, None, "1000"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (AuditFilter(), [4, 3, 2, 1]),
+        (AuditFilter(kind="client-quota", entity=ALICE), [3, 2]),
+        (AuditFilter(actor="bob"), [4]),
+        (AuditFilter(actor="nobody"), []),
+        (AuditFilter(seq=2), [2]),
+        (AuditFilter(before_seq=3), [2, 1]),
+        (AuditFilter(limit=2), [4, 3]),
+        (AuditFilter(limit=0), [4]),
+        (AuditFilter(kind="' OR 1=1 --"), []),
+    ],
+)
+def test_the_trail_is_filtered_and_paged_newest_first(
+    store: MetadataStore, wanted: AuditFilter, expected: list[int]
+) -> None:
+    store.commit([limit("1")], EVE, 2_000)
+    store.commit([limit("2")], EVE, 3_000)
+    store.commit([limit("3", entity=write_pairs((("user", "bob"),)))], replace(EVE, name="bob"), 4_000)
+    assert [row.seq for row in store.history(wanted)] == expected
+
+
+def test_a_page_of_the_trail_has_at_most_1000_rows(store: MetadataStore) -> None:
+    store.commit([limit(str(n), entity=write_pairs((("user", str(n)),))) for n in range(1_001)], EVE, 2_000)
+    assert [len(store.history(AuditFilter(limit=n))) for n in (999, 1_000, 1_001)] == [999, 1_000, 1_000]
+
+
+def test_an_entitys_version_outlives_its_removal_and_a_restart(path: Path, store: MetadataStore) -> None:
+    store.commit([limit("1"), limit("2", "consumer_byte_rate")], EVE, 2_000)
+    store.commit([limit(None)], EVE, 3_000)
+    (entry,) = store.image.quotas.values()
+    assert entry.version == 4
+    store.close()
+    again = MetadataStore.open(path, 4_000)
+    assert next(iter(again.image.quotas.values())).version == 4
+    again.close()
+
+
+def test_rows_are_neither_edited_nor_deleted(path: Path, store: MetadataStore) -> None:
+    store.commit([limit("1")], EVE, 2_000)
+    store.close()
+    connection = sqlite3.connect(path)
+    for statement in ("UPDATE change SET actor = 'nobody'", "DELETE FROM change"):
+        with pytest.raises(sqlite3.IntegrityError, match="append only"):
+            connection.execute(statement)
+    connection.close()
+
+
+def test_only_the_owner_can_read_it(path: Path, store: MetadataStore) -> None:
+    store.commit([limit("1")], EVE, 2_000)
+    assert {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {
+        "metadata.sqlite": 0o600,
+        "metadata.sqlite-wal": 0o600,
+    }
+
+
+def test_a_second_broker_on_the_same_directory_is_refused(path: Path, store: MetadataStore) -> None:
+    with pytest.raises(MetadataUnusable, match="another broker"):
+        MetadataStore.open(path, 2_000)
+    store.commit([limit("1")], EVE, 2_000)
+
+
+def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to be looked at" * 100)
+    before = path.read_bytes()
+    with pytest.raises(MetadataUnusable):
+        MetadataStore.open(path, 1_000)
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_format_is_refused(path: Path, store: MetadataStore) -> None:
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(MetadataUnusable, match="format 2"):
+        MetadataStore.open(path, 2_000)
+
+
+# A disk that refuses
+
+
+class Disk(sqlite3.Connection):
+    """A connection whose COMMIT can be made to fail as SQLite reports a failing disk."""
+
+    fault: str | None = None
+
+    def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:  # type: ignore[override]
+        if sql == "COMMIT" and self.fault is not None:
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorname = self.fault
+            raise error
+        return super().execute(sql, *parameters)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def disk(path: Path, store: MetadataStore) -> Iterator[Disk]:
+    store.commit([limit("1")], BROKER_ITSELF, 1_500)
+    store.close()
+    disk = sqlite3.connect(path, isolation_level=None, factory=Disk)
+    yield disk
+    disk.close()
+
+
+def refuse(store: MetadataStore, changes: list[Change]) -> None:
+    before = store.image
+    with pytest.raises(ApiError) as caught:
+        store.commit(changes, EVE, 2_000)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert store.image is before
+    assert [row.seq for row in store.history(AuditFilter())] == [2, 1]
+
+
+def test_a_full_disk_refuses_the_change_whole_and_takes_the_next_once_there_is_room(disk: Disk) -> None:
+    store = MetadataStore(disk)
+    (pages,) = disk.execute("PRAGMA page_count").fetchone()
+    disk.execute(f"PRAGMA max_page_count = {pages}")
+    refuse(store, [limit("2"), limit("x" * 100_000, entity=write_pairs((("user", "y" * 100_000),)))])
+    disk.execute("PRAGMA max_page_count = 1000000")
+    assert store.commit([limit("3")], EVE, 3_000).version == 3
+
+
+def test_a_failed_write_is_refused_and_can_be_tried_again(disk: Disk) -> None:
+    store = MetadataStore(disk)
+    disk.fault = "SQLITE_IOERR_WRITE"
+    refuse(store, [limit("2")])
+    disk.fault = None
+    assert store.commit([limit("3")], EVE, 3_000).version == 3
+
+
+def test_a_failed_fsync_is_never_retried_as_success(disk: Disk) -> None:
+    store = MetadataStore(disk)
+    disk.fault = "SQLITE_IOERR_FSYNC"
+    refuse(store, [limit("2")])
+    disk.fault = None
+    refuse(store, [limit("3")])
+
+
+def test_a_text_that_no_encoding_takes_leaves_nothing_behind(store: MetadataStore) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        store.commit([limit("1"), limit("2", entity="\ud800")], EVE, 2_000)
+    assert store.commit([limit("3")], EVE, 2_000).version == 2
