@@ -1,0 +1,3 @@
+"""Groups of the classic protocol. In reading order: phase, member, group, rebalance, join, sync, leave,
+expiry.
+"""

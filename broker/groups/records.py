@@ -1,0 +1,209 @@
+"""The bytes of __consumer_offsets: keys and values as Kafka writes and reads them.
+
+Used by `turn` to write and by `loading` to read. Knows nothing of batches, offsets in the log, or what a
+group is doing. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue
+3.)
+"""
+
+from dataclasses import dataclass
+from struct import Struct
+
+from broker.groups.committed import NO_EPOCH, CommittedOffset
+
+OFFSET_KEY_VERSIONS = (0, 1)
+GROUP_KEY_VERSION = 2
+
+_INT16 = Struct(">h")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_OFFSET_AND_EPOCH = Struct(">hqi")
+_VERSION_AND_OFFSET = Struct(">hq")
+
+
+class UnreadableRecord(ValueError):  # noqa: N818 - a fact about the log
+    """A key or value that ends too early, or a value of a version that nobody here knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetKey:
+    group_id: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A group between two rebalances. `state_ms` is when it came into this state, -1 where that was not
+    recorded.
+    """
+
+    protocol_type: str
+    generation_id: int
+    protocol: str | None
+    leader: str | None
+    state_ms: int
+    members: tuple[StoredMember, ...]
+
+
+def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    return b"".join((_INT16.pack(1), _string(group_id), _string(topic), _INT32.pack(partition)))
+
+
+def encode_offset_value(committed: CommittedOffset) -> bytes:
+    metadata, stamp = _string(committed.metadata), _INT64.pack(committed.commit_ms)
+    if committed.expire_ms is None:
+        return b"".join(
+            (_OFFSET_AND_EPOCH.pack(3, committed.offset, committed.leader_epoch), metadata, stamp)
+        )
+    # Only version 1 has a time of expiry; it has no leader epoch.
+    head, expiry = _VERSION_AND_OFFSET.pack(1, committed.offset), _INT64.pack(committed.expire_ms)
+    return b"".join((head, metadata, stamp, expiry))
+
+
+def encode_group_key(group_id: str) -> bytes:
+    return _INT16.pack(GROUP_KEY_VERSION) + _string(group_id)
+
+
+def encode_group_value(group: StoredGroup) -> bytes:
+    parts = [
+        _INT16.pack(3),
+        _string(group.protocol_type),
+        _INT32.pack(group.generation_id),
+        _string(group.protocol),
+        _string(group.leader),
+        _INT64.pack(group.state_ms),
+        _INT32.pack(len(group.members)),
+    ]
+    for member in group.members:
+        parts += (
+            _string(member.member_id),
+            _string(member.instance_id),
+            _string(member.client_id),
+            _string(member.client_host),
+            _INT32.pack(member.rebalance_timeout_ms),
+            _INT32.pack(member.session_timeout_ms),
+            _INT32.pack(len(member.subscription)),
+            member.subscription,
+            _INT32.pack(len(member.assignment)),
+            member.assignment,
+        )
+    return b"".join(parts)
+
+
+def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
+    """None for the records of other kinds of groups, which are not ours to read. Raises UnreadableRecord."""
+    reader = _Reader(key)
+    version = reader.integer(_INT16)
+    if version in OFFSET_KEY_VERSIONS:
+        return OffsetKey(reader.string(), reader.string(), reader.integer(_INT32))
+    if version == GROUP_KEY_VERSION:
+        return GroupKey(reader.string())
+    return None
+
+
+def decode_offset_value(value: bytes) -> CommittedOffset:
+    """Versions 0 to 3. Raises UnreadableRecord."""
+    reader = _Reader(value)
+    version = reader.version()
+    offset = reader.integer(_INT64)
+    epoch = reader.integer(_INT32) if version >= 3 else NO_EPOCH
+    metadata, commit_ms = reader.string(), reader.integer(_INT64)
+    expire_ms = reader.integer(_INT64) if version == 1 else -1
+    return CommittedOffset(offset, epoch, metadata, commit_ms, None if expire_ms == -1 else expire_ms)
+
+
+def decode_group_value(value: bytes) -> StoredGroup:
+    """Versions 0 to 3. Raises UnreadableRecord."""
+    reader = _Reader(value)
+    version = reader.version()
+    protocol_type, generation_id = reader.string(), reader.integer(_INT32)
+    protocol, leader = reader.nullable_string(), reader.nullable_string()
+    state_ms = reader.integer(_INT64) if version >= 2 else -1
+    members = tuple(_stored_member(reader, version) for _ in range(reader.integer(_INT32)))
+    return StoredGroup(protocol_type, generation_id, protocol, leader, state_ms, members)
+
+
+def _stored_member(reader: "_Reader", version: int) -> StoredMember:
+    member_id = reader.string()
+    instance_id = reader.nullable_string() if version >= 3 else None
+    client_id, client_host = reader.string(), reader.string()
+    rebalance_timeout_ms = reader.integer(_INT32) if version >= 1 else -1
+    session_timeout_ms = reader.integer(_INT32)
+    if rebalance_timeout_ms == -1:
+        rebalance_timeout_ms = session_timeout_ms
+    return StoredMember(
+        member_id,
+        instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        reader.take(reader.integer(_INT32)),
+        reader.take(reader.integer(_INT32)),
+    )
+
+
+def _string(value: str | None) -> bytes:
+    if value is None:
+        return b"\xff\xff"
+    encoded = value.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+class _Reader:
+    """A place in a key or value. Every step checks the bytes left first."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def take(self, size: int) -> bytes:
+        end = self._at + size
+        if size < 0 or end > len(self._data):
+            raise UnreadableRecord(f"{size} bytes wanted at {self._at}, the record has {len(self._data)}")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def integer(self, form: Struct) -> int:
+        return int(form.unpack(self.take(form.size))[0])
+
+    def version(self) -> int:
+        version = self.integer(_INT16)
+        if not 0 <= version <= 3:
+            raise UnreadableRecord(f"value version {version}: 0 to 3 are known")
+        return version
+
+    def nullable_string(self) -> str | None:
+        size = self.integer(_INT16)
+        if size == -1:
+            return None
+        try:
+            return self.take(size).decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableRecord(f"not UTF-8 before {self._at}") from error
+
+    def string(self) -> str:
+        value = self.nullable_string()
+        if value is None:
+            raise UnreadableRecord(f"null where a string belongs, before {self._at}")
+        return value
