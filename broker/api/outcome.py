@@ -5,6 +5,7 @@ throttled before the response is enqueued (KIP-219: answer first, mute afterward
 """
 
 from collections.abc import Callable
+from enum import Enum
 
 from broker.api.context import Connection
 from broker.protocol.schema import Struct
@@ -13,14 +14,23 @@ from broker.quotas.verdict import Throttle
 Imprint = Callable[[Connection], None]
 
 
+class Login(Enum):
+    """How a login ended, for the connection: a success lifts the limits that held before it, a failure closes the
+    connection `connection.failed.authentication.delay.ms` after the answer, and holds up nobody else meanwhile."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
 class Answered:
     """A reply to encode and send.
 
     `cacheable` says that the same request bytes get the same answer until the metadata image changes; the encoded answer
     is then kept, and `imprint`, if given, is what the request leaves on its connection each time it is served so.
+    `login` is given by the SASL handlers only.
     """
 
-    __slots__ = ("cacheable", "imprint", "reply", "throttle")
+    __slots__ = ("cacheable", "imprint", "login", "reply", "throttle")
 
     def __init__(
         self,
@@ -29,11 +39,13 @@ class Answered:
         *,
         cacheable: bool = False,
         imprint: Imprint | None = None,
+        login: Login | None = None,
     ) -> None:
         self.reply = reply
         self.throttle = throttle
         self.cacheable = cacheable
         self.imprint = imprint
+        self.login = login
 
 
 class Silent:
