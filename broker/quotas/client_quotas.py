@@ -6,34 +6,47 @@ network room empty `throttled` of each manager; a change of the metadata image i
 
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
+from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
-from broker.quotas.manager import CLIENT_QUOTA_WINDOW, ClientQuotaManager
+from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
+from broker.quotas.mutation import MutationQuotaManager, MutationSensor
+from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import Throttleable, ThrottledRow
+from broker.quotas.usage import ClientSensor
 from broker.quotas.verdict import Throttle
 
 
 class ClientQuotas:
-    """The managers by kind. `longest_throttle_ms` is quota.max.throttle.ms, None for as long as the formula
-    says.
+    """The managers by kind.
+
+    `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
+    quota.max.throttle.ms, None for as long as the formula says.
     """
 
-    __slots__ = ("fetch", "managers", "produce")
+    __slots__ = ("fetch", "managers", "mutation", "produce", "request")
 
-    def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, longest_throttle_ms: int | None = None) -> None:
-        self.produce = ClientQuotaManager(QuotaKind.PRODUCE, window, longest_throttle_ms)
-        self.fetch = ClientQuotaManager(QuotaKind.FETCH, window, longest_throttle_ms)
-        self.managers = {manager.kind: manager for manager in (self.produce, self.fetch)}
+    def __init__(
+        self,
+        window: Window = CLIENT_QUOTA_WINDOW,
+        mutation_window: Window = CLIENT_QUOTA_WINDOW,
+        longest_throttle_ms: int | None = None,
+    ) -> None:
+        self.produce = RateQuotaManager(QuotaKind.PRODUCE, window, longest_throttle_ms)
+        self.fetch = RateQuotaManager(QuotaKind.FETCH, window, longest_throttle_ms)
+        self.request = RequestQuotaManager(window)
+        self.mutation = MutationQuotaManager(mutation_window)
+        self.managers: dict[QuotaKind, QuotaManager[ClientSensor] | QuotaManager[MutationSensor]] = {
+            manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
+        }
 
     def apply(self, entity: Entity, key: str, value: float | None) -> None:
-        """Sets one limit of an entity, or removes it (None). Usage is kept, and the next request obeys.
+        """Sets one limit of a user, a client-id or both, or removes it (None). Usage is kept; the next
+        request obeys.
 
-        Keys of kinds that this broker does not enforce yet, and address entities, change nothing here.
+        KeyError for a key that limits no client: addresses are the connection quotas' business.
         """
-        known = CLIENT_KEYS.get(key)
-        manager = None if known is None else self.managers.get(known.kind)
-        if manager is not None and entity.ip is None:
-            manager.set_bound(entity.user, entity.client_id, value)
+        self.managers[CLIENT_KEYS[key].kind].set_bound(entity.user, entity.client_id, value)
 
     def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
         """Counts a produce request of `nbytes`; the throttle if that breaks the client's quota."""

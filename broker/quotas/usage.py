@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from typing import Final, Generic, TypeVar
 
+from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import Entity
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable
@@ -31,16 +32,21 @@ class ClientSensor:
     tag is "" then). `rule` is the entity that set `bound`, None if no rule matched.
     """
 
-    __slots__ = ("bound", "client_id", "last_record_ms", "rule", "throttle_time", "throttles", "user")
+    __slots__ = ("bound", "client_id", "last_record_ms", "rate", "rule", "throttle_time", "throttles", "user")
 
-    def __init__(self, user: str | None, client_id: str | None, now_ms: int) -> None:
+    def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         self.user = user
         self.client_id = client_id
         self.bound = UNLIMITED
         self.rule: Entity | None = None
         self.last_record_ms = now_ms
+        self.rate = Rate(window)
         self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
         self.throttles = 0
+
+    def observed(self, now_ms: int) -> float:
+        """What is used per second, over the windows in sight."""
+        return self.rate.measure(now_ms)
 
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)

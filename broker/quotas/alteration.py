@@ -1,0 +1,86 @@
+"""What AlterClientQuotas may ask for, with Kafka's words for what it may not. (Kafka:
+ClientQuotaControlManager, KIP-546)
+
+Called by control for every door before anything is written. Whether a removal finds something to remove is
+control's to see.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final, NoReturn
+
+from broker.errors import ApiError, ErrorCode
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity, EntityPairs
+from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, QuotaKey, ValueType
+
+FRACTION: Final = 1e-6
+"""How far from whole a value of an integral key may be."""
+
+TOO_LARGE: Final = {ValueType.INT: 2.0**31, ValueType.LONG: 2.0**63, ValueType.DOUBLE: float("inf")}
+"""The smallest value that a type cannot hold."""
+
+
+def validate_alteration(pairs: EntityPairs, ops: Iterable[tuple[str, float | None]]) -> Entity:
+    """The entity that `ops`, pairs of key and value (None removes), may be applied to.
+
+    Raises ApiError INVALID_REQUEST with a message that names what is wrong; nothing of the entry is to be
+    applied then.
+    """
+    entity = validate_entity(pairs)
+    keys = CLIENT_KEYS if entity.ip is None else IP_KEYS
+    seen: set[str] = set()
+    for key, value in ops:
+        if key in seen:
+            _refuse(f"Duplicate quota key {key} not updating quota for this entity {entity}")
+        seen.add(key)
+        # Kafka lets a removal of any key pass: there is nothing of that name, so nothing to remove.
+        if value is not None:
+            if key not in keys:
+                _refuse(f"Invalid configuration key {key}")
+            _validate_value(keys[key], value)
+    return entity
+
+
+def validate_entity(pairs: EntityPairs) -> Entity:
+    """The entity that the pairs name. Raises ApiError INVALID_REQUEST."""
+    if not pairs:
+        _refuse("Invalid empty client quota entity")
+    parts: dict[str, str | None] = {}
+    for kind, name in pairs:
+        if kind in parts:
+            _refuse(f"Invalid client quota entity, duplicate entity entry {kind}")
+        if kind not in (USER, CLIENT_ID, IP):
+            _refuse(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            _refuse(f"Empty {kind} not supported")
+        parts[kind] = name
+    if IP in parts:
+        if len(parts) > 1:
+            _refuse(
+                "Invalid quota entity combination, IP entity should not be combined with User or ClientId"
+            )
+        _validate_address(parts[IP])
+    return Entity.of(pairs)
+
+
+def _validate_address(name: str | None) -> None:
+    """An address, or the default. Kafka also takes host names and resolves them; here nothing is resolved."""
+    if name is not None:
+        try:
+            ip_address(name)
+        except ValueError:
+            _refuse(f"{name} is not a valid IP or resolvable host.")
+
+
+def _validate_value(key: QuotaKey, value: float) -> None:
+    # Written so that NaN, which is neither above nor below anything, is refused.
+    if not value > 0:
+        _refuse(f"Quota {key.name} must be greater than 0")
+    if value >= TOO_LARGE[key.type]:
+        _refuse(f"Proposed value for {key.name} is too large for a {key.type.value}.")
+    if key.type is not ValueType.DOUBLE and value % 1.0 > FRACTION:
+        _refuse(f"{key.name} cannot be a fractional value.")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ApiError(ErrorCode.INVALID_REQUEST, message)

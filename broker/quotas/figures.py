@@ -1,0 +1,87 @@
+"""What Prometheus and the console read of the quotas, under the names that dashboards of Kafka already have.
+
+Called when somebody looks. Reads the same sensors that decide; a series exists only while its sensor does,
+and the busiest lately are shown where there are too many.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nlargest
+from typing import Final
+
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import KEY_OF, QuotaKind
+from broker.quotas.mutation import MutationSensor
+
+GROUPS: Final = {
+    QuotaKind.PRODUCE: ("kafka_server_produce", "byte_rate", "Bytes per second counted for produce quotas"),
+    QuotaKind.FETCH: ("kafka_server_fetch", "byte_rate", "Bytes per second counted for fetch quotas"),
+    QuotaKind.REQUEST: (
+        "kafka_server_request",
+        "request_time",
+        "Percent of one thread that requests keep busy",
+    ),
+    QuotaKind.CONTROLLER_MUTATION: (
+        "kafka_server_controllermutation",
+        "mutation_rate",
+        "Partitions per second that are created or deleted",
+    ),
+}
+"""The prefix of each kind's families, and its main figure. (Kafka: byte-rate, request-time, mutation-rate)"""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleUse:
+    """What the clients under one rule do now.
+
+    `observed` is in the key's own unit; under a default rule each client has the limit for itself, so it is
+    the busiest one's. `throttled` counts the channels that are held by this rule.
+    """
+
+    entity: Entity
+    key: str
+    observed: float
+    throttled: int
+
+
+def rule_use(quotas: ClientQuotas, now_ms: int) -> list[RuleUse]:
+    """Every rule under which somebody has been seen lately."""
+    uses: list[RuleUse] = []
+    for kind, manager in quotas.managers.items():
+        held: dict[Entity, int] = {}
+        for row in manager.throttled.rows(now_ms):
+            held[row.entity] = held.get(row.entity, 0) + 1
+        busiest: dict[Entity, float] = {}
+        for sensor in manager.sensors():
+            if sensor.rule is not None:
+                busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
+        uses += [RuleUse(rule, KEY_OF[kind], use, held.get(rule, 0)) for rule, use in busiest.items()]
+    return uses
+
+
+def families(quotas: ClientQuotas, now_ms: int) -> Iterator[FamilySamples]:
+    """A source for the metrics registry."""
+    for kind, manager in quotas.managers.items():
+        prefix, figure, text = GROUPS[kind]
+        use, waits, limits, tokens = [], [], [], []
+        for sensor in nlargest(MAX_SERIES, manager.sensors(), key=lambda sensor: sensor.last_record_ms):
+            labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+            use.append(Sample(labels, sensor.observed(now_ms)))
+            waits.append(Sample(labels, sensor.throttle_time.measure(now_ms)))
+            if sensor.rule is not None:
+                limits.append(Sample(labels, sensor.bound))
+            if isinstance(sensor, MutationSensor):
+                tokens.append(Sample(labels, sensor.bucket.measure(now_ms)))
+        yield FamilySamples(f"{prefix}_{figure}", text, Kind.GAUGE, use)
+        yield FamilySamples(f"{prefix}_throttle_time", "Mean milliseconds of a throttle", Kind.GAUGE, waits)
+        yield FamilySamples(f"{prefix}_quota_bound", "The limit in force", Kind.GAUGE, limits)
+        held = [Sample((), len(manager.throttled))]
+        yield FamilySamples(f"{prefix}_queue_size", "Channels that are held for this quota", Kind.GAUGE, held)
+        if kind is QuotaKind.CONTROLLER_MUTATION:
+            yield FamilySamples(f"{prefix}_tokens", "Mutations left before a throttle", Kind.GAUGE, tokens)
+    exempt = [Sample((), quotas.request.exempt.measure(now_ms))]
+    yield FamilySamples(
+        "kafka_server_request_exempt_request_time", "Percent of one thread, never limited", Kind.GAUGE, exempt
+    )

@@ -1,0 +1,117 @@
+"""The quota on partitions created and deleted per second, a token bucket. (Kafka:
+ControllerMutationQuotaManager, KIP-599)
+
+Called by the handlers of CreateTopics, DeleteTopics and CreatePartitions: one `MutationQuota` for each
+request, asked before any metadata record is written. Newer versions are held strictly (refused while the
+bucket is empty), older ones permissively (always served, then throttled).
+"""
+
+from dataclasses import replace
+
+from broker.errors import ApiError, ErrorCode
+from broker.metrics.quota import INT_MAX, java_divide, java_round
+from broker.metrics.token_bucket import TokenBucket
+from broker.metrics.window import Window
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
+from broker.quotas.table import UNLIMITED
+from broker.quotas.usage import MAX_SENSORS, ClientSensor
+from broker.quotas.verdict import Throttle
+
+
+class MutationSensor(ClientSensor):
+    """A client's tokens, and the rate of what it did. The bucket starts full."""
+
+    __slots__ = ("bucket",)
+
+    def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
+        super().__init__(user, client_id, now_ms, window)
+        self.bucket = TokenBucket.full(window, UNLIMITED, now_ms)
+
+    def set_bound(self, bound: float, rule: Entity | None) -> None:
+        super().set_bound(bound, rule)
+        self.bucket.bound = bound
+
+    def record(self, mutations: float, now_ms: int) -> None:
+        self.last_record_ms = now_ms
+        self.bucket.record(mutations, now_ms)
+        self.rate.record(mutations, now_ms)
+
+
+def throttle_time_for_tokens(tokens: float, bound: float) -> int:
+    """How long until `tokens` are back at zero when `bound` are added per second. (throttleTimeMs)"""
+    return java_round(java_divide(-tokens, bound) * 1000.0)
+
+
+class MutationQuota:
+    """What one request may still do. Everything, where `sensor` is None."""
+
+    __slots__ = ("_at_ms", "_sensor", "_strict", "_throttle")
+
+    def __init__(self, sensor: MutationSensor | None, *, strict: bool) -> None:
+        self._sensor = sensor
+        self._strict = strict
+        self._throttle: Throttle | None = None
+        self._at_ms = 0
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether something of this request has been refused."""
+        return self._strict and self._throttle is not None
+
+    def record(self, mutations: float, now_ms: int) -> None:
+        """Charges for so many partitions, before they are touched.
+
+        Strict: raises ApiError THROTTLING_QUOTA_EXCEEDED, and charges nothing, while the bucket is below
+        zero. Permissive: charges in any case, and remembers the wait if the bucket is below zero then.
+        """
+        sensor = self._sensor
+        if sensor is None:
+            return
+        if not self._strict:
+            sensor.record(mutations, now_ms)
+            self._is_exhausted(sensor, now_ms)
+        elif self._is_exhausted(sensor, now_ms):
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+        else:
+            sensor.record(mutations, now_ms)
+
+    def throttle(self, now_ms: int) -> Throttle | None:
+        """The wait that the reply carries: what is left of it, since time passes while a request is carried
+        out.
+        """
+        throttle = self._throttle
+        left_ms = 0 if throttle is None else throttle.throttle_ms - (now_ms - self._at_ms)
+        return None if throttle is None or left_ms <= 0 else replace(throttle, throttle_ms=left_ms)
+
+    def _is_exhausted(self, sensor: MutationSensor, now_ms: int) -> bool:
+        tokens = sensor.bucket.measure(now_ms)
+        if tokens >= 0 or sensor.rule is None:
+            return False
+        wait_ms = min(throttle_time_for_tokens(tokens, sensor.bound), INT_MAX)
+        kind = QuotaKind.CONTROLLER_MUTATION
+        self._throttle = Throttle(kind, wait_ms, sensor.rule, tokens, sensor.bound, sensor)
+        self._at_ms = now_ms
+        return True
+
+
+class MutationQuotaManager(QuotaManager[MutationSensor]):
+    """The buckets by client."""
+
+    __slots__ = ()
+
+    def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, max_sensors: int = MAX_SENSORS) -> None:
+        super().__init__(
+            QuotaKind.CONTROLLER_MUTATION,
+            window,
+            lambda user, client_id, now_ms: MutationSensor(user, client_id, now_ms, window),
+            max_sensors,
+        )
+
+    def quota_for(self, user: str, client_id: str | None, now_ms: int, *, strict: bool) -> MutationQuota:
+        """What a request of this client may do. `strict` from CreateTopics 6, DeleteTopics 5,
+        CreatePartitions 3 on.
+        """
+        sensor = self._usage.sensor(user, client_id, now_ms) if self.active else None
+        return MutationQuota(sensor, strict=strict)
