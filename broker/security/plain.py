@@ -1,0 +1,70 @@
+"""SASL PLAIN: a user name and a password in one message. (RFC 4616; Kafka: PlainSaslServer)
+
+Called by the SaslAuthenticate handler. Pure; users are fixed at the start. Passwords are kept as keyed
+digests only, and a name that nobody has costs as much time, and answers the same words, as a wrong password.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import Final
+
+from broker.errors import ApiError, ErrorCode
+from broker.security.jaas import plain_users
+
+MECHANISM: Final = "PLAIN"
+
+
+class PlainAuthenticator:
+    """`users` by listener name in capitals, then by user name, to the password."""
+
+    __slots__ = ("_digests", "_key", "_nobody")
+
+    def __init__(self, users: Mapping[str, Mapping[str, str]]) -> None:
+        self._key = secrets.token_bytes(32)
+        self._nobody = secrets.token_bytes(32)
+        self._digests = {
+            listener: {name: self._digest(password.encode()) for name, password in known.items()}
+            for listener, known in users.items()
+        }
+
+    @classmethod
+    def from_jaas(cls, jaas: tuple[tuple[str, str], ...]) -> "PlainAuthenticator":
+        """From `SecurityConfig.plain_jaas`. Raises ConfigError."""
+        return cls(
+            {
+                listener: plain_users(f"listener.name.{listener.lower()}.plain.sasl.jaas.config", text)
+                for listener, text in jaas
+            }
+        )
+
+    def authenticate(self, listener: str, message: bytes | bytearray | memoryview) -> str:
+        """The user's name. Raises ApiError SASL_AUTHENTICATION_FAILED with Kafka's words."""
+        try:
+            parts = str(message, "utf-8").split("\0")
+        except UnicodeDecodeError as error:
+            raise _failed("Invalid SASL/PLAIN response: not UTF-8") from error
+        if len(parts) != 3:
+            raise _failed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorize_as, name, password = parts
+        if not name:
+            raise _failed("Authentication failed: username not specified")
+        if not password:
+            raise _failed("Authentication failed: password not specified")
+        expected = self._digests.get(listener, {}).get(name)
+        given = self._digest(password.encode())
+        if not hmac.compare_digest(given, self._nobody if expected is None else expected):
+            raise _failed("Authentication failed: Invalid username or password")
+        if authorize_as not in ("", name):
+            raise _failed(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        return name
+
+    def _digest(self, password: bytes) -> bytes:
+        return hmac.digest(self._key, password, hashlib.sha256)
+
+
+def _failed(words: str) -> ApiError:
+    return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, words)
