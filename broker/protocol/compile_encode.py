@@ -1,8 +1,9 @@
 """Writes and compiles the function that encodes one message in one version.
 
-Called by codec, once per message and version. The function packs runs of fixed-size fields, and the length that follows
-them, in one `pack`, and joins what it packed into one bytes object; a large or foreign `records` value stands in the
-resulting list as it is, so that fetched data never passes through here.
+Called by codec, once per message and version. The function packs a run of fixed-size fields, and the length
+that follows it, in one `pack`, and joins what it packed into one bytes object; a large or foreign `records`
+value stands in the resulting list as it is, so that fetched data never passes through here. Knows no message
+by name.
 """
 
 import struct
@@ -15,13 +16,13 @@ from broker.protocol.schema import FIXED, LIST, Field, Message, Records, Struct
 from broker.protocol.varint import uvarint
 
 ResponseEncoder = Callable[[Any, int], list[Records]]
-"""(message, correlation id) -> the whole frame, size and response header included, as buffers to send in order."""
+"""(message, correlation id) -> the whole frame, size and header included, as buffers to send in order."""
 
 BodyEncoder = Callable[[Any], list[Records]]
 """message -> its body alone, as buffers in order."""
 
 COPIED_RECORDS: Final = 4096
-"""A buffer of records up to this many bytes is copied into its neighbours: dearer than an entry in writev above."""
+"""Up to this many bytes a buffer of records is cheaper to copy between its neighbours than to send apart."""
 
 BUFFERS: Final = frozenset({bytes, bytearray, memoryview})
 ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))

@@ -1,4 +1,4 @@
-"""Python source in the making: lines, indentation, runs of fixed-size fields, and the names the code will see.
+"""Python source in the making: lines, indentation, and the names that the code will see.
 
 Base of the two compilers, compile_decode and compile_encode. Knows nothing of versions or fields.
 """

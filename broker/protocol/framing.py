@@ -1,6 +1,6 @@
 """How long the next request is.
 
-Called by network.receive with the four bytes that stand before every request. Knows nothing of sockets or memory.
+Called by network.receive with the four bytes that stand before every request. Knows no sockets and no memory.
 """
 
 import struct
@@ -12,9 +12,10 @@ SIZE_BYTES = 4
 
 
 def frame_size(prefix: Buffer, limit: int) -> int:
-    """The size in bytes that `prefix` (four bytes, big-endian) announces, 0 to `limit` (`socket.request.max.bytes`).
+    """The size in bytes that `prefix` (four bytes, big-endian) announces, 0 to `limit`.
 
-    Raises ProtocolViolation, in Kafka's words (NetworkReceive), before anybody allocates so much.
+    `limit` is `socket.request.max.bytes`. Raises ProtocolViolation, in Kafka's words (NetworkReceive), before
+    anybody allocates so much.
     """
     (size,) = struct.unpack(">i", prefix)
     if size < 0:

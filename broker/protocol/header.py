@@ -1,7 +1,7 @@
 """What stands before every request and every answer.
 
-Called by network for each frame (parse_request_header), by codec for the frames that clients send, and by whoever reads
-answers. Knows no message. A frame here is what follows the four bytes of its size.
+Called by network for each frame (parse_request_header), by codec for the frames that clients send, and by
+whoever reads answers. Knows no message. A frame here is what follows the four bytes of its size.
 """
 
 import struct
@@ -22,7 +22,7 @@ _FIXED_PART: Final = struct.Struct(">hhih")
 
 
 class RequestHeader:
-    """A request's header (Kafka's RequestHeader, versions 1 and 2) and the offset in the frame where the body begins."""
+    """A request's header (Kafka's RequestHeader, version 1 or 2), and where in the frame the body begins."""
 
     __slots__ = ("api_key", "version", "correlation_id", "client_id", "body_offset")  # noqa: RUF023 - as on the wire
 

@@ -1,7 +1,8 @@
 """Unsigned varints and tagged sections (KIP-482), for what the compiled functions do not do in line.
 
-Called by the functions that compile_decode and compile_encode write, when a length needs more than one byte or a struct
-came with tags, and by header. Running off the end raises IndexError, which those callers turn into ProtocolViolation.
+Called by the functions that compile_decode and compile_encode write, when a length needs more than one byte
+or a struct came with tags, and by header. Running off the end raises IndexError, which those callers turn
+into ProtocolViolation.
 """
 
 from broker.errors import ProtocolViolation
@@ -17,7 +18,7 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def read_rest(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """The value that began with the byte `first` (over 127) and goes on at `pos`, and the position after it."""
+    """The value that began with the byte `first` and goes on at `pos`, and the position after it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -29,7 +30,7 @@ def read_rest(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
 
 
 def skip_tags(buf: Buffer, pos: int, end: int, count: int) -> int:
-    """The position after a tagged section of which the caller knows no tag and has read the first byte, `count`."""
+    """The position after a tagged section without a tag that the caller knows; its first byte was `count`."""
     if count > 0x7F:
         count, pos = read_rest(buf, pos, count)
     for _ in range(count):

@@ -1,7 +1,7 @@
-"""kio as the referee: its random entities, the same ones as our structs, and what either side says their bytes are.
+"""kio as the referee: random entities of it, the same as our structs, and what their bytes are.
 
-Used by the tests of the codec. kio's own decoder is not used: it aborts the process on some hostile input, and byte
-equality in one direction plus equal values in the other say as much.
+Used by the tests of the codec. kio's own decoder is not: it aborts the process on some hostile input, and
+byte equality in one direction plus equal values in the other say as much.
 """
 
 import dataclasses
@@ -175,7 +175,7 @@ def their_frame(entity: Any, **header: Any) -> bytes:
 
 
 def plain_bytes(message: Message, version: int, unknown_tags: dict[int, bytes] | None = None) -> bytes:
-    """The body as the protocol guide spells it, with `unknown_tags` in every tagged section. Slow and simple."""
+    """The body as the protocol guide spells it, with `unknown_tags` in every struct. Slow and simple."""
     flexible = message.FLEXIBLE is not None and version >= message.FLEXIBLE
     return _Plain(version, flexible, unknown_tags or {}).struct(message)
 
