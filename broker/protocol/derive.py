@@ -19,6 +19,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import kio
+from kio.schema.index import api_key_map, schema_name_map
+from kio.serial._introspect import classify_field, is_optional
+
 from broker.protocol.derive_text import UNSET, Schema, Seen, render_index, render_module
 
 MESSAGES = Path(__file__).parent / "messages"
@@ -49,14 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 def derive() -> dict[str, str]:
     """The text of every file that belongs in messages/, by file name."""
-    index = import_module("kio.schema.index")
-    header = HEADER.format(version=import_module("kio").__version__)
-    keys = {name: key for key, name in index.api_key_map.items()}
+    header = HEADER.format(version=kio.__version__)
+    keys = {name: key for key, name in api_key_map.items()}
     files: dict[str, str] = {}
     apis: list[str] = []
     data: list[str] = []
     for module, versions in sorted(
-        index.schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])
+        schema_name_map.items(), key=lambda item: (keys.get(item[0], 999), item[0])
     ):
         schemas = {kind: schema for kind in KINDS if (schema := _read_schema(versions, kind))}
         if not schemas:
@@ -93,22 +96,21 @@ def _read_schema(versions: Mapping[int, Mapping[Any, str]], kind: str) -> Schema
 
 
 def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, Seen]]]) -> None:
-    introspect = import_module("kio.serial._introspect")
     fields: dict[str, Seen] = {}
     for field in dataclasses.fields(entity):
-        found = introspect.classify_field(field)
+        found = classify_field(field)
         kafka_type: str | None = field.metadata.get("kafka_type")
         if kafka_type is None:
             _collect(found.type_, version, structs)
         name = f"{field.name}_ms" if kafka_type in MILLISECONDS else field.name
         # kio says None for the zero UUID and for time -1; neither is a null on the wire.
-        nullable = introspect.is_optional(field) and kafka_type != "datetime_i64"
+        nullable = is_optional(field) and kafka_type != "datetime_i64"
         fields[name] = Seen(
             WIRE_TYPES.get(kafka_type, kafka_type) if kafka_type else found.type_.__name__,
             found.is_array,
             nullable and (kafka_type != "uuid" or (found.is_array and _array_is_optional(field))),
             field.metadata.get("tag"),
-            _plain_default(field, kafka_type, introspect.is_optional(field)),
+            _plain_default(field, kafka_type, is_optional(field)),
         )
     structs.setdefault(entity.__name__, {})[version] = fields
 
