@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from broker.errors import ErrorCode
+from broker.groups.committed import CommittedOffset
 
 Token = Hashable
 """Whatever the caller passed in with a request; it comes back with the answer, and is compared by identity
@@ -87,10 +88,15 @@ Reply = JoinReply | SyncReply | LeaveReply | CommitReply | OffsetDeleteReply | D
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What one call led to; other members' parked requests may be among the replies."""
+    """What one call led to; other members' parked requests may be among the replies.
+
+    `overwritten` is what stood where an offset was put or dropped: group, topic, partition, offset. It is
+    there for `GroupCoordinator.failed`, should the records not reach the log.
+    """
 
     replies: list[tuple[Token, Reply]] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
+    overwritten: list[tuple[str, str, int, CommittedOffset | None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,207 @@
+"""A classic group: who is in it, who leads it, which protocol it speaks.
+
+Used by the transitions beside it. Knows membership and its rules; nothing of requests, answers, records or
+time-outs. (Kafka: ClassicGroup.)
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from broker.errors import BrokerBug, ErrorCode
+from broker.groups.alarms import Alarm, Kind
+from broker.groups.classic.member import Member, Protocols
+from broker.groups.classic.phase import FOLLOWS, Phase
+from broker.groups.classic.subscription import subscribed_topics
+from broker.groups.committed import Offsets
+from broker.groups.turn import Waiting
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+class InitialDelay:
+    """The first rebalance of an empty group waits a while for more members, and again if some came
+    meanwhile.
+    """
+
+    __slots__ = ("delay_ms", "members_came", "remaining_ms")
+
+    def __init__(self, delay_ms: int, remaining_ms: int) -> None:
+        self.delay_ms = delay_ms
+        self.remaining_ms = remaining_ms
+        self.members_came = False
+
+
+class Group:
+    """`joining` and `syncing` are the members whose requests are parked. `pending_join` are ids given out
+    and not used yet.
+
+    `pending_sync` are the members of this generation that have not sent SyncGroup. `state_ms` is the epoch
+    time of the last change of phase, None where it is not known.
+    """
+
+    __slots__ = (
+        "generation_id",
+        "group_id",
+        "initial",
+        "join_alarm",
+        "joining",
+        "leader_id",
+        "members",
+        "offsets",
+        "pending_join",
+        "pending_sync",
+        "phase",
+        "protocol",
+        "protocol_type",
+        "state_ms",
+        "static_ids",
+        "subscriptions",
+        "support",
+        "sync_alarm",
+        "syncing",
+    )
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.phase = Phase.EMPTY
+        self.state_ms: int | None = None
+        self.generation_id = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_ids: dict[str, str] = {}
+        self.support: Counter[str] = Counter()
+        self.subscriptions: frozenset[str] | None = None
+        self.joining: Waiting = {}
+        self.syncing: Waiting = {}
+        self.pending_join: dict[str, Alarm] = {}
+        self.pending_sync: set[str] = set()
+        self.initial: InitialDelay | None = None
+        self.join_alarm = Alarm(Kind.JOIN_PHASE, group_id)
+        self.sync_alarm = Alarm(Kind.SYNC_PHASE, group_id)
+        self.offsets: Offsets = {}
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing is known of it that a group made anew would not know."""
+        return not (self.members or self.pending_join or self.offsets or self.protocol_type)
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.joining) == len(self.members) and not self.pending_join
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    @property
+    def is_consumer_group(self) -> bool:
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def enter(self, phase: Phase, wall_ms: int) -> None:
+        if self.phase not in FOLLOWS[phase]:
+            raise BrokerBug(f"group {self.group_id} is {self.phase.value}, which {phase.value} cannot follow")
+        self.phase = phase
+        self.state_ms = wall_ms
+
+    def supports(self, protocol_type: str, names: Mapping[str, bytes]) -> bool:
+        """Whether somebody with these protocols can talk to everybody in the group."""
+        if self.phase is Phase.EMPTY:
+            return bool(protocol_type and names)
+        everybody = len(self.members)
+        return protocol_type == self.protocol_type and any(self.support[name] == everybody for name in names)
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """The first member sets the protocol type and, until a better one shows up, leads."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        if member.instance_id is not None:
+            self.static_ids[member.instance_id] = member.member_id
+        self.members[member.member_id] = member
+        self.support.update(member.protocols.keys())
+
+    def change_protocols(self, member: Member, protocols: Protocols) -> None:
+        self._withdraw_support(member)
+        member.protocols = protocols
+        self.support.update(protocols.keys())
+
+    def remove(self, member: Member) -> None:
+        """The next in line leads if the leader went."""
+        del self.members[member.member_id]
+        self._withdraw_support(member)
+        if member.instance_id is not None:
+            del self.static_ids[member.instance_id]
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_sync.discard(member.member_id)
+
+    def replace(self, old: Member, new: Member) -> None:
+        """A static member came back under a new id: it takes the place of the old one as it stood."""
+        new.assignment = old.assignment
+        if old.member_id in self.pending_sync:
+            self.pending_sync.add(new.member_id)
+        leads = self.leader_id == old.member_id
+        self.remove(old)
+        self.add(new, self.protocol_type or "")
+        if leads:
+            self.leader_id = new.member_id
+
+    def elect_joined_leader(self) -> bool:
+        """Have somebody lead who has joined this rebalance. False when nobody has."""
+        if self.leader_id not in self.joining:
+            joined = next((member_id for member_id in self.members if member_id in self.joining), None)
+            if joined is None:
+                return False
+            self.leader_id = joined
+        return True
+
+    def select_protocol(self) -> str:
+        """The one with most votes of those that every member supports; the first voted for, among equals."""
+        everybody = len(self.members)
+        candidates = {name for name, count in self.support.items() if count == everybody}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return max(votes, key=votes.__getitem__)
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """Count up, settle on a protocol, and wait for the assignment; or be empty, if nobody is left."""
+        self.generation_id += 1
+        self.pending_sync.clear()
+        self.protocol = self.select_protocol() if self.members else None
+        self.subscriptions = self.read_subscriptions()
+        self.enter(Phase.COMPLETING_REBALANCE if self.members else Phase.EMPTY, wall_ms)
+
+    def read_subscriptions(self) -> frozenset[str] | None:
+        """The topics that the members consume, as far as their metadata tells; None if it does not."""
+        if not self.is_consumer_group:
+            return None
+        topics: frozenset[str] = frozenset()
+        for member in self.members.values():
+            metadata = member.protocols.get(self.protocol or "")
+            found = None if metadata is None else subscribed_topics(metadata)
+            if found is None:
+                return None
+            topics |= found
+        return topics
+
+    def consumes(self, topic: str) -> bool:
+        """Whether the topic's offsets are in use; where that cannot be told, a consumer group's are."""
+        return self.is_consumer_group if self.subscriptions is None else topic in self.subscriptions
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """NONE for a member under its current id."""
+        if instance_id is not None:
+            current = self.static_ids.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _withdraw_support(self, member: Member) -> None:
+        self.support.subtract(member.protocols.keys())
+        for name in member.protocols:
+            if not self.support[name]:
+                del self.support[name]

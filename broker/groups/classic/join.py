@@ -1,0 +1,191 @@
+"""JoinGroup: a member comes, comes back, or comes back changed.
+
+Called by `coordinator` with a group that exists. Leaves the request answered or parked in the group.
+(Kafka: GroupCoordinator.handleJoinGroup; KIP-394 member ids, KIP-345 static members, KIP-814 skipped
+assignment.)
+"""
+
+from typing import Final
+
+from broker.errors import ErrorCode
+from broker.groups.alarms import Alarm, Kind
+from broker.groups.classic.group import Group
+from broker.groups.classic.member import Member, Protocols, protocols_of
+from broker.groups.classic.phase import Phase
+from broker.groups.classic.rebalance import (
+    complete_if_all_joined,
+    join_reply,
+    joined_members,
+    prepare,
+    rebalance,
+    remove,
+    start_session,
+)
+from broker.groups.classic.stored import record_of
+from broker.groups.replies import JoinReply, SyncReply, Token
+from broker.groups.requests import JoinRequest
+from broker.groups.turn import Turn
+
+NEW_MEMBER_TIMEOUT_MS: Final = 300_000
+"""How long a new member's first JoinGroup may wait (Kafka: NewMemberJoinTimeoutMs, not configurable there
+either).
+"""
+
+
+def join(turn: Turn, group: Group, request: JoinRequest, token: Token, new_id: str) -> None:
+    """`new_id` is the id for a member that comes without one."""
+    protocols = protocols_of(request.protocols)
+    member_id = request.member_id
+    if not _has_room(turn, group, member_id):
+        _turn_away(turn, group, member_id)
+        turn.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    elif not group.supports(request.protocol_type, protocols):
+        turn.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+    elif not member_id:
+        _join_without_id(turn, group, request, protocols, token, new_id)
+    elif member_id in group.pending_join and request.instance_id is None:
+        turn.alarms.cancel(group.pending_join.pop(member_id))
+        _add(turn, group, request, protocols, token, member_id)
+    elif error := group.check_member(member_id, request.instance_id):
+        turn.reply(token, JoinReply(error, member_id))
+    else:
+        _join_again(turn, group, request, protocols, token, group.members[member_id])
+
+
+def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
+    """Kafka's group.max.size: during a rebalance the places go to those who join first."""
+    max_size = turn.config.max_size
+    match group.phase:
+        case Phase.PREPARING_REBALANCE:
+            return member_id in group.joining or len(group.joining) < max_size
+        case Phase.COMPLETING_REBALANCE | Phase.STABLE:
+            return member_id in group.members or len(group.members) < max_size
+        case _:
+            return True
+
+
+def _turn_away(turn: Turn, group: Group, member_id: str) -> None:
+    """There is no place for the member, whatever it was before."""
+    pending = group.pending_join.pop(member_id, None)
+    if pending is not None:
+        turn.alarms.cancel(pending)
+    member = group.members.get(member_id)
+    if member is not None:
+        remove(turn, group, member)
+    complete_if_all_joined(turn, group)
+
+
+def _join_without_id(
+    turn: Turn, group: Group, request: JoinRequest, protocols: Protocols, token: Token, new_id: str
+) -> None:
+    instance_id = request.instance_id
+    if instance_id is not None and instance_id in group.static_ids:
+        old = group.members[group.static_ids[instance_id]]
+        _replace_static(turn, group, request, protocols, token, old, new_id)
+    elif instance_id is None and request.requires_member_id:
+        alarm = group.pending_join[new_id] = Alarm(Kind.SESSION, group.group_id, new_id)
+        turn.set_alarm(alarm, request.session_timeout_ms)
+        turn.reply(token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+    else:
+        _add(turn, group, request, protocols, token, new_id)
+
+
+def _join_again(
+    turn: Turn, group: Group, request: JoinRequest, protocols: Protocols, token: Token, member: Member
+) -> None:
+    """A known member. One that missed the answer gets it again; one that changed, or leads, starts a
+    rebalance.
+    """
+    unchanged = member.prefers(protocols)
+    leads = member.member_id == group.leader_id
+    if unchanged and (
+        group.phase is Phase.COMPLETING_REBALANCE or (group.phase is Phase.STABLE and not leads)
+    ):
+        turn.reply(token, join_reply(group, member.member_id))
+    else:
+        _update(group, member, request, protocols)
+        _park(turn, group, member, token)
+        rebalance(turn, group)
+
+
+def _add(
+    turn: Turn, group: Group, request: JoinRequest, protocols: Protocols, token: Token, member_id: str
+) -> None:
+    member = _member(group, request, protocols, member_id)
+    member.is_new = True
+    if group.initial is not None:
+        group.initial.members_came = True
+    group.add(member, request.protocol_type)
+    _park(turn, group, member, token)
+    turn.set_alarm(member.session, NEW_MEMBER_TIMEOUT_MS)
+    rebalance(turn, group)
+
+
+def _replace_static(
+    turn: Turn,
+    group: Group,
+    request: JoinRequest,
+    protocols: Protocols,
+    token: Token,
+    old: Member,
+    new_id: str,
+) -> None:
+    """A static member came back without its id: it was restarted. Whoever still uses the old id is fenced."""
+    leader_before = group.leader_id or ""
+    turn.answer(group.joining, old.member_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+    turn.answer(group.syncing, old.member_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
+    turn.alarms.cancel(old.session)
+    member = _member(group, request, protocols, new_id)
+    group.replace(old, member)
+    start_session(turn, member)
+    if group.phase is Phase.STABLE and group.select_protocol() == group.protocol:
+        turn.record(record_of(group))
+        turn.reply(token, _unchanged_reply(group, request, new_id, leader_before))
+        return
+    _park(turn, group, member, token)
+    if group.phase is Phase.PREPARING_REBALANCE:
+        complete_if_all_joined(turn, group)
+    else:
+        prepare(turn, group)
+
+
+def _unchanged_reply(group: Group, request: JoinRequest, member_id: str, leader_before: str) -> JoinReply:
+    """The generation goes on. A client that cannot be told to skip the assignment must not take itself for
+    the leader.
+    """
+    leads = group.leader_id == member_id
+    skips = leads and request.can_skip_assignment
+    return JoinReply(
+        ErrorCode.NONE,
+        member_id,
+        group.generation_id,
+        group.protocol_type,
+        group.protocol,
+        (group.leader_id or "") if request.can_skip_assignment else leader_before,
+        skips,
+        joined_members(group) if skips else (),
+    )
+
+
+def _member(group: Group, request: JoinRequest, protocols: Protocols, member_id: str) -> Member:
+    return Member(
+        group.group_id,
+        member_id,
+        request.instance_id,
+        request.client_id,
+        request.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        protocols,
+    )
+
+
+def _update(group: Group, member: Member, request: JoinRequest, protocols: Protocols) -> None:
+    group.change_protocols(member, protocols)
+    member.session_timeout_ms = request.session_timeout_ms
+    member.rebalance_timeout_ms = request.rebalance_timeout_ms
+
+
+def _park(turn: Turn, group: Group, member: Member, token: Token) -> None:
+    superseded = JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
+    turn.park(group.joining, member.member_id, token, superseded)

@@ -1,0 +1,70 @@
+"""SyncGroup and Heartbeat: the leader brings the assignment, everybody fetches theirs and says that they
+live.
+
+Called by `coordinator` with a group that exists. (Kafka: GroupCoordinator.doSyncGroup, handleHeartbeat.)
+"""
+
+from broker.errors import ErrorCode
+from broker.groups.classic.group import Group
+from broker.groups.classic.phase import Phase
+from broker.groups.classic.rebalance import REBALANCING, hand_out_assignments, start_session, sync_reply
+from broker.groups.classic.stored import record_of
+from broker.groups.replies import SyncReply, Token
+from broker.groups.requests import SyncRequest
+from broker.groups.turn import Turn
+
+
+def sync(turn: Turn, group: Group, request: SyncRequest, token: Token) -> None:
+    """Answer the request, or park it until the leader's has come."""
+    error = _check(group, request)
+    if error:
+        turn.reply(token, SyncReply(error))
+        return
+    member = group.members[request.member_id]
+    group.pending_sync.discard(member.member_id)
+    if not group.pending_sync:
+        turn.alarms.cancel(group.sync_alarm)
+    if group.phase is Phase.STABLE:
+        turn.reply(token, sync_reply(group, member))
+        start_session(turn, member)
+        return
+    turn.park(group.syncing, member.member_id, token, REBALANCING)
+    if member.member_id == group.leader_id:
+        assignments = {member_id: bytes(assignment) for member_id, assignment in request.assignments}
+        group.enter(Phase.STABLE, turn.wall_ms)
+        hand_out_assignments(turn, group, assignments)
+        turn.record(record_of(group))
+
+
+def heartbeat(
+    turn: Turn, group: Group, generation_id: int, member_id: str, instance_id: str | None
+) -> ErrorCode:
+    """NONE, or what the member has to do next."""
+    error = group.check_member(member_id, instance_id)
+    if error:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    start_session(turn, group.members[member_id])
+    if group.phase is Phase.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _check(group: Group, request: SyncRequest) -> ErrorCode:
+    error = group.check_member(request.member_id, request.instance_id)
+    if error:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differs(request.protocol_type, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if _differs(request.protocol_name, group.protocol):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.phase is Phase.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _differs(asked: str | None, ours: str | None) -> bool:
+    return asked is not None and ours is not None and asked != ours

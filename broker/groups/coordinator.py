@@ -1,0 +1,301 @@
+"""The group coordinator: the only door to the groups of this broker.
+
+Called by `services`, which writes the records and delivers the answers. Knows which groups there are and
+what is parked; how a group behaves is in `classic`, what it has committed in `offsets`.
+
+A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is parked: its answer
+is among those of a later call. (Kafka: GroupCoordinatorService and GroupMetadataManager, for classic
+groups.)
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from broker.config.rooms.groups import GroupConfig
+from broker.errors import ErrorCode
+from broker.groups import listing, loading, offsets
+from broker.groups.alarms import Alarm, Alarms, Kind
+from broker.groups.classic import rebalance
+from broker.groups.classic.group import Group
+from broker.groups.classic.join import join
+from broker.groups.classic.leave import leave
+from broker.groups.classic.phase import Phase
+from broker.groups.classic.stored import tombstone_of
+from broker.groups.classic.sync import heartbeat, sync
+from broker.groups.committed import CommittedOffset
+from broker.groups.failure import take_back
+from broker.groups.replies import (
+    CommitReply,
+    DeleteReply,
+    DescribedGroup,
+    Effects,
+    JoinReply,
+    LeaveReply,
+    ListedGroup,
+    OffsetDeleteReply,
+    SyncReply,
+    Token,
+)
+from broker.groups.requests import CommitRequest, JoinRequest, Leaving, Now, SyncRequest
+from broker.groups.turn import Parked, Turn
+
+NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
+
+
+class GroupCoordinator:
+    """One per broker. `new_uuid` makes the part of a member id that tells members of one client id apart."""
+
+    def __init__(self, config: GroupConfig, new_uuid: Callable[[], str] = lambda: str(uuid4())) -> None:
+        self._config = config
+        self._new_uuid = new_uuid
+        self._groups: dict[str, Group] = {}
+        self._alarms = Alarms()
+        self._parked: Parked = {}
+        self._retention = Alarm(Kind.RETENTION)
+
+    # Starting and stopping
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """One record of __consumer_offsets, in the order of the log. Raises UnreadableRecord."""
+        loading.replay(self._groups, key, value)
+
+    def loaded(self, now: Now) -> Effects:
+        """All records are replayed: sessions start, and a group above `group.max.size` is called to a
+        rebalance.
+        """
+        turn = self._turn(now)
+        turn.set_alarm(self._retention, self._config.offsets_retention_check_interval_ms)
+        for group in self._groups.values():
+            for member in group.members.values():
+                rebalance.start_session(turn, member)
+            if len(group.members) > self._config.max_size:
+                rebalance.prepare(turn, group)
+        return turn.effects
+
+    def release(self) -> Effects:
+        """The broker stops: everything parked is answered so that its client looks for a coordinator
+        again.
+        """
+        effects = Effects()
+        for token, place in self._parked.items():
+            effects.replies.append((token, replace(place.superseded, error=ErrorCode.NOT_COORDINATOR)))
+            place.waiting[place.member_id] = None
+        self._parked.clear()
+        return effects
+
+    # Time
+
+    def next_deadline(self) -> int | None:
+        """When `expire` next has something to do, in monotonic milliseconds; None when never."""
+        return self._alarms.next_deadline()
+
+    def expire(self, now: Now) -> Effects:
+        """Do what time has brought: sessions and phases that ran out, offsets that outlived their
+        retention.
+        """
+        turn = self._turn(now)
+        while (alarm := self._alarms.pop_due(now.ms)) is not None:
+            self._go_off(turn, alarm)
+        return turn.effects
+
+    def forget(self, token: Token) -> bool:
+        """The client of a parked request has gone. Its member stays, as it may come back, until its
+        session is over.
+        """
+        place = self._parked.pop(token, None)
+        if place is None:
+            return False
+        place.waiting[place.member_id] = None
+        return True
+
+    # Membership
+
+    def join(self, request: JoinRequest, token: Token, now: Now) -> Effects:
+        """JoinGroup. Answered when the rebalance ends, or at once where there is none or an error."""
+        turn = self._turn(now)
+        error = self._check_join(request)
+        if error:
+            turn.reply(token, JoinReply(error, request.member_id))
+            return turn.effects
+        group = self._get_or_create(request.group_id)
+        new_id = "" if request.member_id else f"{request.instance_id or request.client_id}-{self._new_uuid()}"
+        join(turn, group, request, token, new_id)
+        self._discard_if_blank(group)
+        return turn.effects
+
+    def sync(self, request: SyncRequest, token: Token, now: Now) -> Effects:
+        """SyncGroup. Answered when the leader's assignment has come."""
+        turn = self._turn(now)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            turn.reply(token, SyncReply(_missing(request.group_id)))
+        else:
+            sync(turn, group, request, token)
+        return turn.effects
+
+    def heartbeat(
+        self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: Now
+    ) -> ErrorCode:
+        """Heartbeat. It has no other effect than that the member lives on."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return _missing(group_id)
+        return heartbeat(self._turn(now), group, generation_id, member_id, instance_id)
+
+    def leave(self, group_id: str, leaving: Sequence[Leaving], token: Token, now: Now) -> Effects:
+        """LeaveGroup, of one member or of several."""
+        turn = self._turn(now)
+        group = self._groups.get(group_id)
+        if group is not None:
+            leave(turn, group, leaving, token)
+        elif group_id:
+            turn.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
+        else:
+            turn.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
+        return turn.effects
+
+    # Offsets
+
+    def commit(self, request: CommitRequest, token: Token, now: Now) -> Effects:
+        """OffsetCommit. Whether the topics exist is for the caller to know."""
+        turn = self._turn(now)
+        group = self._groups.get(request.group_id)
+        if group is None and request.generation_id >= 0:
+            missing = (
+                ErrorCode.GROUP_ID_NOT_FOUND if request.knows_missing_groups else ErrorCode.ILLEGAL_GENERATION
+            )
+            turn.reply(token, CommitReply((missing,) * len(request.offsets)))
+            return turn.effects
+        if group is None:
+            group = self._get_or_create(request.group_id)
+        offsets.commit(turn, group, request, token)
+        self._discard_if_blank(group)
+        return turn.effects
+
+    def committed(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
+        """Offsets by topic and partition, to be read at once: it is the coordinator's own. A missing group
+        has none.
+        """
+        group = self._groups.get(group_id)
+        return NO_OFFSETS if group is None else group.offsets
+
+    def delete_offsets(
+        self, group_id: str, partitions: Sequence[tuple[str, int]], token: Token, now: Now
+    ) -> Effects:
+        """OffsetDelete."""
+        turn = self._turn(now)
+        group = self._groups.get(group_id)
+        if group is None:
+            turn.reply(token, OffsetDeleteReply(ErrorCode.GROUP_ID_NOT_FOUND))
+        else:
+            offsets.delete(turn, group, partitions, token)
+        return turn.effects
+
+    def partitions_deleted(self, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
+        """Topics are gone: so are the offsets committed for them, in every group."""
+        turn = self._turn(now)
+        for group in self._groups.values():
+            offsets.drop(turn, group, partitions)
+        return turn.effects
+
+    # Groups as a whole
+
+    def listed(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        """ListGroups. Filters are compared without regard to case; an empty one lets all pass."""
+        return listing.listed(self._groups.values(), states, types)
+
+    def described(self, group_ids: Iterable[str], *, missing_is_error: bool) -> list[DescribedGroup]:
+        """DescribeGroups: one entry per id, in their order; a missing group is dead, and from version 6 an
+        error.
+        """
+        return [
+            listing.described(self._groups[group_id])
+            if group_id in self._groups
+            else listing.described_missing(group_id, is_error=missing_is_error)
+            for group_id in group_ids
+        ]
+
+    def delete(self, group_ids: Sequence[str], token: Token, now: Now) -> Effects:
+        """DeleteGroups, with their offsets; only empty ones."""
+        turn = self._turn(now)
+        turn.reply(token, DeleteReply(tuple(self._delete_one(turn, group_id) for group_id in group_ids)))
+        return turn.effects
+
+    def failed(self, effects: Effects, error: ErrorCode, now: Now) -> Effects:
+        """The records of a call could not be written: what to answer instead. Of several calls, the last
+        comes first.
+        """
+        turn = self._turn(now)
+        take_back(turn, self._groups, effects, error)
+        return turn.effects
+
+    def _turn(self, now: Now) -> Turn:
+        return Turn(self._config, self._alarms, self._parked, now)
+
+    def _check_join(self, request: JoinRequest) -> ErrorCode:
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        config = self._config
+        if not config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        if request.member_id and request.group_id not in self._groups:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE
+
+    def _get_or_create(self, group_id: str) -> Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            group = self._groups[group_id] = Group(group_id)
+        return group
+
+    def _discard_if_blank(self, group: Group) -> None:
+        if group.is_blank:
+            del self._groups[group.group_id]
+
+    def _go_off(self, turn: Turn, alarm: Alarm) -> None:
+        if alarm.kind is Kind.RETENTION:
+            self._expire_offsets(turn)
+            return
+        group = self._groups.get(alarm.group_id)
+        if group is None:
+            return
+        match alarm.kind:
+            case Kind.SESSION:
+                rebalance.session_over(turn, group, alarm.member_id)
+                self._discard_if_blank(group)
+            case Kind.JOIN_PHASE:
+                rebalance.join_phase_over(turn, group)
+            case Kind.SYNC_PHASE:
+                rebalance.sync_phase_over(turn, group)
+
+    def _expire_offsets(self, turn: Turn) -> None:
+        """Expired offsets go, and with the last of them a group that nobody is in."""
+        for group in list(self._groups.values()):
+            offsets.expire(turn, group)
+            if group.phase is Phase.EMPTY and not (group.offsets or group.pending_join):
+                self._bury(turn, group)
+        turn.set_alarm(self._retention, self._config.offsets_retention_check_interval_ms)
+
+    def _delete_one(self, turn: Turn, group_id: str) -> ErrorCode:
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        if group.phase is not Phase.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        offsets.drop(turn, group, offsets.partitions_of(group))
+        self._bury(turn, group)
+        return ErrorCode.NONE
+
+    def _bury(self, turn: Turn, group: Group) -> None:
+        for pending in group.pending_join.values():
+            turn.alarms.cancel(pending)
+        group.enter(Phase.DEAD, turn.wall_ms)
+        del self._groups[group.group_id]
+        turn.record(tombstone_of(group))
+
+
+def _missing(group_id: str) -> ErrorCode:
+    """What a member of a group that does not exist is told."""
+    return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID

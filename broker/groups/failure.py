@@ -1,0 +1,71 @@
+"""What becomes of a call whose records did not reach the log.
+
+Called by `coordinator`. Puts back what was overwritten, refuses what was granted, and has a group whose
+assignment is nowhere written down assign again. (Kafka: appendGroupMetadataErrorToResponseError, and the
+roll-back of its coordinator runtime.)
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from broker.errors import ErrorCode
+from broker.groups.classic.group import Group
+from broker.groups.classic.phase import Phase
+from broker.groups.classic.rebalance import hand_out_assignments, prepare
+from broker.groups.records import GroupKey, decode_key
+from broker.groups.replies import (
+    CommitReply,
+    DeleteReply,
+    Effects,
+    JoinReply,
+    OffsetDeleteReply,
+    Reply,
+    SyncReply,
+)
+from broker.groups.turn import Turn
+
+FOR_CLIENTS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""What the log's error means to somebody who only knows a coordinator; the others pass as they are."""
+
+
+def take_back(turn: Turn, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
+    """Leave in `turn` what is to be answered instead of `effects`."""
+    error = FOR_CLIENTS.get(error, error)
+    for group_id, topic, partition, previous in reversed(effects.overwritten):
+        offsets = groups.setdefault(group_id, Group(group_id)).offsets
+        if previous is not None:
+            offsets.setdefault(topic, {})[partition] = previous
+        else:
+            del offsets[topic][partition]
+            if not offsets[topic]:
+                del offsets[topic]
+    for token, reply in effects.replies:
+        turn.reply(token, _refusal(reply, error))
+    for key, value in effects.records:
+        match decode_key(key):
+            case GroupKey(group_id) if value is None:
+                groups.setdefault(group_id, Group(group_id))
+            case GroupKey(group_id) if groups[group_id].phase is Phase.STABLE:
+                hand_out_assignments(turn, groups[group_id], {}, error)
+                prepare(turn, groups[group_id])
+
+
+def _refusal(reply: Reply, error: ErrorCode) -> Reply:
+    match reply:
+        case JoinReply(ErrorCode.NONE, member_id):
+            return JoinReply(error, member_id)
+        case SyncReply(ErrorCode.NONE):
+            return SyncReply(error)
+        case CommitReply(errors) | OffsetDeleteReply(_, errors) | DeleteReply(errors):
+            return replace(reply, errors=tuple(each or error for each in errors))
+        case _:
+            return reply
