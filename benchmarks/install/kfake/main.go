@@ -1,0 +1,29 @@
+// One kfake broker on one port, with its data on disk and without the profiling hooks of kfake's own command.
+// Started by benchmarks/peers.py; ends at SIGTERM.
+package main
+
+import (
+	"flag"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+func main() {
+	port := flag.Int("port", 9092, "port on 127.0.0.1")
+	dataDir := flag.String("data-dir", "", "where topics are kept; writes are left to the page cache")
+	flag.Parse()
+
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(*port), kfake.DataDir(*dataDir))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cluster.Close()
+
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, os.Interrupt, syscall.SIGTERM)
+	<-ended
+}

@@ -1,0 +1,18 @@
+/* The load itself: one thread, one epoll, one request in flight per connection. */
+#ifndef WEIR_LOAD_ENGINE_H
+#define WEIR_LOAD_ENGINE_H
+
+#include "histogram.h"
+#include "load.h"
+
+struct outcome {
+    double seconds;      /* counted time */
+    uint64_t requests;   /* answered within it */
+    int64_t batch_bytes; /* produced or fetched within it; fetch: of whole batches */
+    struct histogram latency;
+    char fault[256];     /* empty, or why the run was ended at once */
+};
+
+void run_load(const struct load *load, struct outcome *outcome);
+
+#endif

@@ -1,0 +1,111 @@
+"""One broker alive in a process of its own: how long it took to answer, what memory it holds, its end.
+
+Used by benchmarks.run as a context manager. Knows one request, ApiVersions 0, and nothing of loads.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.peers import Peer
+
+START_LIMIT_S: Final = 60.0
+STOP_LIMIT_S: Final = 30.0
+API_VERSIONS_0: Final = bytes.fromhex("0000000e 0012 0000 00000001 0004") + b"weir"
+PROBE_EVERY_S: Final = 0.002
+
+
+class BrokerError(Exception):
+    """It ended, or never answered; the message has the last lines that it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes: resident now, of these not backed by a file, and the most that was ever resident."""
+
+    resident: int
+    anonymous: int
+    peak: int
+
+
+@dataclass(slots=True)
+class Broker:
+    port: int
+    process: subprocess.Popen[bytes]
+    output: Path
+    first_answer_s: float = 0.0
+
+    def memory(self) -> Memory:
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        found = {key: int(kib) * 1024 for key, kib in re.findall(r"(\w+):\s+(\d+) kB", status)}
+        return Memory(found["VmRSS"], found["RssAnon"], found["VmHWM"])
+
+    def cpu_s(self) -> float:
+        """Processor seconds, user and system, since it was started."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def check_alive(self) -> None:
+        if self.process.poll() is not None:
+            raise BrokerError(f"exit status {self.process.returncode}: {self._last_words()}")
+
+    def wait_first_answer(self, started: float) -> None:
+        while time.perf_counter() - started < START_LIMIT_S:
+            self.check_alive()
+            with contextlib.suppress(OSError):
+                if _answers(self.port):
+                    self.first_answer_s = time.perf_counter() - started
+                    return
+            time.sleep(PROBE_EVERY_S)
+        raise BrokerError(f"no answer within {START_LIMIT_S} s: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        return self.output.read_text(encoding="utf-8", errors="replace")[-1500:]
+
+
+def _answers(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(API_VERSIONS_0)
+        return len(connection.recv(8, socket.MSG_WAITALL)) == 8
+
+
+@contextlib.contextmanager
+def running(peer: Peer, port: int, scratch: Path) -> Iterator[Broker]:
+    """A fresh broker with an empty data directory under `scratch`; both are gone when the block ends."""
+    directory = Path(tempfile.mkdtemp(prefix=f"{peer.name}-", dir=scratch))
+    output = directory / "output"
+    try:
+        peer.prepare(directory, port)
+        command = peer.command(directory, port)
+        with output.open("wb") as sink:
+            started = time.perf_counter()
+            process = subprocess.Popen(
+                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT
+            )
+        broker = Broker(port, process, output)
+        try:
+            broker.wait_first_answer(started)
+            yield broker
+        finally:
+            _stop(process)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,160 @@
+"""Medians, ratios, hits and misses of a run, as Markdown.
+
+Called by benchmarks.run at its end, and as `python -m benchmarks.report FOLDER` for a run on disk. Reads only
+what benchmarks.cells kept.
+"""
+
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.cells import START, Cells
+from benchmarks.loads import LOADS, UNITS, Load
+from benchmarks.peers import PEERS
+
+DOCUMENT: Final = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
+BEGIN: Final = "<!-- figures: written by make bench, not by hand -->"
+END: Final = "<!-- end of figures -->"
+OURS: Final = "weir"
+GOAL_PEER: Final = "kafka"
+
+# Start-up in seconds, memory in bytes: absolute goals of Weir, and how a figure is written.
+RESOURCES: Final[list[tuple[str, str, float, Callable[[float], str]]]] = [
+    ("start-up to the first answer", "first_answer_s", 1.0, lambda s: f"{s:.2f} s"),
+    ("resident memory, idle", "idle", 80e6, lambda b: f"{b / 1e6:,.0f} MB"),
+    ("resident memory, loaded (peak)", "peak", 200e6, lambda b: f"{b / 1e6:,.0f} MB"),
+    ("of it anonymous, most seen", "anonymous", 200e6, lambda b: f"{b / 1e6:,.0f} MB"),
+]
+
+
+def _median(results: list[dict[str, Any]], key: str) -> float | None:
+    values = [result[key] for result in results if key in result]
+    return statistics.median(values) if values else None
+
+
+def _row(*fields: str) -> str:
+    return "| " + " | ".join(fields) + " |"
+
+
+def _figure(value: float | None, spread: list[float]) -> str:
+    if value is None:
+        return "failed"
+    text = f"{value:,.0f}"
+    return text if len(spread) < 2 else f"{text} ({min(spread):,.0f}-{max(spread):,.0f})"
+
+
+def _verdict(ours: float | None, theirs: float | None, goal: float | None) -> str:
+    if ours is None or theirs is None or goal is None:
+        return ""
+    return f"{'hit' if ours >= goal * theirs else 'MISS'} (goal {goal:g})"
+
+
+def _load_row(cells: Cells, load: Load, peers: list[str]) -> str:
+    medians = {peer: _median(cells.good(peer, load.name), load.measure) for peer in peers}
+    fields = [f"{load.title}, {UNITS[load.measure]}"]
+    fields += [_figure(medians[p], [r[load.measure] for r in cells.good(p, load.name)]) for p in peers]
+    ours = medians.get(OURS)
+    for peer in peers:
+        if peer != OURS and OURS in peers:
+            theirs = medians[peer]
+            fields.append(f"{ours / theirs:.2f}" if ours and theirs else "")
+    fields.append(_verdict(ours, medians.get(GOAL_PEER), load.goal))
+    return _row(*fields)
+
+
+def throughput_table(cells: Cells) -> list[str]:
+    peers = cells.settings["peers"]
+    ratios = [f"{OURS}/{peer}" for peer in peers if peer != OURS and OURS in peers]
+    head = ["load", *(PEERS[peer].title for peer in peers), *ratios, "of Kafka's"]
+    rows = [_load_row(cells, LOADS[name], peers) for name in cells.settings["loads"]]
+    return [_row(*head), _row(*["---"] * len(head)), *rows]
+
+
+def latency_table(cells: Cells) -> list[str]:
+    peers = cells.settings["peers"]
+    head = ["p50, p99 in ms", *(PEERS[peer].title for peer in peers)]
+    lines = [_row(*head), _row(*["---"] * len(head))]
+    for name in cells.settings["loads"]:
+        found = {peer: cells.good(peer, name) for peer in peers}
+        if not any("p50_us" in result for results in found.values() for result in results):
+            continue
+        fields = [LOADS[name].title]
+        for results in found.values():
+            p50, p99 = _median(results, "p50_us"), _median(results, "p99_us")
+            fields.append("failed" if p50 is None or p99 is None else f"{p50 / 1000:.2f}, {p99 / 1000:.2f}")
+        lines.append(_row(*fields))
+    return lines
+
+
+def _resources_of(cells: Cells, peer: str) -> dict[str, float | None]:
+    started = cells.good(peer, START)
+    loaded = [result for name in cells.settings["loads"] for result in cells.good(peer, name)]
+    return {
+        "first_answer_s": _median(started, "first_answer_s"),
+        "idle": _median(started, "resident"),
+        "peak": max((result["peak"] for result in loaded), default=None),
+        "anonymous": max((result["anonymous"] for result in loaded), default=None),
+    }
+
+
+def resource_table(cells: Cells) -> list[str]:
+    peers = cells.settings["peers"]
+    found = {peer: _resources_of(cells, peer) for peer in peers}
+    head = ["", *(PEERS[peer].title for peer in peers), "Weir's goal"]
+    lines = [_row(*head), _row(*["---"] * len(head))]
+    for title, key, goal, show in RESOURCES:
+        fields = [title]
+        for peer in peers:
+            value = found[peer][key]
+            fields.append("failed" if value is None else show(value))
+        ours = found[OURS][key] if OURS in found else None
+        fields.append("" if ours is None else f"{'hit' if ours < goal else 'MISS'} (under {show(goal)})")
+        lines.append(_row(*fields))
+    return lines
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def render(cells: Cells) -> str:
+    settings = cells.settings
+    machine = (
+        f"{len(os.sched_getaffinity(0))} cores of {_processor()}, Linux {platform.release()}, "
+        f"CPython {platform.python_version()}"
+    )
+    about = (
+        f"{time.strftime('%Y-%m-%d')}, commit `{settings['commit']}`, {machine}. Medians of {settings['rounds']} "
+        f"rounds, in brackets the least and the most; {settings['seconds']:g} s counted each."
+    )
+    failures = [
+        f"* round {cell.round}, {cell.peer}, {cell.load}: `{cell.result['failed'].splitlines()[-1]}`"
+        for cell in cells.failures()
+    ]
+    parts = [[about], throughput_table(cells), latency_table(cells), resource_table(cells)]
+    if failures:
+        parts.append(["Failed:", "", *failures])
+    return "\n\n".join("\n".join(part) for part in parts)
+
+
+def write_report(cells: Cells, *, into_docs: bool) -> None:
+    """Prints the report and keeps it beside the cells; `into_docs` puts it between the document's marks."""
+    report = render(cells)
+    (cells.folder / "report.md").write_text(report + "\n", encoding="utf-8")
+    print(report)
+    if into_docs:
+        before, rest = DOCUMENT.read_text(encoding="utf-8").split(BEGIN)
+        after = rest.split(END)[1]
+        DOCUMENT.write_text(f"{before}{BEGIN}\n\n{report}\n\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    print(render(Cells.load(Path(sys.argv[1]))))

@@ -1,0 +1,189 @@
+"""The benchmark's command: `python -m benchmarks.run`, or `make bench`.
+
+Each broker runs alone; rounds rotate the order, so that none always follows the same neighbour. A run that
+was cut off goes on where it was when it is called again with the same options at the same commit.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from benchmarks.cells import START, Cell, Cells
+from benchmarks.install import INSTALLERS, InstallError, install_load_program
+from benchmarks.loads import LOADS, LoadError, measure, prepared
+from benchmarks.peers import PEERS
+from benchmarks.process import Broker, BrokerError, running
+from benchmarks.report import write_report
+
+RESULTS: Final = Path(__file__).resolve().parent / "results"
+FIRST_PORT: Final = 19092
+SETTLE_S: Final = 2.0  # before idle memory is read
+OVERHEAD_S: Final = 3.0  # per load, as seen: topic, fill, writing back, deletion
+REHEARSAL_S: Final = 10.0
+STAND_OVERHEAD_S: Final = 5.0  # per broker and round, as seen: preparation, start, end
+
+_Parse = Callable[[click.Context, click.Parameter, str | None], list[str]]
+
+
+def _names(known: Collection[str]) -> _Parse:
+    def parse(_context: click.Context, _parameter: click.Parameter, value: str | None) -> list[str]:
+        names = value.split(",") if value else list(known)
+        if unknown := [name for name in names if name not in known]:
+            raise click.BadParameter(f"{', '.join(unknown)}: not among {', '.join(known)}")
+        return names
+
+    return parse
+
+
+def _commit() -> str:
+    described = subprocess.run(
+        ["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return described.stdout.strip() or "unknown"
+
+
+def _folder(settings: dict[str, Any]) -> Path:
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    return RESULTS / f"{settings['commit']}-{digest[:8]}"
+
+
+def expected_seconds(settings: dict[str, Any]) -> float:
+    """How long a whole run takes, from its settings alone."""
+    total = 0.0
+    for peer in (PEERS[name] for name in settings["peers"]):
+        total += STAND_OVERHEAD_S + SETTLE_S + len(peer.rehearsal) * (REHEARSAL_S + OVERHEAD_S)
+        total += len(settings["loads"]) * (settings["seconds"] + peer.warm_up_s + OVERHEAD_S)
+    return total * float(settings["rounds"])
+
+
+def _say(text: str) -> None:
+    click.echo(f"{time.strftime('%H:%M:%S')}  {text}")
+
+
+def _measure_start(broker: Broker) -> dict[str, Any]:
+    time.sleep(SETTLE_S)
+    memory = broker.memory()
+    return {
+        "first_answer_s": round(broker.first_answer_s, 3),
+        "resident": memory.resident,
+        "anonymous": memory.anonymous,
+    }
+
+
+def _measure_load(broker: Broker, peer: str, load: str, seconds: float) -> dict[str, Any]:
+    with prepared(LOADS[load], broker.port) as topic:
+        os.sync()  # nothing that was written before is written back while this load is counted
+        cpu_before = broker.cpu_s()
+        result = measure(LOADS[load], broker.port, topic, seconds=seconds, warm_up_s=PEERS[peer].warm_up_s)
+        broker.check_alive()
+        memory = broker.memory()
+        result |= {"resident": memory.resident, "anonymous": memory.anonymous, "peak": memory.peak}
+        result["broker_cpu_s"] = round(broker.cpu_s() - cpu_before, 2)
+    return result
+
+
+def _rehearse(broker: Broker, peer: str) -> None:
+    for name in PEERS[peer].rehearsal:
+        with prepared(LOADS[name], broker.port) as topic:
+            measure(LOADS[name], broker.port, topic, seconds=REHEARSAL_S, warm_up_s=0)
+
+
+def _stand(cells: Cells, round_number: int, peer: str, port: int, scratch: Path, deadline: float) -> None:
+    """One broker from start to end, with every load that this round still lacks."""
+    missing = [load for load in cells.settings["loads"] if not cells.has(round_number, peer, load)]
+    if not missing and cells.has(round_number, peer, START):
+        return
+    load = START
+    try:
+        with running(PEERS[peer], port, scratch) as broker:
+            _keep(cells, Cell(round_number, peer, START, _measure_start(broker)))
+            if missing:
+                _rehearse(broker, peer)
+            for load in missing:
+                if time.monotonic() > deadline:
+                    return
+                try:
+                    result = _measure_load(broker, peer, load, cells.settings["seconds"])
+                except LoadError as failure:
+                    broker.check_alive()
+                    result = {"failed": str(failure)}
+                _keep(cells, Cell(round_number, peer, load, result))
+    except (BrokerError, LoadError, OSError, subprocess.CalledProcessError) as failure:
+        _keep(cells, Cell(round_number, peer, load, {"failed": str(failure)}))
+
+
+def _keep(cells: Cells, cell: Cell) -> None:
+    cells.add(cell)
+    if cell.failed:
+        brief = f"FAILED: {cell.result['failed']}"
+    elif cell.load == START:
+        brief = f"{cell.result['first_answer_s']:>12.3f} seconds"
+    else:
+        measured = LOADS[cell.load].measure
+        brief = f"{cell.result[measured]:>12,.1f} {measured.replace('_', ' ')}"
+    _say(f"round {cell.round}  {cell.peer:6} {cell.load:15} {brief}")
+
+
+def _install(peers: list[str]) -> None:
+    try:
+        install_load_program()
+        for peer in peers:
+            _say(f"{peer}: installing what is missing")
+            INSTALLERS[peer]()
+    except InstallError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@click.command()
+@click.option("--peers", callback=_names(PEERS), help="Comma-separated; all by default.")
+@click.option("--loads", callback=_names(LOADS), help="Comma-separated; all by default.")
+@click.option("--seconds", default=6.0, show_default=True, help="Counted time of one load.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--limit-minutes", default=60.0, show_default=True, help="No load is begun after this.")
+@click.option("--fresh", is_flag=True, help="Do not go on with an earlier run of the same settings.")
+@click.option(
+    "--write/--no-write", default=None, help="Into docs/benchmarks.md; by default a whole run's only."
+)
+def main(
+    peers: list[str],
+    loads: list[str],
+    seconds: float,
+    rounds: int,
+    limit_minutes: float,
+    fresh: bool,
+    write: bool | None,
+) -> None:
+    """Measures Weir and its peers, and prints medians and ratios as Markdown."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    os.sched_setaffinity(0, cores)  # inherited: every broker and every load has the same two cores
+    settings = {"peers": peers, "loads": loads, "seconds": seconds, "rounds": rounds, "commit": _commit()}
+    cells = Cells.resume_or_begin(_folder(settings), settings, fresh=fresh)
+    _say(f"about {expected_seconds(settings) / 60:.0f} min on cores {cores}, at most {limit_minutes:g}")
+    _say(f"{len(cells.by_key)} cells are known already, in {cells.folder}")
+    _install(peers)
+    deadline = time.monotonic() + limit_minutes * 60
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=RESULTS) as scratch:
+        for round_number in range(1, rounds + 1):
+            first = (round_number - 1) % len(peers)
+            for position, peer in enumerate([*peers[first:], *peers[:first]]):
+                _stand(cells, round_number, peer, FIRST_PORT + 10 * position, Path(scratch), deadline)
+    in_time = time.monotonic() < deadline
+    whole = peers == list(PEERS) and loads == list(LOADS) and in_time
+    write_report(cells, into_docs=whole if write is None else write)
+    if not in_time:
+        sys.exit("the time limit ended the run; call it again to go on")
+    if failures := cells.failures():
+        sys.exit(f"{len(failures)} cells failed; call it again to measure them anew")
+
+
+if __name__ == "__main__":
+    main()
