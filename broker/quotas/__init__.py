@@ -1,9 +1,9 @@
-"""Who may do how much, and how long one waits who did more. Pure: time is an argument, and a throttle is a
-value.
+"""Who may do how much, and how long one waits who did more. Pure: time is an argument, a throttle is a value.
 
 Reading order: `kinds` (what is limited, by which key), `entity` (whom a limit is for), `table` (the eight
 levels and the rule that matches), `usage` (the sensors that clients share), `verdict` (what a violation
-says), `manager` (bytes), `request` (time), `mutation` (partitions, KIP-599), `replication`, `throttled`
-(channels that are held), `client_quotas` (all of it behind one door), `alteration` and `filters` (what
-AlterClientQuotas and DescribeClientQuotas allow and find).
+says), `throttled` (channels that are held), `manager` (what all kinds share), `bandwidth` and `pacing`
+(bytes), `request` (time), `mutation` (partitions, KIP-599), `replication`, `client_quotas` (all of it behind
+one door), `figures` (what is shown), `alteration` and `filters` (what AlterClientQuotas and
+DescribeClientQuotas allow and find).
 """

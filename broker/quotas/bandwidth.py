@@ -8,32 +8,55 @@ from sys import float_info
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
+from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
+from broker.quotas.pacing import Pace
 from broker.quotas.usage import MAX_SENSORS, ClientSensor
 from broker.quotas.verdict import Throttle
 
 
-class RateQuotaManager(QuotaManager[ClientSensor]):
-    """A quota on a rate. `longest_ms` cuts every throttle (quota.max.throttle.ms; Kafka has no such limit for
-    bytes).
+class RateSensor(ClientSensor):
+    """A sensor whose clients may be paced; see `pacing`."""
+
+    __slots__ = ("pace",)
+
+    def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
+        super().__init__(user, client_id, now_ms, window)
+        self.pace: Pace | None = None
+
+    def set_bound(self, bound: float, rule: Entity | None) -> None:
+        """What is owed under another limit is forgotten; what was recorded is not."""
+        if bound != self.bound:
+            self.pace = None
+        super().set_bound(bound, rule)
+
+
+class RateQuotaManager(QuotaManager[RateSensor]):
+    """A quota on a rate.
+
+    `longest_ms` cuts every throttle (quota.max.throttle.ms; Kafka has no such limit for bytes). `paced` keeps
+    a client that has broken its quota at the bound; without it the verdicts are Kafka's throughout.
     """
 
-    __slots__ = ("longest_ms",)
+    __slots__ = ("_paced", "longest_ms")
 
     def __init__(
         self,
         kind: QuotaKind,
         window: Window = CLIENT_QUOTA_WINDOW,
         longest_ms: int | None = None,
+        *,
+        paced: bool = False,
         max_sensors: int = MAX_SENSORS,
     ) -> None:
         super().__init__(
             kind,
             window,
-            lambda user, client_id, now_ms: ClientSensor(user, client_id, now_ms, window),
+            lambda user, client_id, now_ms: RateSensor(user, client_id, now_ms, window),
             max_sensors,
         )
+        self._paced = paced
         # A reply carries the wait as an int32. Kafka narrows a longer one, which can come out negative: no
         # wait at all.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
@@ -51,6 +74,8 @@ class RateQuotaManager(QuotaManager[ClientSensor]):
         rate.record(value, now_ms)
         if sensor.rule is None:
             return None
+        if sensor.pace is not None and not sensor.pace.is_over(now_ms):
+            return self._charge(sensor, sensor.pace, value, now_ms)
         observed = rate.measure(now_ms)
         if observed <= sensor.bound:
             return None
@@ -62,6 +87,8 @@ class RateQuotaManager(QuotaManager[ClientSensor]):
             sensor = self._usage.sensor(user, client_id, now_ms)
             sensor.last_record_ms = now_ms
             sensor.rate.record(value, now_ms)
+            if sensor.pace is not None:
+                sensor.pace.refund(-value)
 
     def unrecord(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
         """Takes back what was recorded, for a fetch that is answered empty because it broke a quota."""
@@ -80,10 +107,27 @@ class RateQuotaManager(QuotaManager[ClientSensor]):
             return float_info.max
         return sensor.bound * (self._window.samples - 1) * (self._window.window_ms / 1000)
 
-    def _violated(self, sensor: ClientSensor, observed: float, now_ms: int) -> Throttle | None:
-        bound, rule = sensor.bound, sensor.rule
-        assert rule is not None
-        needed_ms = throttle_time_ms(observed, bound, sensor.rate.window_size_ms(now_ms))
-        if needed_ms <= 0:
+    def _violated(self, sensor: RateSensor, observed: float, now_ms: int) -> Throttle | None:
+        bound, rate = sensor.bound, sensor.rate
+        window_ms = rate.window_size_ms(now_ms)
+        wait_ms = min(throttle_time_ms(observed, bound, window_ms), self.longest_ms)
+        if wait_ms <= 0:
             return None
-        return Throttle(self.kind, min(needed_ms, self.longest_ms), rule, observed, bound, sensor)
+        if self._paced:
+            # Kafka's rate supposes quiet windows before the first one; for them nothing can be owed.
+            seen_ms = now_ms - rate.oldest_start(now_ms)
+            owed = (observed * window_ms - bound * seen_ms) / 1000.0
+            sensor.pace = Pace(owed, wait_ms, self._window.samples * self._window.window_ms, now_ms)
+        return self._throttle(sensor, wait_ms, observed)
+
+    def _charge(self, sensor: RateSensor, pace: Pace, value: float, now_ms: int) -> Throttle | None:
+        wait_ms = pace.charge(value, sensor.bound, self.longest_ms, now_ms)
+        if not wait_ms:
+            return None
+        # The rate for which Kafka's formula gives this wait: use, with the debt in it.
+        owing = sensor.bound * (1.0 + wait_ms / sensor.rate.window_size_ms(now_ms))
+        return self._throttle(sensor, wait_ms, max(owing, sensor.rate.measure(now_ms)))
+
+    def _throttle(self, sensor: RateSensor, wait_ms: int, observed: float) -> Throttle:
+        assert sensor.rule is not None
+        return Throttle(self.kind, wait_ms, sensor.rule, observed, sensor.bound, sensor)

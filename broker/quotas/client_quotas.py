@@ -6,14 +6,13 @@ network room empty `throttled` of each manager; a change of the metadata image i
 
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
-from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import Throttleable, ThrottledRow
-from broker.quotas.usage import ClientSensor
 from broker.quotas.verdict import Throttle
 
 
@@ -21,7 +20,7 @@ class ClientQuotas:
     """The managers by kind.
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
-    quota.max.throttle.ms, None for as long as the formula says.
+    quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`.
     """
 
     __slots__ = ("fetch", "managers", "mutation", "produce", "request")
@@ -31,18 +30,20 @@ class ClientQuotas:
         window: Window = CLIENT_QUOTA_WINDOW,
         mutation_window: Window = CLIENT_QUOTA_WINDOW,
         longest_throttle_ms: int | None = None,
+        *,
+        paced: bool = True,
     ) -> None:
-        self.produce = RateQuotaManager(QuotaKind.PRODUCE, window, longest_throttle_ms)
-        self.fetch = RateQuotaManager(QuotaKind.FETCH, window, longest_throttle_ms)
+        self.produce = RateQuotaManager(QuotaKind.PRODUCE, window, longest_throttle_ms, paced=paced)
+        self.fetch = RateQuotaManager(QuotaKind.FETCH, window, longest_throttle_ms, paced=paced)
         self.request = RequestQuotaManager(window)
         self.mutation = MutationQuotaManager(mutation_window)
-        self.managers: dict[QuotaKind, QuotaManager[ClientSensor] | QuotaManager[MutationSensor]] = {
+        self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
         }
 
     def apply(self, entity: Entity, key: str, value: float | None) -> None:
         """Sets one limit of a user, a client-id or both, or removes it (None). Usage is kept; the next
-        request obeys.
+        request obeys, and channels held for less than is allowed now are due at once.
 
         KeyError for a key that limits no client: addresses are the connection quotas' business.
         """

@@ -7,6 +7,7 @@ bucket is empty), older ones permissively (always served, then throttled).
 """
 
 from dataclasses import replace
+from functools import partial
 
 from broker.errors import ApiError, ErrorCode
 from broker.metrics.quota import INT_MAX, java_divide, java_round
@@ -102,12 +103,8 @@ class MutationQuotaManager(QuotaManager[MutationSensor]):
     __slots__ = ()
 
     def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, max_sensors: int = MAX_SENSORS) -> None:
-        super().__init__(
-            QuotaKind.CONTROLLER_MUTATION,
-            window,
-            lambda user, client_id, now_ms: MutationSensor(user, client_id, now_ms, window),
-            max_sensors,
-        )
+        build = partial(MutationSensor, window=window)
+        super().__init__(QuotaKind.CONTROLLER_MUTATION, window, build, max_sensors)
 
     def quota_for(self, user: str, client_id: str | None, now_ms: int, *, strict: bool) -> MutationQuota:
         """What a request of this client may do. `strict` from CreateTopics 6, DeleteTopics 5,

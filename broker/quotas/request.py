@@ -25,7 +25,7 @@ class RequestQuotaManager(RateQuotaManager):
     __slots__ = ("exempt",)
 
     def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, max_sensors: int = MAX_SENSORS) -> None:
-        super().__init__(QuotaKind.REQUEST, window, window.window_ms, max_sensors)
+        super().__init__(QuotaKind.REQUEST, window, window.window_ms, max_sensors=max_sensors)
         self.exempt = Rate(window)
 
     def record_handled(self, user: str, client_id: str | None, ns: int, now_ms: int) -> Throttle | None:

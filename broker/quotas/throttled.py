@@ -96,6 +96,16 @@ class ThrottledChannels:
         self._held[id(channel)] = held
         heappush(self._queue, (held.end_ms, self._serial, held))
 
+    def end_early(self, held: Held) -> None:
+        """The reason is gone: the channel is due now, and is the next that `pop_expired` returns."""
+        held.end_ms = 0
+        self._serial += 1
+        heappush(self._queue, (0, self._serial, held))
+
+    def held(self) -> list[Held]:
+        """Everything that is held, in the order in which it began."""
+        return list(self._held.values())
+
     def pop_expired(self, now_ms: int) -> object | None:
         """The token of the channel that is due for longest, which is no longer held; None if none is due."""
         queue = self._queue
