@@ -1,7 +1,7 @@
 """librdkafka through Python, as most Python programs speak to Kafka: 1 kB records, as fast as it can.
 
-Run by benchmarks.loads in a process of its own: `python -m benchmarks.client client_produce PORT TOPIC RECORDS`,
-or client_fetch. Prints one line of JSON. Here the client is soon the limit: that is what this load shows.
+Run by benchmarks.loads in a process of its own: `python -m benchmarks.client client_produce PORT TOPIC N`, or
+client_fetch. Prints one line of JSON. Here the client is soon the limit: that is what this load shows.
 """
 
 import json

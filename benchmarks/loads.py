@@ -124,8 +124,8 @@ LOADS: Final = {load.name: load for load in _ALL}
 
 @contextmanager
 def prepared(load: Load, port: int) -> Iterator[str]:
-    """A new topic of one partition, filled if the load wants that; deleted when the block ends well, so that no
-    load pays for the bytes of the one before. Raises LoadError."""
+    """A new topic of one partition, filled if the load wants that; deleted when the block ends well, so that
+    no load pays for the bytes of the one before. Raises LoadError."""
     topic = f"load-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 2})
     try:
@@ -139,7 +139,7 @@ def prepared(load: Load, port: int) -> Iterator[str]:
 
 
 def measure(load: Load, port: int, topic: str, *, seconds: float, warm_up_s: float) -> dict[str, Any]:
-    """Runs one load against the broker on `port`; the dict is what the load program prints. Raises LoadError."""
+    """Runs one load against the broker on `port`; the dict is what the program prints. Raises LoadError."""
     if load.ask.startswith("client_"):
         command = [sys.executable, "-m", "benchmarks.client", load.ask, str(port), topic, str(CLIENT_RECORDS)]
     else:

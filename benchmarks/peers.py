@@ -15,8 +15,8 @@ from benchmarks.install import KAFKA_LIBS, KFAKE_PROGRAM, tansu_program
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`prepare` may take its time, it is not counted; start-up is timed from `command`. `rehearsal` names loads that
-    are run once, uncounted, before the first that counts."""
+    """`prepare` may take its time, it is not counted; start-up is timed from `command`. `rehearsal` names loads
+    that are run once, uncounted, before the first that counts."""
 
     name: str
     title: str
@@ -102,7 +102,7 @@ PEERS: Final = {
     peer.name: peer
     for peer in (
         Peer("weir", "Weir", "files, page cache", _weir_command),
-        # A JVM compiles what every request passes through for some 20 s, and a load's own path for some seconds.
+        # A JVM compiles what all requests pass through for some 20 s, a load's own path for some seconds.
         Peer(
             "kafka",
             "Kafka 4.1.1",

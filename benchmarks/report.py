@@ -132,8 +132,8 @@ def render(cells: Cells) -> str:
         f"CPython {platform.python_version()}"
     )
     about = (
-        f"{time.strftime('%Y-%m-%d')}, commit `{settings['commit']}`, {machine}. Medians of {settings['rounds']} "
-        f"rounds, in brackets the least and the most; {settings['seconds']:g} s counted each."
+        f"{time.strftime('%Y-%m-%d')}, commit `{settings['commit']}`, {machine}. Medians of "
+        f"{settings['rounds']} rounds, in brackets the least and the most; {settings['seconds']:g} s counted each."
     )
     failures = [
         f"* round {cell.round}, {cell.peer}, {cell.load}: `{cell.result['failed'].splitlines()[-1]}`"
