@@ -1,0 +1,70 @@
+"""The small text files beside the segments, in Kafka's formats.
+
+Used by the store and by recovery. Parsing never raises: a file that cannot be read back is as good as
+missing, and recovery then does more work. Knows text and bytes; `disk` writes.
+"""
+
+import base64
+import binascii
+from typing import Final, TypeAlias
+
+PartitionKey: TypeAlias = tuple[str, int]
+"""(topic, index)."""
+
+CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
+
+
+def offsets_text(offsets: dict[PartitionKey, int]) -> bytes:
+    """`recovery-point-offset-checkpoint` and `log-start-offset-checkpoint`: version, count, one partition a
+    line.
+    """
+    lines = ["0", str(len(offsets))]
+    lines += [f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items())]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_offsets(content: bytes | None) -> dict[PartitionKey, int]:
+    offsets: dict[PartitionKey, int] = {}
+    for words in _entries(content, 3):
+        offsets[words[0], int(words[1])] = int(words[2])
+    return offsets
+
+
+def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
+    """`leader-epoch-checkpoint`: where each leader epoch begins."""
+    lines = ["0", str(len(epochs))] + [f"{epoch} {offset}" for epoch, offset in epochs]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def parse_epochs(content: bytes | None) -> list[tuple[int, int]]:
+    return [(int(words[0]), int(words[1])) for words in _entries(content, 2)]
+
+
+def _entries(content: bytes | None, width: int) -> list[list[str]]:
+    """Lines behind the head, as many as the head says; none at all when anything is not as it should be."""
+    try:
+        version, count, *lines = (content or b"").decode().splitlines()
+        entries = [line.split(" ") for line in lines]
+        good = version == "0" and int(count) == len(entries)
+        good = good and all(len(words) == width and [int(word) for word in words[-2:]] for words in entries)
+    except ValueError:
+        return []
+    return entries if good else []
+
+
+def partition_text(topic_id: bytes) -> bytes:
+    """`partition.metadata`; a topic id is 16 bytes, written as Kafka's Uuid.toString."""
+    return b"version: 0\ntopic_id: " + base64.urlsafe_b64encode(topic_id).rstrip(b"=")
+
+
+def parse_partition_text(content: bytes | None) -> bytes | None:
+    """The topic id."""
+    for line in (content or b"").splitlines():
+        name, _, value = line.partition(b": ")
+        if name == b"topic_id":
+            try:
+                topic_id = base64.b64decode(value.strip() + b"==", altchars=b"-_", validate=True)
+            except binascii.Error:
+                return None
+            return topic_id if len(topic_id) == 16 else None
+    return None

@@ -1,0 +1,213 @@
+"""Everything that the log asks of the file system; the only file of the room that opens, flushes or maps one.
+
+Called by the segments, the checkpoints and the store. Knows paths, descriptors and bytes; no offset, no
+batch. An `OSError` passes through as it came: the caller knows what it means for the log.
+
+`OpenFiles` lends descriptors and belongs to the event loop's thread. The functions hold no state, so any
+thread may call them.
+"""
+
+import contextlib
+import mmap
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from errno import EIO
+from itertools import count
+from typing import Final, Protocol
+
+from broker.records.header import Buffer
+
+_MOST_BUFFERS: Final = 1_024
+"""IOV_MAX of Linux: buffers that one writev takes."""
+
+_serials = count(1)
+
+
+class OpenFile:
+    """A descriptor that is closed when the last one who holds it lets go: a slice on its way to a socket
+    keeps the bytes of a segment readable that has been evicted, or deleted, meanwhile.
+    """
+
+    __slots__ = ("fd", "serial")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.serial = next(_serials)
+
+    def __del__(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+NOTHING: Final = OpenFile(-1)
+"""For a slice without bytes."""
+
+
+class OpenFiles:
+    """At most `capacity` files held open; the one that was unused the longest is let go for the next."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._files: OrderedDict[str, OpenFile] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def get(self, path: str) -> OpenFile:
+        """The file for reading and writing, made when it is missing. Raises OSError."""
+        files = self._files
+        file = files.get(path)
+        if file is not None:
+            files.move_to_end(path)
+            return file
+        file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        while len(files) >= self.capacity:
+            files.popitem(last=False)
+        files[path] = file
+        return file
+
+    def forget(self, path: str) -> None:
+        """Nobody will ask for this path again, or it will mean another file."""
+        self._files.pop(path, None)
+
+    def clear(self) -> None:
+        self._files.clear()
+
+
+class Sender(Protocol):
+    """The part of socket.socket that a slice sends into."""
+
+    def fileno(self) -> int: ...
+
+    def send(self, data: memoryview, /) -> int: ...
+
+
+def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:
+    """Writes all of them, one after the other, and returns where they end; a short write is continued.
+
+    Raises OSError after which any part of the bytes may be there.
+    """
+    fd = file.fd
+    wanted = position + sum(map(len, buffers))
+    first = buffers if len(buffers) <= _MOST_BUFFERS else buffers[:_MOST_BUFFERS]
+    end = position + os.pwritev(fd, first, position)
+    while end < wanted:
+        end += os.pwritev(fd, _left(buffers, end - position), end)
+    return end
+
+
+def _left(buffers: Sequence[Buffer], written: int) -> list[memoryview]:
+    left: list[memoryview] = []
+    for buffer in buffers:
+        if written < len(buffer):
+            left.append(memoryview(buffer)[written:])
+            written = 0
+            if len(left) == _MOST_BUFFERS:
+                break
+        else:
+            written -= len(buffer)
+    return left
+
+
+def read_at(file: OpenFile, position: int, length: int) -> bytes:
+    """Fewer bytes than asked for only at the end of the file."""
+    piece = os.pread(file.fd, length, position)
+    if len(piece) == length or not piece:
+        return piece
+    pieces = [piece]
+    missing = length - len(piece)
+    while missing and piece:
+        piece = os.pread(file.fd, missing, position + length - missing)
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
+
+
+def send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
+    """Page cache to socket by sendfile(2). Raises BlockingIOError when the socket takes nothing now."""
+    sent = os.sendfile(sender.fileno(), file.fd, position, length)
+    if sent == 0:
+        raise OSError(EIO, "a segment is shorter than its log")
+    return sent
+
+
+def map_window(file: OpenFile, position: int, length: int) -> mmap.mmap:
+    """A readable view of at most `length` bytes from `position` (a multiple of the page size) that exist."""
+    exists = min(length, os.fstat(file.fd).st_size - position)
+    return mmap.mmap(file.fd, exists, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=position)
+
+
+def truncate(file: OpenFile, size: int) -> None:
+    os.ftruncate(file.fd, size)
+
+
+def flush(file: OpenFile) -> None:
+    """Blocks until the bytes are on the disk. An error must not be answered by trying again: the kernel may
+    have dropped the pages and would report success.
+    """
+    os.fdatasync(file.fd)
+
+
+def flush_directory(path: str) -> None:
+    """Makes names that were added, renamed or removed in it last."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def size_of(path: str) -> int:
+    """Bytes; 0 for a file that is not there."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def read_file(path: str) -> bytes | None:
+    """None for a file that is not there."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with open(fd, "rb", buffering=0) as file:
+        return file.read()
+
+
+def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
+    """The file holds the old bytes or the new ones, never a part; `flushed`: also after a loss of power."""
+    fresh = path + ".tmp"
+    with open(fresh, "wb") as file:
+        file.write(content)
+        if flushed:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(fresh, path)
+    if flushed:
+        flush_directory(os.path.dirname(path))
+
+
+def make_directory(path: str) -> None:
+    os.makedirs(path, exist_ok=True)
+
+
+def rename(old: str, new: str) -> None:
+    os.rename(old, new)
+
+
+def remove(path: str) -> None:
+    """A file or a directory of files; one that is not there is removed already."""
+    with contextlib.suppress(FileNotFoundError):
+        if not os.path.isdir(path):
+            os.unlink(path)
+            return
+        for name in os.listdir(path):
+            os.unlink(os.path.join(path, name))
+        os.rmdir(path)
+
+
+def names_in(path: str) -> list[str]:
+    """Sorted."""
+    return sorted(os.listdir(path))

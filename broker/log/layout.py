@@ -1,0 +1,49 @@
+"""How the log's files are named: Kafka's names, so that Kafka's tools find what they look for.
+
+Used by the segments, the partitions and the store. Pure text.
+"""
+
+import re
+from typing import Final
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+SNAPSHOT: Final = ".snapshot"
+DELETED: Final = ".deleted"
+"""Behind the name of a segment's file that waits for its removal."""
+
+DELETED_DIRECTORY: Final = "-delete"
+PARTITION_METADATA: Final = "partition.metadata"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+START_OFFSETS: Final = "log-start-offset-checkpoint"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+
+_PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<index>\d{1,10})")
+_SEGMENT_FILE = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
+
+
+def partition_directory(topic: str, index: int) -> str:
+    """Raises ValueError for a topic that could not be read back from the name; `control` refuses those
+    earlier.
+    """
+    name = f"{topic}-{index}"
+    if parse_partition(name) != (topic, index):
+        raise ValueError(f"{topic!r} is no legal topic name")
+    return name
+
+
+def parse_partition(directory: str) -> tuple[str, int] | None:
+    found = _PARTITION.fullmatch(directory)
+    return (found["topic"], int(found["index"])) if found else None
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_segment_file(name: str) -> tuple[int, str] | None:
+    """(base offset, suffix)."""
+    found = _SEGMENT_FILE.fullmatch(name)
+    return (int(found["offset"]), found["suffix"]) if found else None

@@ -1,0 +1,93 @@
+"""The 61 bytes in front of every record batch of version 2 (KIP-98, Kafka's DefaultRecordBatch).
+
+Used by everything that looks at a batch. Knows the layout and no rule about it: `validate` has the rules.
+
+    base offset i64 | length i32 | leader epoch i32 | magic i8 | crc u32 | attributes i16 | last offset delta
+    i32 | base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 |
+    count i32
+
+`length` counts what follows it, so a batch occupies length + 12 bytes. The CRC covers everything from the
+attributes on: the broker may write the base offset and the leader epoch into a batch without touching it.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_BYTES: Final = HEADER.size
+PREFIX: Final = Struct(">qii")
+"""Base offset, length, leader epoch: what the broker writes into a batch that it appends."""
+
+CRC: Final = Struct(">I")
+LENGTH_OVERHEAD: Final = 12
+"""Bytes of a batch that its length does not count."""
+
+MAGIC_AT: Final = 16
+CRC_AT: Final = 17
+CRC_FROM: Final = 21
+ATTRIBUTES_AT: Final = 21
+MAX_TIMESTAMP_AT: Final = 35
+MAGIC: Final = 2
+
+CODEC_MASK: Final = 0x07
+APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+
+
+class BatchHeader(NamedTuple):
+    """A header by name, for readers that are not in a hurry. Offsets and epochs as written, times in ms."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        return self.length + LENGTH_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def codec(self) -> int:
+        return self.attributes & CODEC_MASK
+
+    @property
+    def uses_append_time(self) -> bool:
+        return self.attributes & APPEND_TIME_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        return self.attributes & CONTROL_FLAG != 0
+
+
+def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Raises struct.error where fewer than 61 bytes are left."""
+    return BatchHeader._make(HEADER.unpack_from(buffer, position))
+
+
+def codec_of(batch: Buffer) -> int:
+    """How a batch that may still be refused is compressed; 0 where there are too few bytes to say."""
+    return batch[ATTRIBUTES_AT + 1] & CODEC_MASK if len(batch) >= HEADER_BYTES else 0

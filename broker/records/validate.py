@@ -1,0 +1,86 @@
+"""Whether a produced batch may be taken, from its header and its CRC alone.
+
+Called for every append (PartitionLog.stage) and, as `is_whole`, by recovery. Follows Kafka's ProduceRequest
+.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch in what is refused and
+with which code. Knows nothing of offsets already given out, of producers, or of the records behind the
+header: see `inspect`.
+"""
+
+from typing import Final, cast
+
+from crc32c import crc32c
+
+from broker.errors import ApiError, ErrorCode
+from broker.records.header import CRC_FROM, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Buffer, HeaderFields
+
+_LEAST_LENGTH: Final = HEADER_BYTES - LENGTH_OVERHEAD
+_unpack = HEADER.unpack_from
+
+
+def check_batch(batch: memoryview, max_bytes: int) -> HeaderFields:
+    """The header of the one batch that fills the buffer.
+
+    Raises ApiError: INVALID_RECORD (not exactly one batch, an older format, counts that contradict each
+    other, an unknown codec), CORRUPT_MESSAGE (an impossible length or magic, a wrong CRC), MESSAGE_TOO_LARGE
+    (more than `max_bytes`).
+    """
+    size = len(batch)
+    if size < HEADER_BYTES:
+        raise _too_short(batch)
+    header = cast(HeaderFields, _unpack(batch, 0))
+    length = header[1]
+    if length + LENGTH_OVERHEAD != size or header[3] != MAGIC:
+        raise _not_one_batch(size, length, header[3])
+    if size > max_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch size is {size} bytes, which exceeds the maximum of {max_bytes}",
+        )
+    if crc32c(batch[CRC_FROM:]) != header[4]:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "Record is corrupt (its CRC does not match)")
+    count = header[12]
+    if count <= 0 or header[6] != count - 1:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            f"Inconsistent batch: {count} records, but a last offset delta of {header[6]}",
+        )
+    if header[5] & 0x07 > 4:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"Unknown compression type {header[5] & 0x07}")
+    if header[9] >= 0 and header[11] < 0:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD, f"Invalid sequence number {header[11]} with producer id {header[9]}"
+        )
+    return header
+
+
+def is_whole(batch: Buffer) -> bool:
+    """Whether the buffer is one batch with a good CRC; never raises. For bytes that come from the disk."""
+    size = len(batch)
+    if size < HEADER_BYTES:
+        return False
+    header = cast(HeaderFields, _unpack(batch, 0))
+    return (
+        header[1] + LENGTH_OVERHEAD == size
+        and header[3] == MAGIC
+        and header[6] >= 0
+        and bool(crc32c(memoryview(batch)[CRC_FROM:]) == header[4])
+    )
+
+
+def _too_short(batch: memoryview) -> ApiError:
+    if len(batch) == 0:
+        return ApiError(
+            ErrorCode.INVALID_RECORD, "A produce request must have one record batch per partition"
+        )
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are fewer than a batch header")
+
+
+def _not_one_batch(size: int, length: int, magic: int) -> ApiError:
+    if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"Impossible batch length {length} or magic {magic}")
+    if magic != MAGIC:
+        return ApiError(ErrorCode.INVALID_RECORD, f"Only record batches with magic 2 are taken, not {magic}")
+    return ApiError(
+        ErrorCode.INVALID_RECORD,
+        f"Exactly one record batch per partition is taken: {length + LENGTH_OVERHEAD} bytes, not {size}",
+    )
