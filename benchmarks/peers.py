@@ -15,8 +15,8 @@ from benchmarks.install import KAFKA_LIBS, KFAKE_PROGRAM, tansu_program
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`prepare` may take its time, it is not counted; start-up is timed from `command`. `rehearsal` names loads
-    that are run once, uncounted, before the first that counts."""
+    """`prepare` may take its time, it is not counted; start-up is timed from `command`. `rehearsal` names
+    loads that are run once, uncounted, before the first that counts."""
 
     name: str
     title: str

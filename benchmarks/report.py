@@ -133,7 +133,7 @@ def render(cells: Cells) -> str:
     )
     about = (
         f"{time.strftime('%Y-%m-%d')}, commit `{settings['commit']}`, {machine}. Medians of "
-        f"{settings['rounds']} rounds, in brackets the least and the most; {settings['seconds']:g} s counted each."
+        f"{settings['rounds']} rounds, in brackets least and most; {settings['seconds']:g} s counted each."
     )
     failures = [
         f"* round {cell.round}, {cell.peer}, {cell.load}: `{cell.result['failed'].splitlines()[-1]}`"
