@@ -1,0 +1,291 @@
+"""A broker as the console sees it, in memory: quotas that can be altered, clients, throttles.
+
+Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from broker.control.commands import Actor, AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome, Role
+from broker.control.views import (
+    AuditFilter,
+    AuditRow,
+    ConfigRow,
+    ConnectionRow,
+    Figures,
+    GroupRow,
+    MatchType,
+    Overview,
+    ProbeRow,
+    QuotaFilter,
+    QuotaKind,
+    QuotaLimit,
+    QuotaRow,
+    ResolvedLimit,
+    ThrottledRow,
+    TokenRow,
+    TopicRow,
+)
+from broker.errors import ApiError, ErrorCode
+from webui.backend import Backend
+
+NOW_MS = 1_800_000_000_000
+KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+
+ADMIN = TokenRow("root", "admin", NOW_MS, "broker")
+EDITOR = TokenRow("ed", "editor", NOW_MS, "root")
+VIEWER = TokenRow("vi", "viewer", NOW_MS, "root")
+SECRETS = {"admin-token": ADMIN, "editor-token": EDITOR, "viewer-token": VIEWER}
+
+
+@dataclass(frozen=True, slots=True)
+class FakeAddress:
+    host: str = "127.0.0.1"
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FakeSettings:
+    listener: FakeAddress | None = FakeAddress()
+    allowed_hosts: tuple[str, ...] = ("weir.test",)
+    session_idle_ms: int = 3_600_000
+    session_max_ms: int = 43_200_000
+    request_max_bytes: int = 1_048_576
+
+
+def figures(**changes: Any) -> Figures:
+    return replace(
+        Figures(
+            uptime_ms=61_000,
+            bytes_in_total=0,
+            bytes_out_total=0,
+            requests_total=0,
+            bytes_in_per_s=0.0,
+            bytes_out_per_s=0.0,
+            requests_per_s=0.0,
+            connections=0,
+            throttled=0,
+            groups=0,
+            processor_idle=1.0,
+            handler_idle=1.0,
+            acceptor_blocked=0.0,
+            memory_pool_used=0,
+            memory_pool_size=None,
+        ),
+        **changes,
+    )
+
+
+def connection(client_id: str, principal: str = "ANONYMOUS", index: int = 0, **changes: Any) -> ConnectionRow:
+    row = ConnectionRow(
+        connection_id=f"127.0.0.1:9092-10.0.0.7:{40_000 + index}-0-{index}",
+        listener="PLAINTEXT",
+        protocol="PLAINTEXT",
+        principal=principal,
+        client_id=client_id,
+        software_name="apache-kafka-java",
+        software_version="4.1.1",
+        address="10.0.0.7",
+        opened_at_ms=NOW_MS - 60_000,
+        requests=12,
+        bytes_in=4_000,
+        bytes_out=2_000,
+        mute_state="not_muted",
+    )
+    return replace(row, **changes)
+
+
+def throttled(client_id: str = "greedy", **changes: Any) -> ThrottledRow:
+    row = ThrottledRow(
+        connection_id="127.0.0.1:9092-10.0.0.7:40000-0-0",
+        client_id=client_id,
+        principal="ANONYMOUS",
+        address="10.0.0.7",
+        quota_type=QuotaKind.PRODUCE,
+        entity=(("client-id", client_id),),
+        observed=3_300_000.0,
+        bound=1_000_000.0,
+        throttle_ms=2_300,
+        remaining_ms=1_700,
+        since_ms=600,
+        times=4,
+    )
+    return replace(row, **changes)
+
+
+def probe_entities(user: str, client_id: str) -> list[EntityPairs]:
+    """Kafka's eight, in order."""
+    named = ("user", user)
+    anybody: tuple[str, str | None] = ("user", None)
+    client: tuple[str, str | None] = ("client-id", client_id)
+    any_client: tuple[str, str | None] = ("client-id", None)
+    return [
+        (named, client),
+        (named, any_client),
+        (named,),
+        (anybody, client),
+        (anybody, any_client),
+        (anybody,),
+        (client,),
+        (any_client,),
+    ]
+
+
+@dataclass
+class FakeBroker:
+    """Both halves that the console needs, Views and the door for changes."""
+
+    rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
+    connection_rows: list[ConnectionRow] = field(default_factory=list)
+    throttled_rows: list[ThrottledRow] = field(default_factory=list)
+    now: Figures = field(default_factory=figures)
+    token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
+    observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
+    bootstrap: tuple[str, ...] = ("127.0.0.1:9092",)
+    topic_count: int = 0
+    is_ready: bool = True
+    version: int = 1
+    now_ms: int = NOW_MS
+    applied: list[tuple[AlterClientQuotas, Actor]] = field(default_factory=list)
+    overviews: int = 0
+
+    def backend(self) -> Backend:
+        return Backend(
+            control=self,  # type: ignore[arg-type]
+            views=self,
+            identify=self.identify,
+            metrics=lambda: "# HELP up x\n# TYPE up gauge\nup 1\n",
+            ready=lambda: self.is_ready,
+        )
+
+    def identify(self, secret: str) -> TokenRow | None:
+        token = SECRETS.get(secret)
+        return token if token in self.token_rows else None
+
+    async def apply(self, command: AlterClientQuotas, actor: Actor) -> list[QuotaOutcome]:
+        if actor.role < Role.EDITOR:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
+        self.applied.append((command, actor))
+        return [self._alter(entry, actor, command.validate_only) for entry in command.entries]
+
+    def _alter(self, entry: QuotaAlteration, actor: Actor, validate_only: bool) -> QuotaOutcome:
+        def refused(error: ErrorCode, message: str) -> QuotaOutcome:
+            return QuotaOutcome(error, message, entry.entity)
+
+        row = self.rows.get(entry.entity)
+        for op in entry.ops:
+            if op.key not in KEYS:
+                return refused(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
+            if op.value is not None and op.key.endswith("byte_rate") and op.value != int(op.value):
+                return refused(ErrorCode.INVALID_REQUEST, f"{op.key} must be a whole number")
+        if entry.expected_version is not None and entry.expected_version != (row.version if row else 0):
+            return refused(ErrorCode.INVALID_UPDATE_VERSION, "The entity was changed since it was read.")
+        if not validate_only:
+            self.version += 1
+            self.set(entry.entity, {op.key: op.value for op in entry.ops}, by=actor.name)
+        return QuotaOutcome(entity=entry.entity)
+
+    def set(
+        self, entity: EntityPairs, limits: dict[str, float | None], by: str = "root", at_ms: int = 0
+    ) -> None:
+        old = self.rows.get(entity)
+        values = {limit.key: limit for limit in old.limits} if old else {}
+        for key, value in limits.items():
+            if value is None:
+                values.pop(key, None)
+            else:
+                values[key] = QuotaLimit(key, value, None, 0, at_ms or self.now_ms, by)
+        if values:
+            made = tuple(values[key] for key in KEYS if key in values)
+            self.rows[entity] = QuotaRow(entity, made, self.version, at_ms or self.now_ms, by)
+        else:
+            self.rows.pop(entity, None)
+
+    def overview(self) -> Overview:
+        self.overviews += 1
+        return Overview(
+            cluster_id="Zm9vYmFyYmF6cXV4MTIzNA",
+            node_id=1,
+            software_version="0.1.0",
+            bootstrap=self.bootstrap,
+            console="http://127.0.0.1:8080/",
+            topics=self.topic_count,
+            partitions=self.topic_count * 3,
+            quota_rules=len(self.rows),
+            figures=replace(
+                self.now, connections=len(self.connection_rows), throttled=len(self.throttled_rows)
+            ),
+        )
+
+    def throttled(self) -> list[ThrottledRow]:
+        return sorted(self.throttled_rows, key=lambda row: -row.remaining_ms)
+
+    def quota(self, entity: EntityPairs) -> QuotaRow | None:
+        row = self.rows.get(entity)
+        return None if row is None else self._with_use(row)
+
+    def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
+        def fits(row: QuotaRow) -> bool:
+            names = dict(row.entity)
+            if strict and names.keys() != {one.entity_type for one in components}:
+                return False
+            return all(
+                one.entity_type in names
+                and (
+                    one.match is MatchType.ANY
+                    or names[one.entity_type] == (one.name if one.match is MatchType.EXACT else None)
+                )
+                for one in components
+            )
+
+        return [self._with_use(row) for row in self.rows.values() if fits(row)]
+
+    def _with_use(self, row: QuotaRow) -> QuotaRow:
+        seen = self.observed.get(row.entity, {})
+        held = [one for one in self.throttled_rows if one.entity == row.entity]
+        key_of = {"produce": "producer_byte_rate", "fetch": "consumer_byte_rate"}
+        return replace(
+            row,
+            limits=tuple(
+                replace(
+                    limit,
+                    observed=seen.get(limit.key),
+                    throttled=sum(key_of.get(one.quota_type) == limit.key for one in held),
+                )
+                for limit in row.limits
+            ),
+        )
+
+    def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
+        answers = []
+        for key in KEYS:
+            probes, matched = [], None
+            for entity in probe_entities(user or "ANONYMOUS", client_id or ""):
+                row = self.rows.get(entity)
+                value = None if row is None else row.value(key)
+                if matched is None and value is not None:
+                    matched = entity
+                probes.append(ProbeRow(entity, value, matched == entity and value is not None))
+            bound = self.rows[matched].value(key) if matched else None
+            observed = self.observed.get(matched, {}).get(key) if matched else None
+            answers.append(ResolvedLimit(key, tuple(probes), matched, bound, observed))
+        return answers
+
+    def connections(self) -> list[ConnectionRow]:
+        return list(self.connection_rows)
+
+    def tokens(self) -> list[TokenRow]:
+        return list(self.token_rows)
+
+    def topics(self) -> list[TopicRow]:
+        return []
+
+    def groups(self) -> list[GroupRow]:
+        return []
+
+    def broker_configs(self) -> list[ConfigRow]:
+        return []
+
+    async def audit(self, query: AuditFilter) -> list[AuditRow]:
+        return []

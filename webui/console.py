@@ -1,0 +1,59 @@
+"""The console's parts, made once and handed to everything that answers a request.
+
+Built by webui.app. Holds no state of its own.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from webui.backend import Backend, ConsoleSettings
+from webui.live import Live
+from webui.pace import Pace
+from webui.security.doorkeeper import Doorkeeper
+from webui.security.hosts import AllowedHosts
+
+
+def wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """`port` is the one really bound; it is part of the cookie's name, as cookies know no ports and two
+    brokers may share a host.
+    """
+
+    backend: Backend
+    settings: ConsoleSettings
+    port: int
+    doorkeeper: Doorkeeper
+    hosts: AllowedHosts
+    live: Live
+    now_ms: Callable[[], int]
+    pace: Pace = field(default_factory=Pace)
+
+
+def make_console(
+    backend: Backend,
+    settings: ConsoleSettings,
+    port: int,
+    *,
+    now_ms: Callable[[], int] = wall_clock_ms,
+    uptime_ms: Callable[[], int] = monotonic_ms,
+) -> Console:
+    """`now_ms` is the time of day for answers, `uptime_ms` the clock of sessions and waits."""
+    listener = settings.listener
+    return Console(
+        backend=backend,
+        settings=settings,
+        port=port,
+        doorkeeper=Doorkeeper(backend, settings, uptime_ms),
+        hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
+        live=Live(backend.views, now_ms),
+        now_ms=now_ms,
+    )

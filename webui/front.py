@@ -1,0 +1,92 @@
+"""The console's connections: accepted, bounded, served by hypercorn, and never able to hurt the broker.
+
+Run by webui.serving. hypercorn's own server would do but for three things: an exception in one connection
+would cancel the broker's nursery, a peer that does not read would hold its shielded `send_all` and with it
+the shutdown for ever, and the number of connections is not limited.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+import trio
+from hypercorn.config import Config
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework, ConnectionState
+from hypercorn.utils import wrap_app
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 512
+STALLED_AFTER_S: Final = 10.0
+GRACE_S: Final = 3.0
+
+
+def hypercorn_config() -> Config:
+    """Headers must be whole after 5 s and 16 KiB, and connections idle no longer; hypercorn configures no
+    logging of its own and names no software.
+    """
+    config = Config()
+    config.accesslog = None
+    config.errorlog = log
+    config.keep_alive_timeout = 5.0
+    config.h11_max_incomplete_size = 16 * 1024
+    config.h2_max_concurrent_streams = 16
+    config.include_server_header = False
+    return config
+
+
+class PatientStream:
+    """A socket stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self.socket = stream.socket
+        self.receive_some = stream.receive_some
+        self.send_eof = stream.send_eof
+        self.aclose = stream.aclose
+
+    async def send_all(self, data: bytes) -> None:
+        with trio.move_on_after(STALLED_AFTER_S) as limit:
+            await self._stream.send_all(data)
+        if limit.cancelled_caught:
+            await trio.aclose_forcefully(self._stream)
+            raise trio.BrokenResourceError("the peer does not read")
+
+
+async def serve_connections(
+    app: ASGIFramework, listeners: Sequence[trio.SocketListener], stopping: Callable[[], Awaitable[None]]
+) -> None:
+    """Serves `listeners` until `stopping` returns; then closes them, lets what is in hand finish for GRACE_S,
+    and closes the rest.
+    """
+    config = hypercorn_config()
+    wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
+    context = WorkerContext(None)
+    state = ConnectionState({})
+    open_now = 0
+
+    async def connection(stream: trio.SocketStream) -> None:
+        nonlocal open_now
+        if open_now >= MOST_CONNECTIONS:
+            await trio.aclose_forcefully(stream)
+            return
+        open_now += 1
+        try:
+            await TCPServer(wrapped, config, context, state, PatientStream(stream))  # type: ignore[arg-type]
+        except Exception:
+            log.exception("A connection of the console broke; it is closed")
+        finally:
+            open_now -= 1
+            await trio.aclose_forcefully(stream)
+
+    async with trio.open_nursery() as connections:
+        async with trio.open_nursery() as accepting:
+            serve = partial(trio.serve_listeners, handler_nursery=connections)
+            accepting.start_soon(serve, connection, listeners)
+            await stopping()
+            accepting.cancel_scope.cancel()
+        await context.terminated.set()
+        connections.cancel_scope.deadline = trio.current_time() + GRACE_S

@@ -1,0 +1,131 @@
+"""What every open page is told: one look at the broker per beat, shared by all of them.
+
+Run by webui.serving; streams of webui.rest.events wait on it. A stream that is still sending when the next
+beat comes simply takes the one after: the latest wins, nothing queues, and a browser costs one reference to
+a snapshot. While nobody watches, only the history is fed.
+"""
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import Any, Final
+
+import trio
+
+from broker.control.views import ConnectionRow, Overview, QuotaRow, ThrottledRow, Views
+from webui.history import History, Sample, sample_json
+from webui.shapes import overview_json, throttled_json
+
+BEAT_S: Final = 0.5
+"""Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
+
+MOST_THROTTLED: Final = 500
+"""Rows of one live event, longest wait first; its `total` says how many there are."""
+
+
+class Snapshot:
+    """The broker at one beat. Each figure is asked for once, when the first stream wants it, however many
+    want it.
+    """
+
+    def __init__(self, views: Views, now_ms: int, sample: Sample | None) -> None:
+        self._views = views
+        self.now_ms = now_ms
+        self.sample = sample
+        self.version = views.version
+
+    @cached_property
+    def overview_row(self) -> Overview:
+        return self._views.overview()
+
+    @cached_property
+    def throttled_rows(self) -> list[ThrottledRow]:
+        return self._views.throttled()
+
+    @cached_property
+    def quota_rows(self) -> list[QuotaRow]:
+        return self._views.quotas()
+
+    @cached_property
+    def connection_rows(self) -> list[ConnectionRow]:
+        return self._views.connections()
+
+    @cached_property
+    def overview_data(self) -> bytes:
+        return encode(overview_json(self.overview_row, self.now_ms) | {"sample": sample_json(self.sample)})
+
+    @cached_property
+    def throttled_data(self) -> bytes:
+        rows = self.throttled_rows
+        items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
+        return encode({"items": items, "total": len(rows)})
+
+
+class Live:
+    """`now_ms` is the wall clock. Every second beat feeds the history."""
+
+    def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
+        self._views = views
+        self._now_ms = now_ms
+        self._beat = trio.Event()
+        self._nudge = trio.Event()
+        self.history = History()
+        self.watchers = 0
+        self.ended = False
+        self.snapshot = Snapshot(views, now_ms(), None)
+
+    async def run(self) -> None:
+        """Beats until cancelled."""
+        sampled_at = -1.0
+        while True:
+            if trio.current_time() - sampled_at >= 2 * BEAT_S:
+                sampled_at = trio.current_time()
+                self.history.add(self._views.overview().figures, self._now_ms())
+            if self.watchers:
+                self.take()
+            with trio.move_on_after(BEAT_S):
+                await self._nudge.wait()
+            self._nudge = trio.Event()
+
+    def take(self) -> None:
+        """A new snapshot for everybody who waits."""
+        self.snapshot = Snapshot(self._views, self._now_ms(), self.history.last)
+        self._wake()
+
+    def nudge(self) -> None:
+        """Something was changed through this console: do not wait for the next beat to show it."""
+        self._nudge.set()
+
+    def end(self) -> None:
+        """Ends every stream; the broker is going down."""
+        self.ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        self._beat.set()
+        self._beat = trio.Event()
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[None, None]:
+        """Held by a stream for as long as it lives. The first one finds figures of now, not of the last time
+        that somebody looked.
+        """
+        if not self.watchers:
+            self.snapshot = Snapshot(self._views, self._now_ms(), self.history.last)
+        self.watchers += 1
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+
+    async def next(self, seen: Snapshot | None) -> Snapshot | None:
+        """The newest snapshot, as soon as it is not the one already seen; None when there will be no more."""
+        while self.snapshot is seen and not self.ended:
+            await self._beat.wait()
+        return None if self.ended else self.snapshot
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON; a NaN that slipped through is a bug, not an answer."""
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()

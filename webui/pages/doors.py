@@ -1,0 +1,154 @@
+"""The pages' addresses: the pages themselves, signing in and out, and the files they are made of.
+
+Added to the app by webui.app. Everything that a page then shows or changes it asks of the REST API, like any
+program.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from quart import Response, request
+from quart.typing import ResponseReturnValue
+from quart_trio import QuartTrio
+
+from broker.control.commands import Role
+from webui.console import Console
+from webui.pages.catalogue import PAGES, Page
+from webui.pages.rendering import Renderer
+from webui.rest import strict_json
+from webui.rest.problem import Problem
+from webui.rest.schema import Record, Text
+from webui.security import headers
+from webui.security.doorkeeper import LONGEST_SECRET, role_of
+from webui.security.gate import check_body, cookie_name, session_of, visitor_of
+from webui.security.origin import is_foreign
+from webui.static_files import StaticFiles
+from webui.web_request import body_of, knock_of
+
+_LOGIN = Record({"token": Text(shortest=1, longest=LONGEST_SECRET)})
+
+
+def add_pages(app: QuartTrio, console: Console, static: StaticFiles) -> Renderer:
+    renderer = Renderer(static)
+    for page in PAGES:
+        _add(app, page.path, page.key, _page_door(console, renderer, page), "GET")
+    _add(app, "/login", "login", _login_door(console), "POST")
+    _add(app, "/logout", "logout", _logout_door(console), "POST")
+    _add(app, "/session", "session", _session_door(console), "GET")
+    _add(app, "/static/<version>/<path:name>", "static_file", _static_door(static), "GET")
+    return renderer
+
+
+Door = Callable[..., Awaitable[ResponseReturnValue]]
+
+
+def _add(app: QuartTrio, path: str, name: str, door: Door, method: str) -> None:
+    app.add_url_rule(path, name, door, methods=[method], provide_automatic_options=False)
+
+
+def _page_door(console: Console, renderer: Renderer, page: Page) -> Door:
+    async def door() -> ResponseReturnValue:
+        token = request.args.get("token")
+        if token is not None:
+            return _login_by_link(console, renderer, page, token)
+        session = session_of(console, knock_of(request))
+        if session is None:
+            return _sign_in_page(renderer, "")
+        html = renderer.render(
+            f"{page.key}.html",
+            page=page,
+            csrf=session.csrf,
+            who=session.token.name,
+            role=session.token.role.lower(),
+            may_edit=role_of(session.token) >= Role.EDITOR,
+            enforced=",".join(sorted(console.backend.enforced_keys)),
+        )
+        return Response(html, content_type="text/html; charset=utf-8")
+
+    return door
+
+
+def _login_by_link(console: Console, renderer: Renderer, page: Page, token: str) -> ResponseReturnValue:
+    """The address that the broker prints. The token leaves the address bar with the answer."""
+    knock = knock_of(request)
+    if is_foreign(knock.headers):
+        # A stranger's link must not sign the visitor in as the stranger.
+        return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
+    old = knock.cookies.get(cookie_name(console, knock.scheme))
+    try:
+        secret = console.doorkeeper.sign_in(token, knock.address, old)
+    except Problem as problem:
+        response = _sign_in_page(renderer, problem.detail, problem.status)
+        response.headers.update(problem.headers)
+        return response
+    response = Response(b"", status=303, headers={"Location": page.path})
+    _set_cookie(console, response, secret)
+    return response
+
+
+def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Response:
+    html = renderer.render("login.html", message=message)
+    return Response(html, status=status, content_type="text/html; charset=utf-8")
+
+
+def _login_door(console: Console) -> Door:
+    async def door() -> ResponseReturnValue:
+        knock = knock_of(request)
+        check_body(knock)
+        token = _LOGIN.check(strict_json.parse(await body_of(request)))["token"]
+        old = knock.cookies.get(cookie_name(console, knock.scheme))
+        secret = console.doorkeeper.sign_in(token, knock.address, old)
+        response = Response(b"", status=204)
+        _set_cookie(console, response, secret)
+        return response
+
+    return door
+
+
+def _logout_door(console: Console) -> Door:
+    async def door() -> ResponseReturnValue:
+        knock = knock_of(request)
+        visitor_of(console, knock)
+        name = cookie_name(console, knock.scheme)
+        console.doorkeeper.sign_out(knock.cookies.get(name, ""))
+        response = Response(b"", status=204)
+        response.delete_cookie(
+            name, path="/", secure=knock.scheme == "https", httponly=True, samesite="Strict"
+        )
+        return response
+
+    return door
+
+
+def _session_door(console: Console) -> Door:
+    """A page opened by a link from elsewhere comes without the cookie (SameSite=Strict); the sign-in page
+    asks here whether there is a session after all.
+    """
+
+    async def door() -> ResponseReturnValue:
+        return Response(b"", status=204 if session_of(console, knock_of(request)) else 401)
+
+    return door
+
+
+def _static_door(static: StaticFiles) -> Door:
+    async def door(version: str, name: str) -> ResponseReturnValue:
+        found = static.get(name)
+        if found is None:
+            raise Problem(404, "There is no such file.")
+        content, media = found
+        kept = headers.FOR_EVER if version == static.version else headers.NOT_STORED
+        return Response(content, content_type=media, headers={"Cache-Control": kept})
+
+    return door
+
+
+def _set_cookie(console: Console, response: Response, secret: str) -> None:
+    scheme = request.scheme
+    response.set_cookie(
+        cookie_name(console, scheme),
+        secret,
+        path="/",
+        secure=scheme == "https",
+        httponly=True,
+        samesite="Strict",
+    )

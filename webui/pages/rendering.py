@@ -1,0 +1,30 @@
+"""Templates to HTML.
+
+Used by webui.pages.doors. Templates hold the frame of a page and nothing of the broker's: what clients named
+themselves reaches a page only as JSON, and is written by scripts as text.
+"""
+
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from webui.pages.catalogue import PAGES
+from webui.static_files import StaticFiles
+
+
+class Renderer:
+    __slots__ = ("_environment",)
+
+    def __init__(self, static: StaticFiles) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("templates", ""),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._environment.globals.update(pages=PAGES, static=static.address)
+
+    def render(self, template: str, **values: Any) -> str:
+        return self._environment.get_template(template).render(**values)

@@ -1,0 +1,77 @@
+"""Whom an edit would reach, before it is made.
+
+Asked by PATCH /client-quotas?validate_only=true. For every connected client it looks at the probes that the
+broker makes for it (control.views.resolve): a rule reaches a client if its entity is among the probes, no
+later than the rule that governs the client now. Rates are those of the client's present sensor, so a client
+that no rule has measured yet counts as unmeasured.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from broker.control.commands import EntityPairs, QuotaOp
+from broker.control.views import ConnectionRow, ResolvedLimit, Views
+from webui.shapes import finite
+
+MOST_CLIENTS = 2_000
+"""Distinct clients that are looked at; a bound on the work of one keystroke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Everything quotas can tell apart: one principal under one client id."""
+
+    principal: str
+    client_id: str
+
+
+@dataclass(slots=True)
+class Reach:
+    """Of one key. `over` of the clients are above the new bound now; of `unmeasured` nothing is known.
+    `falls_to` is where the clients of a removed limit go: bound -> how many, None being no limit.
+    """
+
+    key: str
+    clients: int
+    over: int
+    unmeasured: int
+    falls_to: dict[float | None, int]
+
+
+def preview(
+    views: Views, entity: EntityPairs, ops: Sequence[QuotaOp], connections: Iterable[ConnectionRow]
+) -> list[Reach]:
+    """One Reach per op, in order."""
+    clients = list({Client(row.principal, row.client_id): None for row in connections})[:MOST_CLIENTS]
+    reaches = [Reach(op.key, 0, 0, 0, {}) for op in ops]
+    wanted = set(entity)
+    for client in clients:
+        limits = {limit.key: limit for limit in views.resolve(user_of(client.principal), client.client_id)}
+        for op, reach in zip(ops, reaches, strict=True):
+            limit = limits.get(op.key)
+            if limit is not None:
+                _count(reach, op, limit, wanted)
+    return reaches
+
+
+def user_of(principal: str) -> str:
+    """The name that user quotas know a principal by."""
+    return principal.removeprefix("User:")
+
+
+def _count(reach: Reach, op: QuotaOp, limit: ResolvedLimit, wanted: set[tuple[str, str | None]]) -> None:
+    for position, probe in enumerate(limit.probes):
+        if set(probe.entity) != wanted:
+            if probe.matched:
+                return
+            continue
+        reach.clients += 1
+        if op.value is None:
+            below = (later.value for later in limit.probes[position + 1 :] if later.value is not None)
+            bound = next(below, None)
+            reach.falls_to[bound] = reach.falls_to.get(bound, 0) + 1
+        elif finite(limit.observed) is None:
+            reach.unmeasured += 1
+        elif limit.observed is not None and limit.observed > op.value:
+            reach.over += 1
+        return

@@ -1,0 +1,154 @@
+"""The schemas of what the REST API answers.
+
+Read by the routes for the OpenAPI document, and by the tests, which hold every real answer against them.
+"""
+
+from typing import Final
+
+from webui.quotas.entities import ALL_KEYS, ENTITY_TYPES
+from webui.rest.problem import PROBLEM_FIELDS
+from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
+
+NAME: Final = Text(longest=32_767)
+TIME: Final = Text(form="date-time")
+COUNT: Final = Number(integer=True, least=0)
+RATE: Final = Number(least=0)
+MAYBE: Final = Number(nullable=True)
+
+ENTITY: Final = Record(
+    {kind: Text(longest=32_767, nullable=True) for kind in ENTITY_TYPES},
+    optional=frozenset(ENTITY_TYPES),
+    least=1,
+)
+
+LIMIT: Final = Record(
+    {
+        "value": Number(above=0),
+        "observed": MAYBE,
+        "used": MAYBE,
+        "throttled": COUNT,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    }
+)
+
+QUOTA: Final = Record(
+    {
+        "entity": ENTITY,
+        "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
+        "version": COUNT,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    }
+)
+
+QUOTAS: Final = Record(
+    {"items": Listing(QUOTA, most=1_000), "total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
+)
+
+REACH: Final = Record(
+    {
+        "key": Text(),
+        "clients": COUNT,
+        "over": COUNT,
+        "unmeasured": COUNT,
+        "falls_to": Listing(Record({"bound": MAYBE, "clients": COUNT})),
+    }
+)
+
+RESULT_FIELDS: Final[dict[str, Schema]] = {
+    "entity": ENTITY,
+    "error": Text(),
+    "message": Text(longest=4096, nullable=True),
+    "current": Record(QUOTA.fields, optional=frozenset(QUOTA.fields)),
+    "command": Text(longest=200_000),
+    "reach": Listing(REACH),
+}
+RESULTS_LIST: Final = Listing(Record(RESULT_FIELDS, optional=frozenset({"current", "reach"})))
+RESULTS: Final = Record({"results": RESULTS_LIST})
+REFUSED_RESULTS: Final = Record(
+    {**PROBLEM_FIELDS, "results": RESULTS_LIST}, optional=frozenset({"code", "where", "results"})
+)
+
+THROTTLED: Final = Record(
+    {
+        "connection_id": NAME,
+        "client_id": NAME,
+        "principal": NAME,
+        "address": NAME,
+        "quota_type": Text(),
+        "entity": ENTITY,
+        "observed": MAYBE,
+        "bound": Number(),
+        "throttle_ms": COUNT,
+        "remaining_ms": COUNT,
+        "since": TIME,
+        "times": COUNT,
+        "obeys": Flag(nullable=True),
+    }
+)
+
+CONNECTION: Final = Record(
+    {
+        "connection_id": NAME,
+        "listener": NAME,
+        "protocol": NAME,
+        "principal": NAME,
+        "client_id": NAME,
+        "software_name": NAME,
+        "software_version": NAME,
+        "address": NAME,
+        "opened_at": TIME,
+        "requests": COUNT,
+        "bytes_in": COUNT,
+        "bytes_out": COUNT,
+        "mute_state": Text(),
+    }
+)
+
+FIGURES: Final = Record(
+    {
+        "uptime_ms": COUNT,
+        "bytes_in_total": COUNT,
+        "bytes_out_total": COUNT,
+        "requests_total": COUNT,
+        "bytes_in_per_s": MAYBE,
+        "bytes_out_per_s": MAYBE,
+        "requests_per_s": MAYBE,
+        "connections": COUNT,
+        "throttled": COUNT,
+        "groups": COUNT,
+        "processor_idle": MAYBE,
+        "handler_idle": MAYBE,
+        "acceptor_blocked": MAYBE,
+        "memory_pool_used": COUNT,
+        "memory_pool_size": Number(integer=True, nullable=True),
+        "queues": Listing(Record({"name": NAME, "depth": COUNT, "capacity": COUNT, "peak": COUNT})),
+        "phases": Listing(
+            Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})
+        ),
+    }
+)
+
+HISTORY: Final = Record(
+    {
+        name: Listing(Number())
+        for name in ("at_ms", "bytes_in", "bytes_out", "requests", "connections", "throttled")
+    }
+)
+
+OVERVIEW: Final = Record(
+    {
+        "at": TIME,
+        "cluster_id": NAME,
+        "node_id": Number(integer=True),
+        "software_version": NAME,
+        "bootstrap": Listing(NAME),
+        "console": NAME,
+        "topics": COUNT,
+        "partitions": COUNT,
+        "quota_rules": COUNT,
+        "figures": FIGURES,
+        "history": HISTORY,
+    },
+)

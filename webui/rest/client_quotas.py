@@ -1,0 +1,206 @@
+"""GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
+
+GET takes DescribeClientQuotas' components as parameters and can search, sort and page what they leave. PATCH
+takes AlterClientQuotas' entries; with validate_only it changes nothing and says whom the edit would reach.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
+from broker.control.views import MatchType, QuotaFilter
+from webui.quotas.command_line import kafka_configs
+from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
+from webui.quotas.listing import LONGEST_PAGE, SHAPES, SORTS, Page, listed, row_json
+from webui.quotas.preview import Reach, preview
+from webui.rest.answers import ENTITY, QUOTAS, REFUSED_RESULTS, RESULTS
+from webui.rest.problem import Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Text
+from webui.security.headers import HeaderLookup
+
+MOST_ENTRIES: Final = 1_000
+BEYOND: Final = 2.0**63
+
+PAGE_QUERY: Final = (
+    Query("search", Text(), "Only rules with this in a name, in whatever case.", default=""),
+    Query("shape", Text(choices=SHAPES), "Only rules of this kind."),
+    Query("sort", Text(choices=SORTS), "What to sort by.", default="entity"),
+    Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
+    Query("offset", Number(integer=True, least=0, most=10_000_000), "How many rows to skip.", default=0),
+    Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "How many rows to answer.", default=100),
+)
+
+_NAME = Text(longest=32_767)
+_MATCH = Text(choices=tuple(MatchType))
+_FILTER_QUERY: Final = (
+    Query("user", _NAME, "A user; with user-match default or any it stays empty."),
+    Query("client-id", _NAME, "A client id, likewise."),
+    Query("ip", _NAME, "An address, likewise."),
+    Query("match", _MATCH, "How all the names given are meant.", default="exact"),
+    *(Query(f"{kind}-match", _MATCH, f"How {kind} is meant, where it differs.") for kind in ENTITY_TYPES),
+    Query("strict", Flag(), "No entity types other than those asked for.", default=False),
+)
+
+_OP = OneOf(
+    (
+        Record({"key": Text(longest=256), "value": Number(above=0, below=BEYOND)}),
+        Record({"key": Text(longest=256), "remove": Flag(only=True)}),
+    )
+)
+_PATCH = Record(
+    {
+        "entries": Listing(
+            Record(
+                {
+                    "entity": ENTITY,
+                    "ops": Listing(_OP, least=1, most=16),
+                    "version": Number(integer=True, least=0, below=BEYOND),
+                },
+                optional=frozenset({"version"}),
+            ),
+            least=1,
+            most=MOST_ENTRIES,
+        )
+    }
+)
+
+
+async def list_quotas(call: Call) -> Reply:
+    components = _components(call.query)
+    rows = call.console.backend.views.quotas(components, strict=call.query["strict"])
+    headers = {}
+    if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
+        # The filter names one entity: what a later If-Match is about.
+        headers["ETag"] = f'"{rows[0].version if rows else 0}"'
+    return Reply(listed(rows, page_of(call.query)), headers=headers)
+
+
+async def alter_quotas(call: Call) -> Reply:
+    entries = [_alteration(entry) for entry in call.body["entries"]]
+    version = _if_match(call.headers)
+    if version is not None:
+        if len(entries) != 1:
+            raise Problem(400, "If-Match is about one entity; give each of several entries its version.")
+        entries = [QuotaAlteration(entries[0].entity, entries[0].ops, version)]
+    validate_only = call.query["validate_only"]
+    command = AlterClientQuotas(tuple(entries), validate_only)
+    outcomes = await call.console.backend.control.apply(command, call.actor)
+    if not validate_only:
+        call.console.live.nudge()
+    results = [
+        _result(call, entry, outcome, validate_only) for entry, outcome in zip(entries, outcomes, strict=True)
+    ]
+    refused = [outcome for outcome in outcomes if not outcome.ok]
+    if len(refused) == len(outcomes):
+        raise Problem.of(refused[0].error, refused[0].message, results=results)
+    return Reply({"results": results}, status=207 if refused else 200)
+
+
+def page_of(query: Mapping[str, Any]) -> Page:
+    return Page(
+        search=query["search"],
+        shape=query["shape"],
+        sort=query["sort"],
+        descending=query["order"] == "desc",
+        offset=query["offset"],
+        limit=query["limit"],
+    )
+
+
+def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
+    made = []
+    for kind in ENTITY_TYPES:
+        name, own_match = query[kind], query[f"{kind}-match"]
+        if name is None and own_match is None:
+            continue
+        match = MatchType(own_match or query["match"])
+        if match is MatchType.EXACT and not name:
+            raise Invalid(kind, f"needs a name, or {kind}-match=default or any")
+        if match is not MatchType.EXACT and name:
+            raise Invalid(kind, f"takes no name with {kind}-match={match}")
+        made.append(QuotaFilter(kind, match, name if match is MatchType.EXACT else None))
+    return made
+
+
+def _alteration(entry: Mapping[str, Any]) -> QuotaAlteration:
+    ops = tuple(QuotaOp(op["key"], op.get("value")) for op in entry["ops"])
+    return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"))
+
+
+def _if_match(headers: HeaderLookup) -> int | None:
+    if headers.get("If-None-Match") == "*":
+        return 0
+    tag = headers.get("If-Match")
+    if tag is None:
+        return None
+    digits = tag.strip().removeprefix('"').removesuffix('"')
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        raise Problem(400, 'If-Match must be the ETag of one entity, as "17".')
+    return int(digits)
+
+
+def _result(call: Call, entry: QuotaAlteration, outcome: QuotaOutcome, validate_only: bool) -> dict[str, Any]:
+    views = call.console.backend.views
+    bootstrap = views.overview().bootstrap
+    row = views.quota(entry.entity)
+    result: dict[str, Any] = {
+        "entity": json_of(entry.entity),
+        "error": outcome.error.name,
+        "message": outcome.message,
+        "current": {} if row is None else row_json(row),
+        "command": kafka_configs(bootstrap[0] if bootstrap else "localhost:9092", entry.entity, entry.ops),
+    }
+    if validate_only and outcome.ok:
+        reaches = preview(views, entry.entity, entry.ops, views.connections())
+        result["reach"] = [_reach_json(reach) for reach in reaches]
+    return result
+
+
+def _reach_json(reach: Reach) -> dict[str, Any]:
+    return {
+        "key": reach.key,
+        "clients": reach.clients,
+        "over": reach.over,
+        "unmeasured": reach.unmeasured,
+        "falls_to": [{"bound": bound, "clients": count} for bound, count in reach.falls_to.items()],
+    }
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/client-quotas",
+        "listClientQuotas",
+        "Quota rules with their use, filtered as DescribeClientQuotas does, then searched, sorted and paged.",
+        list_quotas,
+        {
+            200: Answer(
+                'A page of rules; ETag where the filter names one entity ("0": there is none)', QUOTAS
+            ),
+        },
+        query=(*_FILTER_QUERY, *PAGE_QUERY),
+    ),
+    Route(
+        "PATCH",
+        "/api/v1/client-quotas",
+        "alterClientQuotas",
+        "Sets and removes limits. Each entry is accepted or refused by itself.",
+        alter_quotas,
+        {
+            200: Answer("Every entry was accepted", RESULTS),
+            207: Answer("Some entries were refused", RESULTS),
+            400: Answer("Every entry was refused, or the request makes no sense", REFUSED_RESULTS),
+            403: Answer("The role does not suffice", REFUSED_RESULTS),
+            412: Answer(
+                "The entity was changed since it was read; `current` is what it is now", REFUSED_RESULTS
+            ),
+        },
+        query=(Query("validate_only", Flag(), "Change nothing; say whom it would reach.", default=False),),
+        body=_PATCH,
+        headers={
+            "If-Match": "The ETag that was read, where there is one entry.",
+            "If-None-Match": "*: only if the entity has no limits yet.",
+        },
+    ),
+)

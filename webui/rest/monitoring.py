@@ -1,0 +1,125 @@
+"""GET /overview, /throttled-channels, /connections, /metrics, /healthz, /readyz: figures, and nothing that
+changes.
+"""
+
+from typing import Final
+
+from webui.history import KEPT
+from webui.rest.answers import CONNECTION, OVERVIEW, THROTTLED
+from webui.rest.problem import Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.schema import Listing, Number
+from webui.shapes import connection_json, overview_json, throttled_json
+
+PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+PLAIN: Final = "text/plain; charset=utf-8"
+MOST_ROWS: Final = 5_000
+
+_LIMIT = Query(
+    "limit", Number(integer=True, least=1, most=MOST_ROWS), "The most rows to answer.", default=1_000
+)
+
+
+async def overview(call: Call) -> Reply:
+    console = call.console
+    answer = overview_json(console.backend.views.overview(), console.now_ms())
+    return Reply(answer | {"history": console.live.history.columns(call.query["history"])})
+
+
+async def throttled_channels(call: Call) -> Reply:
+    rows = call.console.backend.views.throttled()
+    limit = call.query["limit"]
+    headers = {"X-Total-Count": str(len(rows))}
+    return Reply(throttled_json(rows[:limit], call.console.now_ms()), headers=headers)
+
+
+async def connections(call: Call) -> Reply:
+    rows = call.console.backend.views.connections()
+    headers = {"X-Total-Count": str(len(rows))}
+    return Reply([connection_json(row) for row in rows[: call.query["limit"]]], headers=headers)
+
+
+async def metrics(call: Call) -> Reply:
+    return Reply(call.console.backend.metrics().encode(), media=PROMETHEUS)
+
+
+async def healthz(call: Call) -> Reply:
+    return Reply(b"ok\n", media=PLAIN)
+
+
+async def readyz(call: Call) -> Reply:
+    if not call.console.backend.ready():
+        raise Problem(503, "Kafka clients are not being answered yet, or not any more.")
+    return Reply(b"ready\n", media=PLAIN)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/overview",
+        "getOverview",
+        "The broker's figures now, and on request the last minutes of them.",
+        overview,
+        {200: Answer("The figures", OVERVIEW)},
+        query=(
+            Query(
+                "history",
+                Number(integer=True, least=0, most=KEPT),
+                "How many of the last seconds to answer as well, a sample a second.",
+                default=0,
+            ),
+        ),
+    ),
+    Route(
+        "GET",
+        "/api/v1/throttled-channels",
+        "listThrottledChannels",
+        "The connections that are held for a broken quota at this moment, the longest wait first.",
+        throttled_channels,
+        {
+            200: Answer(
+                "The connections; X-Total-Count says how many there are", Listing(THROTTLED, most=MOST_ROWS)
+            )
+        },
+        query=(_LIMIT,),
+    ),
+    Route(
+        "GET",
+        "/api/v1/connections",
+        "listConnections",
+        "The open connections.",
+        connections,
+        {
+            200: Answer(
+                "The connections; X-Total-Count says how many there are", Listing(CONNECTION, most=MOST_ROWS)
+            )
+        },
+        query=(_LIMIT,),
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        "getMetrics",
+        "Every metric, for Prometheus.",
+        metrics,
+        {200: Answer("Prometheus text format 0.0.4", media=PROMETHEUS)},
+    ),
+    Route(
+        "GET",
+        "/healthz",
+        "isAlive",
+        "Whether the process runs its event loop.",
+        healthz,
+        {200: Answer("It does", media=PLAIN)},
+        public=True,
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        "isReady",
+        "Whether Kafka clients are being answered.",
+        readyz,
+        {200: Answer("They are", media=PLAIN)},
+        public=True,
+    ),
+)

@@ -1,0 +1,78 @@
+"""The document that describes the REST API, built from the routes themselves.
+
+Served by webui.rest.routes as /api/v1/openapi.json. What is checked and what is described cannot differ: both
+are the same schema values (webui.rest.schema).
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from webui.rest.problem import PROBLEM, PROBLEM_TYPE
+from webui.rest.routing import JSON, Answer, Query, Route
+
+_REFUSALS: Final = {
+    400: "The request makes no sense",
+    401: "No token, or not a known one",
+    403: "The role does not suffice, or the request comes from another site",
+    413: "The body is too large",
+    415: "The body is not application/json",
+    421: "The Host header is not one of the console's names",
+    429: "Too many failed sign-ins",
+    500: "A bug of the broker's",
+    503: "The broker is starting, stopping or overloaded",
+}
+
+
+def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Weir",
+            "version": version,
+            "description": "See and change a Weir broker. Every error is a problem detail (RFC 9457).",
+        },
+        "paths": paths,
+        "security": [{"bearer": []}],
+        "components": {
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Problem": PROBLEM.describe()},
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.about,
+        "responses": {str(status): _response(answer) for status, answer in route.answers.items()},
+    }
+    problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for status, about in _REFUSALS.items():
+        operation["responses"].setdefault(str(status), {"description": about, "content": problem})
+    parameters = [_parameter(query) for query in route.query] + [
+        {"name": name, "in": "header", "description": about, "schema": {"type": "string"}}
+        for name, about in route.headers.items()
+    ]
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": route.body.describe()}}}
+    if route.public:
+        operation["security"] = []
+    return operation
+
+
+def _response(answer: Answer) -> dict[str, Any]:
+    schema = {"type": "string"} if answer.schema is None else answer.schema.describe()
+    media = PROBLEM_TYPE if "status" in schema.get("properties", {}) else answer.media
+    return {"description": answer.about, "content": {media.partition(";")[0]: {"schema": schema}}}
+
+
+def _parameter(query: Query) -> dict[str, Any]:
+    schema = query.schema.describe()
+    if query.default is not None:
+        schema["default"] = query.default
+    return {"name": query.name, "in": "query", "description": query.about, "schema": schema}

@@ -1,0 +1,71 @@
+"""Refusals, as RFC 9457 problem details; and which HTTP status each of Kafka's error codes becomes.
+
+Raised anywhere in webui, turned into an answer by webui.app. The texts are for the person who asked: no
+stack traces, no paths.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from broker.errors import ErrorCode
+from webui.rest.schema import Number, Record, Schema, Text
+
+STATUS_OF: Final[Mapping[ErrorCode, int]] = {
+    ErrorCode.NONE: 200,
+    ErrorCode.INVALID_REQUEST: 400,
+    ErrorCode.INVALID_CONFIG: 400,
+    ErrorCode.UNSUPPORTED_VERSION: 400,
+    ErrorCode.POLICY_VIOLATION: 400,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: 403,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: 403,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: 403,
+    ErrorCode.RESOURCE_NOT_FOUND: 404,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: 404,
+    ErrorCode.INVALID_UPDATE_VERSION: 412,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: 429,
+    ErrorCode.KAFKA_STORAGE_ERROR: 503,
+    ErrorCode.REQUEST_TIMED_OUT: 503,
+}
+
+PROBLEM_TYPE: Final = "application/problem+json"
+PROBLEM_FIELDS: Final[dict[str, Schema]] = {
+    "type": Text(),
+    "title": Text(),
+    "status": Number(integer=True, least=400, most=599),
+    "detail": Text(longest=4096),
+    "code": Text(),
+    "where": Text(),
+}
+PROBLEM: Final = Record(PROBLEM_FIELDS, optional=frozenset({"code", "where"}))
+
+
+class Problem(Exception):  # noqa: N818 - RFC 9457's word
+    """`members` are extension members of the document; `headers` go beside it."""
+
+    def __init__(
+        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.members = members
+
+    @classmethod
+    def of(cls, error: ErrorCode, detail: str | None, **members: Any) -> "Problem":
+        """What one of Kafka's error codes means to a program that speaks HTTP."""
+        text = detail or error.name.replace("_", " ").capitalize()
+        return cls(status_of(error), text, code=error.name, **members)
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "type": "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+        } | self.members
+
+
+def status_of(error: ErrorCode) -> int:
+    return STATUS_OF.get(error, 500)

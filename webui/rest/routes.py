@@ -1,0 +1,26 @@
+"""Every route of the REST API, in the order of the OpenAPI document, which is itself the last of them."""
+
+from typing import Final
+
+from webui.rest import client_quotas, events, monitoring
+from webui.rest.openapi import document
+from webui.rest.routing import Answer, Call, Reply, Route
+
+
+async def openapi(call: Call) -> Reply:
+    return Reply(document(ROUTES, call.console.backend.views.overview().software_version))
+
+
+ROUTES: Final[tuple[Route, ...]] = (
+    *client_quotas.ROUTES,
+    *monitoring.ROUTES,
+    *events.ROUTES,
+    Route(
+        "GET",
+        "/api/v1/openapi.json",
+        "getOpenApi",
+        "This document.",
+        openapi,
+        {200: Answer("An OpenAPI 3.1 document")},
+    ),
+)

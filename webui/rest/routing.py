@@ -1,0 +1,108 @@
+"""What a REST route is: one value that dispatch, validation, the OpenAPI document and the tests all read.
+
+Written in the modules beside this one, gathered in webui.rest.routes, bound to HTTP by webui.app. Knows
+nothing of the web framework: a handler gets a `Call` and gives back a `Reply`.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.control.commands import Actor
+from webui.console import Console
+from webui.rest.schema import Flag, Invalid, Number, Schema, Text
+from webui.security.headers import HeaderLookup
+
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query parameter. A value arrives as text and is read as its schema's type; `default` where it is
+    not given.
+    """
+
+    name: str
+    schema: Text | Number | Flag
+    about: str
+    default: Any = None
+
+    def read(self, text: str) -> Any:
+        """Raises Invalid."""
+        value: object = text
+        if isinstance(self.schema, Flag):
+            value = {"true": True, "false": False}.get(text, text)
+        elif isinstance(self.schema, Number):
+            try:
+                value = int(text) if text.isascii() and len(text) <= 20 else text
+            except ValueError:
+                raise Invalid(self.name, "must be an integer") from None
+        return self.schema.check(value, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One way in which a route answers; `schema` None: no body, or not a JSON one."""
+
+    about: str
+    schema: Schema | None = None
+    media: str = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
+    takes long.
+    """
+
+    console: Console
+    actor: Actor
+    query: Mapping[str, Any]
+    body: Any
+    headers: HeaderLookup
+    signed_in: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`content` is bytes as they are, a stream of bytes, or a value that goes out as JSON."""
+
+    content: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media: str = JSON
+
+    @property
+    def is_stream(self) -> bool:
+        return isinstance(self.content, AsyncIterator)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`public` routes ask for no token; they say nothing about anybody. `answers` leaves out what every route
+    can answer (400 to 503 as problem details).
+    """
+
+    method: str
+    path: str
+    operation: str
+    about: str
+    handle: Callable[[Call], Awaitable[Reply]]
+    answers: Mapping[int, Answer]
+    query: tuple[Query, ...] = ()
+    body: Schema | None = None
+    public: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Raises Invalid: unknown parameters and repeated ones are refused, not ignored."""
+    known = {query.name: query for query in route.query}
+    for name, values in given.items():
+        if name not in known:
+            raise Invalid(name[:80], f"unknown parameter; known are {', '.join(known) or 'none'}")
+        if len(values) > 1:
+            raise Invalid(name, "is given twice")
+    return {
+        name: query.read(given[name][0]) if name in given else query.default for name, query in known.items()
+    }

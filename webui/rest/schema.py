@@ -1,0 +1,207 @@
+"""Schemas that both check and describe: what the REST API accepts and what its OpenAPI document says is one
+thing.
+
+Used by webui.rest for bodies, query parameters and the document; the tests hold the answers against them too.
+A subset of JSON Schema 2020-12: closed objects, arrays, strings, numbers, booleans, alternatives.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Invalid(ValueError):  # noqa: N818 - a fact about what was sent
+    """`where` is a JSON pointer into what was sent, or the name of a query parameter."""
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(f"{where or '/'}: {message}")
+        self.where = where
+        self.message = message
+
+
+class Schema(Protocol):
+    def check(self, value: object, where: str = "") -> Any:
+        """The value itself; raises Invalid."""
+
+    def describe(self) -> dict[str, Any]:
+        """As JSON Schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string of Unicode scalar values; lengths are in characters."""
+
+    longest: int = 1024
+    shortest: int = 0
+    choices: tuple[str, ...] = ()
+    nullable: bool = False
+    form: str | None = None
+
+    def check(self, value: object, where: str = "") -> str | None:
+        if value is None and self.nullable:
+            return None
+        if not isinstance(value, str):
+            raise Invalid(where, "must be a string" + (" or null" if self.nullable else ""))
+        if self.choices and value not in self.choices:
+            raise Invalid(where, f"must be one of {', '.join(self.choices)}")
+        if not self.shortest <= len(value) <= self.longest:
+            raise Invalid(where, f"must have {self.shortest} to {self.longest} characters")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Invalid(where, "must not hold a lone surrogate") from None
+        return value
+
+    def describe(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"type": ["string", "null"] if self.nullable else "string"}
+        if self.choices:
+            described["enum"] = [*self.choices, *([None] if self.nullable else [])]
+            return described
+        if self.form:
+            described["format"] = self.form
+        if self.shortest:
+            described["minLength"] = self.shortest
+        return described | {"maxLength": self.longest}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number; `above` and `below` are excluded, `least` and `most` are not."""
+
+    integer: bool = False
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+    nullable: bool = False
+
+    def check(self, value: object, where: str = "") -> float | None:
+        if value is None and self.nullable:
+            return None
+        # True is an int to Python, but not a number to anybody else.
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Invalid(where, "must be a number" + (" or null" if self.nullable else ""))
+        if not math.isfinite(value) or (self.integer and value != int(value)):
+            raise Invalid(where, "must be an integer" if self.integer else "must be a finite number")
+        if self.least is not None and value < self.least:
+            raise Invalid(where, f"must be at least {self.least}")
+        if self.most is not None and value > self.most:
+            raise Invalid(where, f"must be at most {self.most}")
+        if self.above is not None and value <= self.above:
+            raise Invalid(where, f"must be greater than {self.above}")
+        if self.below is not None and value >= self.below:
+            raise Invalid(where, f"must be less than {self.below}")
+        return int(value) if self.integer else value
+
+    def describe(self) -> dict[str, Any]:
+        kind = "integer" if self.integer else "number"
+        limits = {
+            "minimum": self.least,
+            "maximum": self.most,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+        }
+        return {"type": [kind, "null"] if self.nullable else kind} | {
+            name: limit for name, limit in limits.items() if limit is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    only: bool | None = None
+    nullable: bool = False
+
+    def check(self, value: object, where: str = "") -> bool | None:
+        if value is None and self.nullable:
+            return None
+        if not isinstance(value, bool):
+            raise Invalid(where, "must be true or false")
+        if self.only is not None and value is not self.only:
+            raise Invalid(where, f"must be {str(self.only).lower()}")
+        return value
+
+    def describe(self) -> dict[str, Any]:
+        if self.only is not None:
+            return {"type": "boolean", "const": self.only}
+        return {"type": ["boolean", "null"] if self.nullable else "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    items: Schema
+    least: int = 0
+    most: int = 10_000
+
+    def check(self, value: object, where: str = "") -> list[Any]:
+        if not isinstance(value, list):
+            raise Invalid(where, "must be an array")
+        if not self.least <= len(value) <= self.most:
+            raise Invalid(where, f"must have {self.least} to {self.most} elements")
+        return [self.items.check(item, f"{where}/{index}") for index, item in enumerate(value)]
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "type": "array",
+            "items": self.items.describe(),
+            "minItems": self.least,
+            "maxItems": self.most,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A closed object. Every field is required but the `optional` ones; at least `least` must be there."""
+
+    fields: Mapping[str, Schema]
+    optional: frozenset[str] = field(default_factory=frozenset)
+    least: int = 0
+
+    def check(self, value: object, where: str = "") -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Invalid(where, "must be an object")
+        for name in value:
+            if name not in self.fields:
+                raise Invalid(f"{where}/{_pointer(name)}", f"unknown; known are {', '.join(self.fields)}")
+        for name in self.fields:
+            if name not in value and name not in self.optional:
+                raise Invalid(f"{where}/{_pointer(name)}", "is missing")
+        if len(value) < self.least:
+            raise Invalid(where, f"must have at least {self.least} of {', '.join(self.fields)}")
+        return {name: self.fields[name].check(item, f"{where}/{name}") for name, item in value.items()}
+
+    def describe(self) -> dict[str, Any]:
+        described: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: schema.describe() for name, schema in self.fields.items()},
+            "additionalProperties": False,
+        }
+        if required := [name for name in self.fields if name not in self.optional]:
+            described["required"] = required
+        if self.least:
+            described["minProperties"] = self.least
+        return described
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Records that differ in which fields they have; the first whose fields are all there is meant."""
+
+    options: tuple[Record, ...]
+
+    def check(self, value: object, where: str = "") -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Invalid(where, "must be an object")
+        for option in self.options:
+            if option.fields.keys() == value.keys():
+                return option.check(value, where)
+        shapes = " or ".join("{" + ", ".join(option.fields) + "}" for option in self.options)
+        raise Invalid(where, f"must be {shapes}")
+
+    def describe(self) -> dict[str, Any]:
+        return {"oneOf": [option.describe() for option in self.options]}
+
+
+def _pointer(name: object) -> str:
+    """A key inside a JSON pointer, cut so that a refusal does not echo a megabyte."""
+    return str(name)[:80].replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,80 @@
+"""Who is asking: bearer tokens for programs, session cookies for browsers.
+
+Part of webui.console, asked by webui.security.gate and the sign-in page. It settles name and role and nothing
+else; what a role may do is for broker.control to say. A token that was revoked or replaced ends its sessions
+with the next request.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.control.commands import Actor, Door, Role
+from broker.control.views import TokenRow
+from webui.backend import Backend, ConsoleSettings
+from webui.rest.problem import Problem
+from webui.security.backoff import Backoff
+from webui.security.sessions import Session, Sessions
+
+LONGEST_SECRET: Final = 1_024
+
+
+class Doorkeeper:
+    """`now_ms` is a monotonic clock."""
+
+    __slots__ = ("_backend", "_backoff", "_current", "_current_version", "_now_ms", "_sessions")
+
+    def __init__(self, backend: Backend, settings: ConsoleSettings, now_ms: Callable[[], int]) -> None:
+        self._backend = backend
+        self._backoff = Backoff()
+        self._current: frozenset[TokenRow] = frozenset()
+        self._current_version = -1
+        self._now_ms = now_ms
+        self._sessions = Sessions(settings.session_idle_ms, settings.session_max_ms)
+
+    def bearer(self, secret: str, address: str) -> TokenRow:
+        """Raises Problem 401, or 429 to an address that has guessed too often."""
+        wait_ms = self._backoff.wait_ms(address, self._now_ms())
+        if wait_ms:
+            seconds = str(-(-wait_ms // 1000))
+            detail = f"Too many failed sign-ins; try again in {seconds} s."
+            raise Problem(429, detail, headers={"Retry-After": seconds})
+        token = self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
+        if token is None:
+            self._backoff.failed(address, secret, self._now_ms())
+            raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
+        self._backoff.succeeded(address)
+        return token
+
+    def sign_in(self, secret: str, address: str, old_cookie: str | None) -> str:
+        """A new session's cookie; the session that the browser had before is gone. Raises Problem."""
+        token = self.bearer(secret, address)
+        if old_cookie is not None:
+            self._sessions.close(old_cookie)
+        return self._sessions.open(token, self._now_ms())
+
+    def session(self, cookie: str) -> Session | None:
+        """The session of a cookie, which counts as used by this."""
+        session = self._sessions.find(cookie, self._now_ms())
+        if session is not None and not self.knows(session.token):
+            self._sessions.close(cookie)
+            return None
+        return session
+
+    def sign_out(self, cookie: str) -> None:
+        self._sessions.close(cookie)
+
+    def knows(self, token: TokenRow) -> bool:
+        """Whether the token is still what it was: neither revoked nor replaced nor given another role."""
+        version = self._backend.views.version
+        if version != self._current_version:
+            self._current = frozenset(self._backend.views.tokens())
+            self._current_version = version
+        return token in self._current
+
+
+def actor_of(token: TokenRow, address: str, door: Door) -> Actor:
+    return Actor(token.name, role_of(token), address, door)
+
+
+def role_of(token: TokenRow) -> Role:
+    return Role[token.role.upper()]

@@ -1,0 +1,97 @@
+"""What a request must show before anything looks at it: the right host, the right origin, a known token, and
+for changes the proof that a page of ours sent it.
+
+Called by webui.app with plain values, so that every rule is tested without a web server. Knows no framework,
+no route and no role.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.control.commands import Actor, Door
+from broker.control.views import TokenRow
+from webui.console import Console
+from webui.rest.problem import Problem
+from webui.security.doorkeeper import actor_of
+from webui.security.headers import HeaderLookup
+from webui.security.origin import SAFE_METHODS, is_ours
+from webui.security.sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """A request, as far as the gate looks at it. `has_body`: something was sent."""
+
+    method: str
+    scheme: str
+    path: str
+    address: str
+    headers: HeaderLookup
+    cookies: Mapping[str, str]
+    has_body: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """Who knocked. `session` is None for a program with a bearer token."""
+
+    token: TokenRow
+    session: Session | None
+    address: str
+
+    def actor(self) -> Actor:
+        return actor_of(self.token, self.address, Door.REST if self.session is None else Door.PAGE)
+
+
+def check_origin(console: Console, knock: Knock, *, any_host: bool = False) -> None:
+    """`any_host`: for health checks, which ask by whatever address they have and learn nothing. Raises
+    Problem.
+    """
+    if not any_host and not console.hosts.allow(knock.headers.get("Host", "")):
+        raise Problem(421, "The console is not known by this host name; see console.allowed.hosts.")
+    if not is_ours(knock.method, knock.scheme, knock.headers):
+        raise Problem(403, "The request comes from another site.")
+
+
+def check_body(knock: Knock) -> None:
+    """A form, or text that happens to be JSON, can be sent by any page; JSON by its name cannot. Raises
+    Problem.
+    """
+    media = knock.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if knock.has_body and media != "application/json":
+        raise Problem(415, "The body must be application/json.")
+
+
+def visitor_of(console: Console, knock: Knock) -> Visitor:
+    """Raises Problem 401, 403 or 429."""
+    authorization = knock.headers.get("Authorization")
+    if authorization is not None:
+        scheme, _, secret = authorization.partition(" ")
+        if scheme.lower() != "bearer":
+            raise Problem(401, "Only bearer tokens are known here.", headers={"WWW-Authenticate": "Bearer"})
+        return Visitor(console.doorkeeper.bearer(secret.strip(), knock.address), None, knock.address)
+    session = session_of(console, knock)
+    if session is None:
+        raise Problem(401, "A token is needed.", headers={"WWW-Authenticate": "Bearer"})
+    if knock.method not in SAFE_METHODS and not session.owns(knock.headers.get("X-CSRF-Token", "")):
+        raise Problem(403, "X-CSRF-Token is missing or not this session's.")
+    return Visitor(session.token, session, knock.address)
+
+
+def is_still_signed_in(console: Console, knock: Knock, visitor: Visitor) -> bool:
+    """Asked by live streams with every event. Watching counts as using: nobody watches a page without looking
+    now and then, and pages that are not seen close their stream.
+    """
+    if visitor.session is None:
+        return console.doorkeeper.knows(visitor.token)
+    return session_of(console, knock) is not None
+
+
+def session_of(console: Console, knock: Knock) -> Session | None:
+    secret = knock.cookies.get(cookie_name(console, knock.scheme))
+    return None if secret is None else console.doorkeeper.session(secret)
+
+
+def cookie_name(console: Console, scheme: str) -> str:
+    """The `__Host-` prefix makes browsers insist on Secure, Path=/ and no Domain; it needs TLS."""
+    return f"__Host-weir-{console.port}" if scheme == "https" else f"weir-{console.port}"

@@ -1,0 +1,51 @@
+"""Which Host headers are answered.
+
+Called by webui.security.gate before anything else. A page that points its own name at 127.0.0.1 (DNS
+rebinding) is known by that name, and only by it: such a request is same-origin to the browser and carries
+whatever the page wants.
+"""
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+_ALWAYS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def host_name(header: str) -> str:
+    """The host of a Host header in lower case, without port and brackets; empty where it is malformed."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        name, bracket, rest = host[1:].partition("]")
+        return name if bracket and (not rest or _is_port(rest)) else ""
+    name, colon, port = host.partition(":")
+    return name if not colon or _is_port(colon + port) else ""
+
+
+def _is_port(text: str) -> bool:
+    return text[:1] == ":" and text[1:].isascii() and text[1:].isdigit()
+
+
+class AllowedHosts:
+    """`bound` is the host that the console listens on. Bound to every interface, any IP address is a good
+    name as well: rebinding needs a name, an address cannot be rebound.
+    """
+
+    __slots__ = ("_any_address", "_names")
+
+    def __init__(self, bound: str, configured: Iterable[str] = ()) -> None:
+        self._any_address = bound in ("", "0.0.0.0", "::")  # noqa: S104 - compared, not bound
+        self._names = _ALWAYS | {bound.lower()} | {name.lower() for name in configured}
+
+    def allow(self, header: str) -> bool:
+        name = host_name(header)
+        if not name:
+            return False
+        return name in self._names or (self._any_address and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

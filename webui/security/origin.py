@@ -1,0 +1,37 @@
+"""Whether a request comes from a page of the console itself.
+
+Called by webui.security.gate. Fetch Metadata first (every browser of the last years sends it), the Origin
+header for the others; programs send neither and are known by their bearer token. A page on another port of
+the same machine is "same-site": SameSite cookies do reach us from there, so it is refused like any stranger.
+"""
+
+from typing import Final
+
+from webui.security.headers import HeaderLookup
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN: Final = frozenset({"", "same-origin", "none"})
+
+
+def is_ours(method: str, scheme: str, headers: HeaderLookup) -> bool:
+    """A link from elsewhere may open a page (a top-level navigation by GET); nothing else may come from
+    elsewhere.
+    """
+    site = headers.get("Sec-Fetch-Site", "")
+    if site not in _OWN:
+        return is_navigation(method, headers)
+    origin = headers.get("Origin", "")
+    return not origin or origin.lower() == f"{scheme}://{headers.get('Host', '')}".lower()
+
+
+def is_navigation(method: str, headers: HeaderLookup) -> bool:
+    return (
+        method == "GET"
+        and headers.get("Sec-Fetch-Mode") == "navigate"
+        and headers.get("Sec-Fetch-Dest") == "document"
+    )
+
+
+def is_foreign(headers: HeaderLookup) -> bool:
+    """Asked by another site, navigation or not: good enough to show a page, not to sign somebody in."""
+    return headers.get("Sec-Fetch-Site", "") not in _OWN

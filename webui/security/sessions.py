@@ -1,0 +1,79 @@
+"""Browser sessions: who is signed in, until when.
+
+Kept by webui.security.doorkeeper. In memory only: a restart signs everybody out. The cookie holds 256 random
+bits, the table their hash, so a memory dump signs nobody in. Pure: the caller brings the time.
+"""
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from broker.control.views import TokenRow
+
+MOST_SESSIONS: Final = 1_024
+
+
+@dataclass(slots=True)
+class Session:
+    """`token` is the token signed in with; `csrf` must come back in X-CSRF-Token with every change."""
+
+    token: TokenRow
+    csrf: str
+    opened_at_ms: int
+    seen_at_ms: int
+
+    def owns(self, csrf: str) -> bool:
+        return hmac.compare_digest(self.csrf.encode(), csrf.encode())
+
+
+class Sessions:
+    """Bounded: the session that has been idle longest makes room."""
+
+    __slots__ = ("_by_hash", "_idle_ms", "_max_ms")
+
+    def __init__(self, idle_ms: int, max_ms: int) -> None:
+        self._idle_ms = idle_ms
+        self._max_ms = max_ms
+        self._by_hash: dict[bytes, Session] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_hash)
+
+    def open(self, token: TokenRow, now_ms: int) -> str:
+        """Opens a session; answers its secret, which is the cookie's value."""
+        if len(self._by_hash) >= MOST_SESSIONS:
+            self._drop(now_ms)
+        secret = secrets.token_urlsafe(32)
+        self._by_hash[_hashed(secret)] = Session(token, secrets.token_urlsafe(32), now_ms, now_ms)
+        return secret
+
+    def find(self, secret: str, now_ms: int) -> Session | None:
+        """The session, which counts as used by this; None where there is none or it has ended."""
+        key = _hashed(secret)
+        session = self._by_hash.get(key)
+        if session is None:
+            return None
+        if self.has_ended(session, now_ms):
+            del self._by_hash[key]
+            return None
+        session.seen_at_ms = now_ms
+        return session
+
+    def has_ended(self, session: Session, now_ms: int) -> bool:
+        return now_ms - session.seen_at_ms >= self._idle_ms or now_ms - session.opened_at_ms >= self._max_ms
+
+    def close(self, secret: str) -> None:
+        self._by_hash.pop(_hashed(secret), None)
+
+    def _drop(self, now_ms: int) -> None:
+        self._by_hash = {
+            key: session for key, session in self._by_hash.items() if not self.has_ended(session, now_ms)
+        }
+        if len(self._by_hash) >= MOST_SESSIONS:
+            del self._by_hash[min(self._by_hash, key=lambda key: self._by_hash[key].seen_at_ms)]
+
+
+def _hashed(secret: str) -> bytes:
+    return sha256(secret.encode("utf-8", "surrogateescape")).digest()

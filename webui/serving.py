@@ -1,0 +1,57 @@
+"""The console as one task of the broker.
+
+Started by broker.app in the front nursery. Binding is immediate, so that a taken port stops the start; the
+web framework, which is half a second and 20 MB of imports, is loaded in a thread afterwards, while Kafka
+clients are already served and browsers wait in the backlog. Import this module and nothing below it to keep
+the start quick.
+"""
+
+from contextlib import AsyncExitStack
+
+import trio
+
+from webui.backend import Backend, ConsoleSettings
+
+
+async def serve_console(
+    backend: Backend,
+    settings: ConsoleSettings,
+    *,
+    shutdown: trio.Event,
+    task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves `settings.listener` until `shutdown` is set and what is in hand has finished (3 s at most), or
+    until cancelled.
+
+    Started with the address that is really bound, once it is. Raises OSError where it cannot be.
+    """
+    listener = settings.listener
+    if listener is None:
+        raise ValueError("console.listener is empty: there is nothing to serve")
+    sockets = await trio.open_tcp_listeners(listener.port, host=listener.host or None, backlog=100)
+    async with AsyncExitStack() as until_served:
+        for socket in sockets:
+            await until_served.enter_async_context(socket)
+        host, port = sockets[0].socket.getsockname()[:2]
+        task_status.started((host, port))
+        await trio.to_thread.run_sync(_load)
+
+        from webui.app import build_app
+        from webui.console import make_console
+        from webui.front import serve_connections
+
+        console = make_console(backend, settings, port)
+
+        async def stopping() -> None:
+            await shutdown.wait()
+            console.live.end()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(console.live.run)
+            await serve_connections(build_app(console), sockets, stopping)
+            nursery.cancel_scope.cancel()
+
+
+def _load() -> None:
+    import webui.app
+    import webui.front  # noqa: F401

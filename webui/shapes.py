@@ -1,0 +1,80 @@
+"""Control's rows as JSON: one function for each, used by the REST API and the live stream alike.
+
+Field names are the rows' own. Times of day are RFC 3339 in UTC, durations milliseconds, rates per second;
+a figure that is not there is null.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
+
+
+def finite(value: float | None) -> float | None:
+    """JSON has no NaN and no Infinity."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def utc(epoch_ms: int) -> str:
+    """RFC 3339 in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
+    return {
+        "at": utc(now_ms),
+        "cluster_id": row.cluster_id,
+        "node_id": row.node_id,
+        "software_version": row.software_version,
+        "bootstrap": list(row.bootstrap),
+        "console": row.console,
+        "topics": row.topics,
+        "partitions": row.partitions,
+        "quota_rules": row.quota_rules,
+        "figures": figures_json(row.figures),
+    }
+
+
+def figures_json(row: Figures) -> dict[str, Any]:
+    return {
+        name: finite(value) if isinstance(value, float) else value
+        for name, value in asdict(row).items()
+        if name not in ("queues", "phases")
+    } | {
+        "queues": [asdict(queue) for queue in row.queues],
+        "phases": [
+            asdict(phase) | {"p50_ms": finite(phase.p50_ms), "p99_ms": finite(phase.p99_ms)}
+            for phase in row.phases
+        ],
+    }
+
+
+def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "connection_id": row.connection_id,
+            "client_id": row.client_id,
+            "principal": row.principal,
+            "address": row.address,
+            "quota_type": str(row.quota_type),
+            "entity": dict(row.entity),
+            "observed": finite(row.observed),
+            "bound": row.bound,
+            "throttle_ms": row.throttle_ms,
+            "remaining_ms": row.remaining_ms,
+            "since": utc(now_ms - row.since_ms),
+            "times": row.times,
+            "obeys": row.obeys,
+        }
+        for row in rows
+    ]
+
+
+def connection_json(row: ConnectionRow) -> dict[str, Any]:
+    fields = asdict(row)
+    fields["opened_at"] = utc(fields.pop("opened_at_ms"))
+    return fields

@@ -1,0 +1,24 @@
+"""The web framework's request, as the gate sees it. Used by webui.app and webui.pages."""
+
+from quart import Request
+
+from webui.security.gate import Knock
+
+
+async def body_of(request: Request) -> bytes:
+    """The whole body; RequestEntityTooLarge and RequestTimeout are the framework's."""
+    return await request.get_data(cache=False, as_text=False, parse_form_data=False)
+
+
+def knock_of(request: Request) -> Knock:
+    """The address is the socket's: no header is believed about it."""
+    client = request.scope.get("client") or ("", 0)
+    return Knock(
+        method=request.method,
+        scheme=request.scheme,
+        path=request.path,
+        address=str(client[0]),
+        headers=request.headers,
+        cookies=request.cookies,
+        has_body=bool(request.content_length) or "Transfer-Encoding" in request.headers,
+    )
