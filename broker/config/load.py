@@ -80,22 +80,10 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
             for key, text in values.items()
             if key.startswith(_LISTENER_PREFIX) and key.endswith(suffix)
         )
-    for key, factor in setting.spellings:
+    for key, _ in setting.spellings:
         if key in values:
-            return read_spelling(setting, key, factor, values[key])
+            return setting.read_spelling(key, values[key])
     return setting.default
-
-
-def read_spelling(setting: Setting, key: str, factor: int, text: str) -> Any:
-    """The value that `text` under this spelling gives the field. Raises ConfigError."""
-    if factor == 1:
-        return setting.read(text, key=key)
-    try:
-        # "-1" means "never" in every unit.
-        whole = int(text.strip())
-        return setting.kind.read(str(whole * factor if whole > 0 else whole))
-    except ValueError as error:
-        raise ConfigError(key, text, f"times {factor} {setting.kind.allowed}") from error
 
 
 def _is_known(key: str) -> bool:

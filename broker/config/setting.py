@@ -48,6 +48,18 @@ class Setting:
             shown = "(hidden)" if self.sensitive else text
             raise ConfigError(key or self.key, shown, self.kind.allowed) from error
 
+    def read_spelling(self, key: str, text: str) -> Any:
+        """The value that `text` gives the field under this one of its spellings. Raises ConfigError."""
+        factor = dict(self.spellings)[key]
+        if factor == 1:
+            return self.read(text, key=key)
+        try:
+            # "-1" means "never" in every unit.
+            whole = int(text.strip())
+            return self.kind.read(str(whole * factor if whole > 0 else whole))
+        except ValueError as error:
+            raise ConfigError(key, text, f"times {factor} {self.kind.allowed}") from error
+
     def write(self, value: Any) -> str | None:
         return None if value is None else self.kind.write(value)
 

@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
+from broker.quotas.entity import EntityPairs
 
 __all__ = [
     "BROKER_ITSELF",
@@ -50,12 +51,6 @@ __all__ = [
     "TopicRef",
     "Undo",
 ]
-
-EntityPairs = tuple[tuple[str, str | None], ...]
-"""A quota entity as (type, name) pairs: types "user", "client-id", "ip"; name None is the default entity of
-that type.
-"""
-
 
 Answer = TypeVar("Answer")
 

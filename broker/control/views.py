@@ -14,17 +14,37 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from broker.control.commands import EntityPairs
+from broker.control.commands import ConfigResource, EntityPairs
+from broker.metadata.audit import AuditFilter, AuditRow
+from broker.quotas.kinds import QuotaKind
 
-
-class QuotaKind(StrEnum):
-    """What is limited; the REST API's `quota_type`."""
-
-    PRODUCE = "produce"
-    FETCH = "fetch"
-    REQUEST = "request"
-    CONTROLLER_MUTATION = "controller_mutation"
-    CONNECTION_RATE = "connection_rate"
+__all__ = [
+    "AuditFilter",
+    "AuditRow",
+    "ConfigRow",
+    "ConfigSynonym",
+    "ConnectionRow",
+    "Figures",
+    "GroupRow",
+    "LiveFigures",
+    "MatchType",
+    "Overview",
+    "PhaseRow",
+    "Place",
+    "ProbeRow",
+    "QueueRow",
+    "QuotaFilter",
+    "QuotaKind",
+    "QuotaLimit",
+    "QuotaRow",
+    "QuotaUse",
+    "ResolvedLimit",
+    "ThrottledRow",
+    "TokenRow",
+    "TopicRow",
+    "TopicSize",
+    "Views",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +242,19 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where the broker can be reached: `bootstrap` as host:port for clients, `console` as a URL, empty if it
+    is off.
+    """
+
+    software_version: str
+    bootstrap: tuple[str, ...]
+    console: str
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
-    """`bootstrap` are the addresses that a client can be given, as host:port."""
+    """`quota_rules` counts entities with a limit."""
 
     cluster_id: str
     node_id: int
@@ -263,41 +294,6 @@ class ConfigRow:
     @property
     def is_default(self) -> bool:
         return self.source == 5
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One change: who, when, from where, through which door, old -> new. `batch` is shared by what was
-    committed at once.
-
-    None as old: there was nothing; None as new: it was removed. Secrets are shown as "(secret)".
-    """
-
-    seq: int
-    batch: int
-    time_ms: int
-    actor: str
-    role: str
-    address: str
-    door: str
-    kind: str
-    entity: str
-    key: str
-    old: str | None
-    new: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
-    """What to read of the audit trail, newest first. `before_seq` goes on from the last row of the page
-    before.
-    """
-
-    kind: str | None = None
-    entity: str | None = None
-    actor: str | None = None
-    before_seq: int | None = None
-    limit: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,8 +371,14 @@ class Views(Protocol):
 
     def groups(self) -> list[GroupRow]: ...
 
-    def broker_configs(self) -> list[ConfigRow]: ...
+    def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
+        """Every setting of a topic or of the broker, sorted by name, with where its value comes from.
+
+        Raises ApiError as DescribeConfigs does. The broker of the empty name shows what is set for all
+        brokers.
+        """
 
     def tokens(self) -> list[TokenRow]: ...
 
-    async def audit(self, query: AuditFilter) -> list[AuditRow]: ...
+    async def audit(self, query: AuditFilter) -> list[AuditRow]:
+        """Newest first. The values of secrets read "(secret)"."""

@@ -9,11 +9,13 @@ the latest row of each key in the metadata log; knows nothing of SQLite. Its map
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from broker.errors import BrokerBug
 from broker.metadata.actor import Role
 from broker.metadata.changes import EntityPairs, Kind, read_pairs
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -42,6 +44,11 @@ class Topic:
     topic_id: bytes
     partitions: int
     configs: Mapping[str, str]
+
+    @property
+    def internal(self) -> bool:
+        """Whether the broker keeps its own books in it."""
+        return self.name in INTERNAL_TOPICS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,88 @@
+"""Plans AlterClientQuotas: which limits of which entities change. (Kafka: ClientQuotaControlManager, KIP-546)
+
+What an entity and a limit may be is broker.quotas' to say; here they meet the image. A removal of what is not
+there and a limit that is already so change nothing and are fine.
+"""
+
+from typing import Final
+
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
+from broker.control.plan import Plan, Situation
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.changes import Change, Kind, write_number, write_pairs
+from broker.metadata.image import Image
+from broker.quotas.alteration import validate_alteration
+from broker.quotas.entity import Entity
+
+LONGEST_NAME: Final = 1_024
+"""Kafka has no bound; ours keeps a page and a log line readable."""
+
+
+def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[QuotaOutcome]]:
+    refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if refusal is not None:
+        return Plan([QuotaOutcome(refusal.error, refusal.message, each.entity) for each in command.entries])
+    outcomes: list[QuotaOutcome] = []
+    changes: list[Change] = []
+    seen: set[Entity] = set()
+    for alteration in command.entries:
+        try:
+            entity = _validated(alteration, seen)
+            _check_version(alteration, entity, at.image)
+        except ApiError as error:
+            outcomes.append(QuotaOutcome(error.code, error.message, alteration.entity))
+            continue
+        outcomes.append(QuotaOutcome(entity=alteration.entity))
+        changes.extend(_changes(alteration, entity.pairs, at.image))
+    return Plan(outcomes, () if command.validate_only else tuple(changes))
+
+
+def _validated(alteration: QuotaAlteration, seen: set[Entity]) -> Entity:
+    for kind, name in alteration.entity:
+        _check_name(kind, name or "")
+    entity = validate_alteration(alteration.entity, [(op.key, op.value) for op in alteration.ops])
+    if entity in seen:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity}")
+    seen.add(entity)
+    return entity
+
+
+def _check_name(kind: str, name: str) -> None:
+    if len(name) > LONGEST_NAME:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"A {kind} longer than {LONGEST_NAME} characters is not supported"
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"The {kind} is not valid Unicode") from None
+
+
+def _check_version(alteration: QuotaAlteration, entity: Entity, image: Image) -> None:
+    if alteration.expected_version is None:
+        return
+    entry = image.quotas.get(entity.pairs)
+    version = 0 if entry is None else entry.version
+    if version != alteration.expected_version:
+        words = (
+            f"is now version {version}"
+            if entry is None
+            else f"was changed by {entry.changed_by} (version {version})"
+        )
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The quota of {entity} {words}")
+
+
+def _changes(alteration: QuotaAlteration, pairs: EntityPairs, image: Image) -> list[Change]:
+    entry = image.quotas.get(pairs)
+    current = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
+    return [
+        Change(
+            Kind.CLIENT_QUOTA,
+            write_pairs(pairs),
+            op.key,
+            None if op.value is None else write_number(float(op.value)),
+        )
+        for op in alteration.ops
+        if op.value != current.get(op.key)
+    ]

@@ -1,0 +1,29 @@
+"""What control needs of the metadata store, without a thread or a lock of its own. Implemented by
+broker.app.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from broker.metadata.actor import Actor
+from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import Change
+from broker.metadata.image import Image
+
+
+class Committer(Protocol):
+    """`exclusive` is held from the reading of the image to the publication of the next, so no two changes
+    interleave.
+
+    A commit that has begun is not abandoned when its task is cancelled: either the image comes back or
+    ApiError.
+    """
+
+    def exclusive(self) -> AbstractAsyncContextManager[object]: ...
+
+    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
+        """`MetadataStore.commit`, called inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
+
+    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        """`MetadataStore.history`, called outside `exclusive` and waiting for it."""

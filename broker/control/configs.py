@@ -1,0 +1,162 @@
+"""Plans IncrementalAlterConfigs on topics and brokers. (KIP-339; Kafka: ConfigAdminManager,
+ConfigurationControlManager)
+
+All ops of one resource stand or fall together. APPEND and SUBTRACT begin from the value that holds, set or
+default, as in Kafka. What Kafka answers with INVALID_REQUEST for a broker it answers with INVALID_CONFIG for
+a topic (KAFKA-13609).
+"""
+
+from collections.abc import Iterator, Mapping
+
+from broker.config.kinds import ConfigType
+from broker.config.setting import Setting
+from broker.config.table import SPELLINGS
+from broker.config.topic import default_text
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceOutcome,
+    ResourceType,
+)
+from broker.control.plan import Plan, Situation
+from broker.control.replicas import repeated
+from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
+from broker.control.topic_names import validate_topic_name
+from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.changes import Change, Kind
+
+
+def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Plan[list[ResourceOutcome]]:
+    twice = repeated(each.resource for each in command.resources)
+    outcomes: list[ResourceOutcome] = []
+    changes: list[Change] = []
+    for resource, alteration in {each.resource: each for each in command.resources}.items():
+        try:
+            if resource in twice:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            planned = list(_changes(alteration, at))
+        except ApiError as error:
+            outcomes.append(ResourceOutcome(error.code, error.message, resource))
+            continue
+        outcomes.append(ResourceOutcome(resource=resource))
+        changes.extend(planned)
+    return Plan(outcomes, () if command.validate_only else tuple(changes))
+
+
+def _changes(alteration: ConfigAlteration, at: Situation) -> Iterator[Change]:
+    resource, ops = alteration.resource, alteration.ops
+    match resource.type:
+        case ResourceType.TOPIC:
+            _demand(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
+            _check_ops(ops)
+            current = _topic_configs(resource, at)
+            wanted = _apply_to_topic(ops, current, at)
+            kind = Kind.TOPIC_CONFIG
+        case ResourceType.BROKER:
+            _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+            _check_ops(ops)
+            current = _broker_configs(resource, at)
+            wanted = _apply_to_broker(ops, resource, current, at)
+            kind = Kind.BROKER_CONFIG
+        case _:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.type}.")
+    return (
+        Change(kind, resource.name, key, wanted.get(key))
+        for key in dict.fromkeys([*current, *wanted])
+        if wanted.get(key) != current.get(key)
+    )
+
+
+def _demand(role: Role, code: ErrorCode, at: Situation) -> None:
+    refusal = at.refusal(role, code)
+    if refusal is not None:
+        raise ApiError(refusal.error, refusal.message)
+
+
+def _check_ops(ops: tuple[ConfigOp, ...]) -> None:
+    if repeated(op.key for op in ops):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [op.key for op in ops if op.value is None and op.op != OpType.DELETE]
+    if nulls:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+    for op in ops:
+        if op.op not in list(OpType):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.op}.")
+
+
+def _topic_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str]:
+    if not resource.name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    validate_topic_name(resource.name)
+    topic = at.image.topics.get(resource.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{resource.name}' does not exist.")
+    return topic.configs
+
+
+def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: Situation) -> dict[str, str]:
+    wanted = dict(current)
+    for op in ops:
+        setting = topic_setting(op.key)
+        base = wanted.get(op.key, default_text(at.rooms.topic_settings, op.key) or "")
+        _apply(op, setting, base, wanted)
+        if op.key in wanted:
+            read_topic_config(op.key, wanted[op.key])
+    return wanted
+
+
+def _broker_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str]:
+    if resource.name not in ("", str(at.node_id)):
+        if not (resource.name.isascii() and resource.name.isdigit()):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {resource.name}"
+            )
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {at.node_id}, but received {resource.name}",
+        )
+    return at.image.broker_configs.get(resource.name, {})
+
+
+def _apply_to_broker(
+    ops: tuple[ConfigOp, ...], resource: ConfigResource, current: Mapping[str, str], at: Situation
+) -> dict[str, str]:
+    fixed = [op.key for op in ops if op.key not in SPELLINGS or not SPELLINGS[op.key].dynamic]
+    if fixed:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(sorted(fixed))}"
+        )
+    wanted = dict(current)
+    for op in ops:
+        setting = SPELLINGS[op.key]
+        held = {**at.configuration.static, **at.image.broker_configs.get("", {}), **wanted}
+        _apply(op, setting, held.get(op.key, setting.write(setting.default) or ""), wanted)
+    try:
+        at.configuration.with_dynamic({**at.image.broker_configs.get("", {}), **wanted})
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, invalid_value(error)) from error
+    return wanted
+
+
+def _apply(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:
+    value = op.value or ""
+    if op.op == OpType.SET:
+        wanted[op.key] = value
+        return
+    if op.op == OpType.DELETE:
+        wanted.pop(op.key, None)
+        return
+    if setting.kind.type is not ConfigType.LIST:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Can't {OpType(op.op).name} to key {op.key} because its type is not LIST.",
+        )
+    named = [item.strip() for item in value.split(",")]
+    items = [item for item in base.split(",") if item and not (op.op == OpType.SUBTRACT and item in named)]
+    if op.op == OpType.APPEND:
+        items += [item for item in dict.fromkeys(named) if item not in items]
+    wanted[op.key] = ",".join(items)

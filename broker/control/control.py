@@ -1,0 +1,141 @@
+"""The one door for live changes: the Kafka handlers, the REST endpoints, the pages and the command line all
+come in here.
+
+Built by broker.app. A change is planned against the current image, written to the metadata log, published,
+and only then answered; no two changes interleave. Knows neither threads nor locks: the injected `Committer`
+has both.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final, TypeVar, cast
+
+from broker.config.load import Configuration
+from broker.config.table import Rooms
+from broker.control.client_quotas import plan_client_quotas
+from broker.control.commands import (
+    Actor,
+    AllocateProducerIds,
+    AlterClientQuotas,
+    Command,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    Outcome,
+    RevokeAdminToken,
+    Undo,
+)
+from broker.control.committer import Committer
+from broker.control.configs import plan_alter_configs
+from broker.control.create_partitions import plan_create_partitions
+from broker.control.create_topics import plan_create_topics
+from broker.control.delete_topics import plan_delete_topics
+from broker.control.plan import Plan, Situation
+from broker.control.producer_ids import plan_producer_ids
+from broker.control.tokens import plan_issue_token, plan_revoke_token
+from broker.control.undo import inverse_of
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.audit import AuditFilter
+from broker.metadata.changes import Delta
+from broker.metadata.image import Image
+from broker.metadata.publisher import Publisher, Subscriber
+
+Answer = TypeVar("Answer")
+
+PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any]]]] = {
+    AlterClientQuotas: plan_client_quotas,
+    CreateTopics: plan_create_topics,
+    CreatePartitions: plan_create_partitions,
+    DeleteTopics: plan_delete_topics,
+    IncrementalAlterConfigs: plan_alter_configs,
+    AllocateProducerIds: plan_producer_ids,
+    IssueAdminToken: plan_issue_token,
+    RevokeAdminToken: plan_revoke_token,
+}
+
+
+class Control:
+    """`image` is the current metadata image, `rooms` the configuration with its dynamic settings; both are
+    replaced, never edited.
+    """
+
+    def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
+        """Raises ConfigError where the image's dynamic settings do not fit the configuration."""
+        self._publisher = Publisher(image)
+        self._configuration = configuration
+        self._committer = committer
+        self.rooms: Rooms = self._rooms_for(image)
+        self._publisher.subscribe(self._follow)
+
+    @property
+    def image(self) -> Image:
+        return self._publisher.image
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._configuration
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """`subscriber(old, new, delta)` is called after each commit, before its answer; `rooms` is up to date
+        by then.
+        """
+        self._publisher.subscribe(subscriber)
+
+    async def apply(self, command: Command[Answer], actor: Actor) -> Answer:
+        """Carries `command` out and answers.
+
+        Commands with entries answer every refusal entry by entry, missing roles and a full disk too; the
+        others raise ApiError. Cancelled before the commit nothing has happened; a commit that has begun is
+        finished and published.
+        """
+        if isinstance(command, Undo):
+            return cast(Answer, await self._undo(command, actor))
+        async with self._committer.exclusive():
+            return await self._carry_out(command, actor)
+
+    async def _carry_out(self, command: Command[Answer], actor: Actor) -> Answer:
+        at = Situation(self.image, self._configuration, self.rooms, actor)
+        plan: Plan[Answer] = PLANNERS[type(command)](command, at)
+        if plan.changes:
+            try:
+                image = await self._committer.commit(plan.changes, actor)
+            except ApiError as error:
+                unwritten: Answer = _unwritten(plan.answer, error)
+                return unwritten
+            self._publisher.publish(image, plan.changes)
+        return plan.answer
+
+    async def _undo(self, command: Undo, actor: Actor) -> Outcome:
+        rows = await self._committer.history(AuditFilter(seq=command.seq))
+        if not rows:
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
+        async with self._committer.exclusive():
+            try:
+                (outcome,) = await self._carry_out(inverse_of(rows[0], self.image), actor)
+            except ApiError as error:
+                return Outcome(error.code, error.message)
+        return Outcome(outcome.error, outcome.message)
+
+    def _follow(self, _old: Image, new: Image, delta: Delta) -> None:
+        if delta.broker_configs:
+            self.rooms = self._rooms_for(new)
+
+    def _rooms_for(self, image: Image) -> Rooms:
+        node_id = self._configuration.rooms.broker.node_id
+        return self._configuration.with_dynamic(image.dynamic_configs(node_id))
+
+
+def _unwritten(answer: Any, error: ApiError) -> Any:
+    """The answer of a plan that the disk refused: every entry that was fine is not."""
+    match answer:
+        case list():
+            return [_refused(each, error) if each.ok else each for each in answer]
+        case Outcome():
+            return _refused(answer, error)
+    raise error
+
+
+def _refused(outcome: Outcome, error: ApiError) -> Outcome:
+    return replace(outcome, error=error.code, message=error.message)

@@ -1,0 +1,137 @@
+"""Plans CreateTopics. (Kafka: ReplicationControlManager.createTopics, in its codes and words)
+
+There is one broker, so every partition has one replica and it is here. Planning decides; the logs follow the
+image.
+"""
+
+import secrets
+
+from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
+from broker.control.plan import Plan, Situation
+from broker.control.replicas import PartitionAllowance, check_replicas, repeated
+from broker.control.topic_configs import read_topic_config
+from broker.control.topic_names import collision_key, validate_topic_name
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.changes import Change, Kind
+
+
+def plan_create_topics(command: CreateTopics, at: Situation) -> Plan[list[TopicOutcome]]:
+    twice = repeated([topic.name for topic in command.topics])
+    refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    outcomes: list[TopicOutcome] = []
+    changes: list[Change] = []
+    taken = {collision_key(name): name for name in at.image.topics}
+    allowance = PartitionAllowance()
+    for name, topic in {topic.name: topic for topic in command.topics}.items():
+        try:
+            if refusal is not None:
+                raise ApiError(refusal.error, refusal.message)
+            if name in twice:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _check_new_name(name, taken, at)
+            outcome = _new_topic(topic, at)
+            allowance.take(outcome.partitions)
+        except ApiError as error:
+            outcomes.append(TopicOutcome(error.code, error.message, name))
+            continue
+        taken[collision_key(name)] = name
+        outcomes.append(outcome)
+        changes.extend(_birth(outcome))
+    return Plan(outcomes, () if command.validate_only else tuple(changes))
+
+
+def _check_new_name(name: str, taken: dict[str, str], at: Situation) -> None:
+    validate_topic_name(name)
+    if name in at.image.topics:
+        raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    rival = taken.get(collision_key(name))
+    if rival is not None:
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {rival}"
+        )
+
+
+def _new_topic(topic: NewTopic, at: Situation) -> TopicOutcome:
+    partitions, replicas = _assigned(topic, at) if topic.assignments else _counted(topic, at)
+    nulls = [key for key, value in topic.configs if value is None]
+    if nulls:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}"
+        )
+    configs = {key: value for key, value in topic.configs if value is not None}
+    for key, value in configs.items():
+        read_topic_config(key, value)
+    return TopicOutcome(
+        name=topic.name,
+        topic_id=_new_topic_id(at),
+        partitions=partitions,
+        replication_factor=replicas,
+        configs=tuple(sorted(configs.items())),
+    )
+
+
+def _counted(topic: NewTopic, at: Situation) -> tuple[int, int]:
+    partitions, replicas = topic.partitions, topic.replication_factor
+    if replicas < -1 or replicas == 0:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if partitions < -1 or partitions == 0:
+        raise ApiError(
+            ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+        )
+    if replicas == -1:
+        replicas = at.rooms.topics.default_replication_factor
+    if replicas > 1:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
+            f"{replicas} cannot be reached because only 1 broker(s) are registered.",
+        )
+    return at.rooms.topics.num_partitions if partitions == -1 else partitions, replicas
+
+
+def _assigned(topic: NewTopic, at: Situation) -> tuple[int, int]:
+    for value, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.partitions, "numPartitions"),
+    ):
+        if value != -1:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {what} was not set to -1.",
+            )
+    indexes = [index for index, _ in topic.assignments]
+    for index in repeated(indexes):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Found multiple manual partition assignments for partition {index}",
+        )
+    check_replicas([brokers for _, brokers in topic.assignments], at.node_id)
+    if sorted(indexes) != list(range(len(indexes))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "partitions should be a consecutive 0-based integer sequence",
+        )
+    return len(indexes), 1
+
+
+def _new_topic_id(at: Situation) -> bytes:
+    """16 random bytes that no topic has, and that no tool takes for an option when it prints them in base
+    64.
+    """
+    while True:
+        topic_id = secrets.token_bytes(16)
+        if topic_id[0] >> 2 != 62 and any(topic_id[:15]) and topic_id not in at.image.topics_by_id:
+            return topic_id
+
+
+def _birth(topic: TopicOutcome) -> list[Change]:
+    name = topic.name or ""
+    return [
+        Change(Kind.TOPIC, name, "id", topic.topic_id.hex()),
+        Change(Kind.TOPIC, name, "partitions", str(topic.partitions)),
+        *(Change(Kind.TOPIC_CONFIG, name, key, value) for key, value in topic.configs),
+    ]

@@ -1,0 +1,118 @@
+"""What DescribeConfigs answers: every setting of a topic or of the broker, its value, and where the value
+comes from.
+
+(Kafka: ConfigHelper, KIP-226.) Read by `ControlViews`; a topic's setting is looked for on the topic, then on
+this broker, on all brokers, in the file, and is the default at last.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+
+from broker.config.load import Configuration
+from broker.config.setting import Setting
+from broker.config.table import SETTINGS, SPELLINGS
+from broker.config.topic import TOPIC_SETTINGS
+from broker.control.commands import ConfigResource, ResourceType
+from broker.control.topic_names import validate_topic_name
+from broker.control.views import ConfigRow, ConfigSynonym
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.image import Image
+
+
+class Source(IntEnum):
+    """DescribeConfigs' ConfigSource, as on the wire."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+def describe(resource: ConfigResource, image: Image, configuration: Configuration) -> list[ConfigRow]:
+    """Raises ApiError: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION."""
+    match resource.type:
+        case ResourceType.TOPIC:
+            validate_topic_name(resource.name)
+            topic = image.topics.get(resource.name)
+            if topic is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return describe_topic(topic.configs, image, configuration)
+        case ResourceType.BROKER:
+            return _describe_broker(resource.name, image, configuration)
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}")
+
+
+def describe_topic(configs: Mapping[str, str], image: Image, configuration: Configuration) -> list[ConfigRow]:
+    """Every setting of a topic with these settings of its own; also for one that was only validated."""
+    rows = []
+    for key, setting in sorted(TOPIC_SETTINGS.items()):
+        synonyms = list(_broker_synonyms(setting, image, configuration))
+        if key in configs:
+            synonyms.insert(0, ConfigSynonym(key, configs[key], Source.DYNAMIC_TOPIC))
+        rows.append(_row(key, setting, synonyms, read_only=False))
+    return rows
+
+
+def _describe_broker(name: str, image: Image, configuration: Configuration) -> list[ConfigRow]:
+    node_id = configuration.rooms.broker.node_id
+    if not name:
+        return [
+            _row(
+                key,
+                SPELLINGS[key],
+                [ConfigSynonym(key, value, Source.DYNAMIC_DEFAULT_BROKER)],
+                read_only=False,
+            )
+            for key, value in sorted(image.broker_configs.get("", {}).items())
+        ]
+    if not (name.isascii() and name.isdigit()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != node_id:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
+        )
+    rows = []
+    for key, setting in SETTINGS.items():
+        if not setting.per_listener:
+            synonyms = list(_broker_synonyms(setting, image, configuration))
+            rows.append(_row(key, setting, synonyms, read_only=not setting.dynamic))
+    for key, value in configuration.static.items():
+        if key.startswith("listener.name."):
+            setting = SETTINGS[key.split(".", 3)[3]]
+            rows.append(_row(key, setting, [ConfigSynonym(key, value, Source.STATIC_BROKER)], read_only=True))
+    return sorted(rows, key=lambda row: row.name)
+
+
+def _broker_synonyms(setting: Setting, image: Image, configuration: Configuration) -> Iterator[ConfigSynonym]:
+    places = (
+        (image.broker_configs.get(str(configuration.rooms.broker.node_id), {}), Source.DYNAMIC_BROKER),
+        (image.broker_configs.get("", {}), Source.DYNAMIC_DEFAULT_BROKER),
+        (configuration.static, Source.STATIC_BROKER),
+    )
+    for key, _ in setting.spellings:
+        for values, source in places:
+            if key in values:
+                yield ConfigSynonym(key, values[key], source)
+    yield ConfigSynonym(setting.key, setting.write(setting.default), Source.DEFAULT)
+
+
+def _row(key: str, setting: Setting, synonyms: list[ConfigSynonym], *, read_only: bool) -> ConfigRow:
+    first = synonyms[0]
+    value = first.value
+    if value is not None and first.name != key and first.name in dict(setting.spellings):
+        # One hour under the coarser spelling is 3600000 under the key that is asked for.
+        value = setting.write(setting.read_spelling(first.name, value))
+    if setting.sensitive:
+        value, synonyms = None, [ConfigSynonym(each.name, None, each.source) for each in synonyms]
+    return ConfigRow(
+        key,
+        value,
+        first.source,
+        setting.kind.type,
+        read_only,
+        setting.sensitive,
+        setting.doc,
+        tuple(synonyms),
+    )

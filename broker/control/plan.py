@@ -1,0 +1,49 @@
+"""What a command comes to: its answer, and the changes that make it true.
+
+Every planner of this room is a function (command, situation) -> Plan that touches nothing; `Control` commits
+the changes and only then gives the answer.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from broker.config.load import Configuration
+from broker.config.table import Rooms
+from broker.control.commands import Outcome
+from broker.errors import ErrorCode
+from broker.metadata.actor import Actor, Role
+from broker.metadata.changes import Change
+from broker.metadata.image import Image
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[Answer]):
+    answer: Answer
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Who asks, and what holds: `configuration` is what the start fixed, `rooms` adds the image's dynamic
+    settings.
+    """
+
+    image: Image
+    configuration: Configuration
+    rooms: Rooms
+    actor: Actor
+
+    @property
+    def node_id(self) -> int:
+        return self.rooms.broker.node_id
+
+    def refusal(self, needed: Role, code: ErrorCode) -> Outcome | None:
+        """What an actor of too low a role is told; None where the role is enough. Every planner begins with
+        this.
+        """
+        if self.actor.role >= needed:
+            return None
+        held, wanted = self.actor.role.name.lower(), needed.name.lower()
+        return Outcome(code, f"{self.actor.name} has the role {held}, and this needs the role {wanted}")

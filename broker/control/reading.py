@@ -1,0 +1,192 @@
+"""The views as they are: the metadata image joined with the live figures that broker.app hands in.
+
+Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh; nothing is kept.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from broker.control.commands import ConfigResource, EntityPairs
+from broker.control.committer import Committer
+from broker.control.control import Control
+from broker.control.describe import describe
+from broker.control.tokens import identify
+from broker.control.views import (
+    AuditFilter,
+    AuditRow,
+    ConfigRow,
+    ConnectionRow,
+    GroupRow,
+    LiveFigures,
+    MatchType,
+    Overview,
+    Place,
+    ProbeRow,
+    QuotaFilter,
+    QuotaLimit,
+    QuotaRow,
+    QuotaUse,
+    ResolvedLimit,
+    ThrottledRow,
+    TokenRow,
+    TopicRow,
+    TopicSize,
+)
+from broker.metadata.changes import Kind
+from broker.metadata.image import AdminToken, QuotaEntry
+from broker.quotas import filters
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import CLIENT_KEYS
+from broker.quotas.table import probes
+
+ANONYMOUS: Final = "ANONYMOUS"
+"""The user of a connection that has not logged in, as in Kafka."""
+
+_MATCHES: Final = {
+    MatchType.EXACT: filters.MatchType.EXACT,
+    MatchType.DEFAULT: filters.MatchType.DEFAULT,
+    MatchType.ANY: filters.MatchType.SPECIFIED,
+}
+
+
+class ControlViews:
+    """A `Views`."""
+
+    def __init__(
+        self, control: Control, live: LiveFigures, committer: Committer, place: Callable[[], Place]
+    ) -> None:
+        self._control = control
+        self._live = live
+        self._committer = committer
+        self._place = place
+
+    @property
+    def version(self) -> int:
+        return self._control.image.version
+
+    def overview(self) -> Overview:
+        image, place = self._control.image, self._place()
+        return Overview(
+            cluster_id=image.cluster_id,
+            node_id=self._control.rooms.broker.node_id,
+            software_version=place.software_version,
+            bootstrap=place.bootstrap,
+            console=place.console,
+            topics=len(image.topics),
+            partitions=sum(topic.partitions for topic in image.topics.values()),
+            quota_rules=len(image.quotas),
+            figures=self._live.figures(),
+        )
+
+    def throttled(self) -> list[ThrottledRow]:
+        return sorted(self._live.throttled(), key=lambda row: -row.remaining_ms)
+
+    def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
+        wanted = filters.EntityFilter(
+            [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
+            strict=strict,
+        )
+        use = self._use()
+        return [
+            _quota_row(entry, use)
+            for pairs, entry in sorted(self._control.image.quotas.items(), key=_by_entity)
+            if wanted.matches(Entity.of(pairs))
+        ]
+
+    def quota(self, entity: EntityPairs) -> QuotaRow | None:
+        entry = self._control.image.quotas.get(Entity.of(entity).pairs)
+        return None if entry is None else _quota_row(entry, self._use())
+
+    def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
+        use = self._use()
+        steps = [Entity(*rule).pairs for rule in probes(user or ANONYMOUS, client_id or "")]
+        return [self._resolved(key, steps, use) for key in CLIENT_KEYS]
+
+    def connections(self) -> list[ConnectionRow]:
+        return list(self._live.connections())
+
+    def topics(self) -> list[TopicRow]:
+        sizes = {size.name: size for size in self._live.topic_sizes()}
+        rows = []
+        for name, topic in sorted(self._control.image.topics.items()):
+            size = sizes.get(name, TopicSize(name, 0, 0))
+            configs = tuple(sorted(topic.configs.items()))
+            rows.append(
+                TopicRow(
+                    name,
+                    topic.topic_id,
+                    topic.partitions,
+                    topic.internal,
+                    size.size_bytes,
+                    size.records,
+                    configs,
+                )
+            )
+        return rows
+
+    def groups(self) -> list[GroupRow]:
+        return sorted(self._live.groups(), key=lambda row: row.group_id)
+
+    def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
+        return describe(resource, self._control.image, self._control.configuration)
+
+    def tokens(self) -> list[TokenRow]:
+        return [_token_row(token) for _, token in sorted(self._control.image.tokens.items())]
+
+    def identify(self, secret: str) -> TokenRow | None:
+        """The token that this secret belongs to; some microseconds for each token there is."""
+        token = identify(secret, self._control.image)
+        return None if token is None else _token_row(token)
+
+    async def audit(self, query: AuditFilter) -> list[AuditRow]:
+        return [_redacted(row) for row in await self._committer.history(query)]
+
+    def _use(self) -> dict[tuple[EntityPairs, str], QuotaUse]:
+        return {(use.entity, use.key): use for use in self._live.quota_use()}
+
+    def _resolved(
+        self, key: str, steps: list[EntityPairs], use: dict[tuple[EntityPairs, str], QuotaUse]
+    ) -> ResolvedLimit:
+        rows: list[ProbeRow] = []
+        matched: ProbeRow | None = None
+        for pairs in steps:
+            entry = self._control.image.quotas.get(pairs)
+            limit = None if entry is None else entry.limits.get(key)
+            row = ProbeRow(
+                pairs, None if limit is None else limit.value, limit is not None and matched is None
+            )
+            rows.append(row)
+            matched = row if row.matched else matched
+        if matched is None:
+            return ResolvedLimit(key, tuple(rows), None, None, None)
+        observed = use.get((matched.entity, key))
+        return ResolvedLimit(
+            key, tuple(rows), matched.entity, matched.value, None if observed is None else observed.observed
+        )
+
+
+def _by_entity(item: tuple[EntityPairs, QuotaEntry]) -> list[tuple[str, bool, str]]:
+    """Named entities before the default of the same type."""
+    return [(kind, name is None, name or "") for kind, name in item[0]]
+
+
+def _quota_row(entry: QuotaEntry, use: dict[tuple[EntityPairs, str], QuotaUse]) -> QuotaRow:
+    limits = []
+    for key, limit in entry.limits.items():
+        seen = use.get((entry.entity, key))
+        observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
+        limits.append(
+            QuotaLimit(key, limit.value, observed, throttled, limit.changed_at_ms, limit.changed_by)
+        )
+    return QuotaRow(entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by)
+
+
+def _token_row(token: AdminToken) -> TokenRow:
+    return TokenRow(token.name, token.role.name.lower(), token.changed_at_ms, token.changed_by)
+
+
+def _redacted(row: AuditRow) -> AuditRow:
+    if row.kind != Kind.ADMIN_TOKEN:
+        return row
+    return replace(row, old=row.old and "(secret)", new=row.new and "(secret)")

@@ -1,0 +1,29 @@
+"""One setting of one topic: is there such a key, and may it have this value? (Kafka: LogConfig.validate, in
+its words)
+"""
+
+from typing import Any
+
+from broker.config.setting import Setting
+from broker.config.topic import TOPIC_SETTINGS
+from broker.errors import ApiError, ConfigError, ErrorCode
+
+
+def topic_setting(key: str) -> Setting:
+    """Raises ApiError INVALID_CONFIG where no topic has such a key."""
+    setting = TOPIC_SETTINGS.get(key)
+    if setting is None:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {key}")
+    return setting
+
+
+def read_topic_config(key: str, text: str) -> Any:
+    """The value. Raises ApiError INVALID_CONFIG."""
+    try:
+        return topic_setting(key).read(text, key=key)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, invalid_value(error)) from error
+
+
+def invalid_value(error: ConfigError) -> str:
+    return f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"

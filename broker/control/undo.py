@@ -1,0 +1,55 @@
+"""Turns one row of the audit trail into the command that puts its old value back.
+
+That command is then planned and checked as if somebody had typed it, roles included.
+"""
+
+from typing import Any
+
+from broker.control.commands import (
+    AlterClientQuotas,
+    Command,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+)
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.audit import AuditRow
+from broker.metadata.changes import Kind, read_pairs
+from broker.metadata.image import Image
+
+
+def inverse_of(row: AuditRow, image: Image) -> Command[Any]:
+    """Raises ApiError: INVALID_REQUEST for what cannot be undone, INVALID_UPDATE_VERSION where it has changed
+    since.
+    """
+    match row.kind:
+        case Kind.CLIENT_QUOTA:
+            pairs = read_pairs(row.entity)
+            entry = image.quotas.get(pairs)
+            limit = None if entry is None else entry.limits.get(row.key)
+            _check(None if limit is None else limit.value, None if row.new is None else float(row.new))
+            op = QuotaOp(row.key, None if row.old is None else float(row.old))
+            return AlterClientQuotas((QuotaAlteration(pairs, (op,)),))
+        case Kind.TOPIC_CONFIG:
+            topic = image.topics.get(row.entity)
+            _check(None if topic is None else topic.configs.get(row.key), row.new)
+            return _config_command(ResourceType.TOPIC, row)
+        case Kind.BROKER_CONFIG:
+            _check(image.broker_configs.get(row.entity, {}).get(row.key), row.new)
+            return _config_command(ResourceType.BROKER, row)
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"A change of kind {row.kind} cannot be undone")
+
+
+def _check(current: object, written: object) -> None:
+    if current != written:
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, "This has been changed again since")
+
+
+def _config_command(kind: ResourceType, row: AuditRow) -> IncrementalAlterConfigs:
+    op = ConfigOp(row.key, OpType.DELETE if row.old is None else OpType.SET, row.old)
+    return IncrementalAlterConfigs((ConfigAlteration(ConfigResource(kind, row.entity), (op,)),))
