@@ -1,0 +1,91 @@
+"""Makes a batch of records that the broker itself writes: group offsets, events.
+
+Called by the services that own an internal topic. The batch is as a producer would send it: base offset 0, to
+be patched by PartitionLog.stage.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from broker.records.compression import Codec, compress
+from broker.records.header import (
+    CRC,
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+)
+from broker.records.varint import write_varint
+
+
+class NewRecord(NamedTuple):
+    """Time in ms since the epoch. A value of None is a tombstone."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def build_batch(
+    new: Sequence[NewRecord],
+    *,
+    codec: Codec = Codec.NONE,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    attributes: int = 0,
+) -> memoryview:
+    """At least one record; `attributes` are flags beside the codec. The view is writable."""
+    base_timestamp = new[0].timestamp
+    body = bytearray()
+    for delta, each in enumerate(new):
+        record = bytearray(1)
+        write_varint(each.timestamp - base_timestamp, record)
+        write_varint(delta, record)
+        _write_nullable(each.key, record)
+        _write_nullable(each.value, record)
+        write_varint(len(each.headers), record)
+        for name, value in each.headers:
+            _write_nullable(name.encode(), record)
+            _write_nullable(value, record)
+        write_varint(len(record), body)
+        body += record
+    packed = compress(codec, body)
+    batch = bytearray(HEADER_BYTES)
+    batch += packed
+    HEADER.pack_into(
+        batch,
+        0,
+        0,
+        len(batch) - LENGTH_OVERHEAD,
+        -1,
+        MAGIC,
+        0,
+        attributes | codec,
+        len(new) - 1,
+        base_timestamp,
+        max(each.timestamp for each in new),
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(new),
+    )
+    view = memoryview(batch)
+    CRC.pack_into(view, CRC_AT, crc32c(view[CRC_FROM:]))
+    return view
+
+
+def _write_nullable(data: bytes | None, into: bytearray) -> None:
+    if data is None:
+        write_varint(-1, into)
+    else:
+        write_varint(len(data), into)
+        into += data

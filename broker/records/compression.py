@@ -1,0 +1,164 @@
+"""The four codecs of record batches, in the framings that Kafka's clients write, with a bound on what comes
+out.
+
+Called by `walk` and `build`, and for compressed payloads of clients. Knows no record. The native codecs are
+imported when they are first needed: most brokers only ever pass compressed batches on.
+"""
+
+import zlib
+from enum import IntEnum
+from typing import Final
+
+from broker.errors import ApiError, ErrorCode
+from broker.records.header import Buffer
+
+DEFAULT_LIMIT: Final = 67_108_864
+"""Bytes that one batch may unpack to; ours. Kafka unpacks as a stream and has none."""
+
+MAX_RATIO: Final = 1_032
+"""What deflate can reach at most. Beyond `_HARMLESS` bytes, more than this is taken for an attack; ours."""
+
+_HARMLESS: Final = 16_777_216
+
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
+_XERIAL_BLOCK: Final = 32_768
+
+_LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+"""Independent blocks of 64 kB without checksums: Java's reader refuses dependent ones."""
+_LZ4_BLOCK: Final = 65_536
+_LZ4_STORED: Final = 0x8000_0000
+_LZ4_END: Final = bytes(4)
+
+
+class Codec(IntEnum):
+    """The low three bits of a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def decompress(codec: int, data: Buffer, *, limit: int = DEFAULT_LIMIT) -> Buffer:
+    """Raises ApiError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE (more than `limit` bytes, or an absurd ratio),
+    UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    if codec == Codec.NONE:
+        return data
+    most = min(limit, max(_HARMLESS, MAX_RATIO * len(data)))
+    if codec == Codec.GZIP:
+        return _gunzip(data, most)
+    if codec == Codec.SNAPPY:
+        return _unsnap(data, most)
+    if codec in (Codec.LZ4, Codec.ZSTD):
+        return _unframe(codec, data, most)
+    raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type {codec}")
+
+
+def compress(codec: int, data: Buffer) -> Buffer:
+    if codec == Codec.NONE:
+        return data
+    if codec == Codec.GZIP:
+        return zlib.compress(data, wbits=31)
+    import cramjam
+
+    if codec == Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data))
+    view = memoryview(data)
+    if codec == Codec.SNAPPY:
+        framed = bytearray(_XERIAL_HEADER)
+        for at in range(0, len(view), _XERIAL_BLOCK):
+            block = bytes(cramjam.snappy.compress_raw(view[at : at + _XERIAL_BLOCK]))
+            framed += len(block).to_bytes(4, "big") + block
+        return framed
+    framed = bytearray(_LZ4_HEADER)
+    for at in range(0, len(view), _LZ4_BLOCK):
+        plain = view[at : at + _LZ4_BLOCK]
+        block = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            framed += len(block).to_bytes(4, "little") + block
+        else:
+            framed += (len(plain) | _LZ4_STORED).to_bytes(4, "little") + plain
+    return framed + _LZ4_END
+
+
+def _gunzip(data: Buffer, most: int) -> bytes:
+    """Members follow one another, as gzip allows."""
+    pieces: list[bytes] = []
+    left, room = bytes(data), most
+    try:
+        while left:
+            member = zlib.decompressobj(wbits=31)
+            piece = member.decompress(left, room + 1)
+            pieces.append(piece)
+            room -= len(piece)
+            if room < 0:
+                raise _too_large(most)
+            if not member.eof:
+                raise _corrupt("gzip data ends early")
+            left = member.unused_data
+    except zlib.error as error:
+        raise _corrupt(str(error)) from error
+    return b"".join(pieces)
+
+
+def _unsnap(data: Buffer, most: int) -> bytes:
+    """Java and most clients write xerial's framing of blocks, librdkafka a single raw block."""
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnap_block(view, most)
+    pieces: list[bytes] = []
+    at, room = len(_XERIAL_HEADER), most
+    while at < len(view):
+        start = at + 4
+        end = start + int.from_bytes(view[at:start], "big")
+        if end > len(view) or end == start:
+            raise _corrupt("a snappy block is longer than what is left")
+        piece = _unsnap_block(view[start:end], room)
+        pieces.append(piece)
+        room -= len(piece)
+        at = end
+    return b"".join(pieces)
+
+
+def _unsnap_block(block: memoryview, room: int) -> bytes:
+    import cramjam
+
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > room:
+            raise _too_large(room)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except cramjam.DecompressionError as error:
+        raise _corrupt(str(error)) from error
+
+
+def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
+    """Frames need not say how much comes out, so room is offered in growing amounts."""
+    import cramjam
+
+    unpack = cramjam.zstd.decompress_into if codec == Codec.ZSTD else cramjam.lz4.decompress_into
+    room = min(most, max(65_536, 8 * len(data)))
+    while True:
+        # One byte more than may come out: the codec fails both for too little room and for corrupt data.
+        unpacked = bytearray(room + 1)
+        try:
+            size = unpack(data, unpacked)
+        except cramjam.DecompressionError as error:
+            if "write whole buffer" not in str(error):
+                raise _corrupt(str(error)) from error
+            size = room + 1
+        if size <= room:
+            return memoryview(unpacked)[:size]
+        if room == most:
+            raise _too_large(most)
+        room = min(most, 8 * room)
+
+
+def _corrupt(why: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be unpacked: {why}")
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The batch unpacks to more than {most} bytes")

@@ -1,0 +1,99 @@
+"""Reads batches out of a run of bytes, and records out of a batch.
+
+Called where the broker itself wants to know what producers wrote: lookups by time, compacted topics, internal
+topics. Follows Kafka's DefaultRecord. The bytes may come from a producer, so nothing in them is believed.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from broker.errors import ApiError, ErrorCode
+from broker.records.compression import DEFAULT_LIMIT, decompress
+from broker.records.header import HEADER_BYTES, Buffer, header_at
+from broker.records.varint import read_varint
+
+
+class Record(NamedTuple):
+    """Times in ms. Header names are text, header values bytes or None."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def batches(buffer: Buffer) -> Iterator[memoryview]:
+    """The whole batches, as views; one that is cut off at the end, as fetches have them, is left out.
+
+    Raises ApiError CORRUPT_MESSAGE for an impossible length.
+    """
+    view = memoryview(buffer)
+    at = 0
+    while at + HEADER_BYTES <= len(view):
+        header = header_at(view, at)
+        if header.size < HEADER_BYTES:
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"Impossible batch length {header.length}")
+        if at + header.size > len(view):
+            return
+        yield view[at : at + header.size]
+        at += header.size
+
+
+def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
+    """The records of one whole batch, unpacked if need be.
+
+    Raises ApiError: CORRUPT_MESSAGE (also when fewer records come than the header says),
+    RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    header = header_at(batch)
+    data = decompress(header.codec, memoryview(batch)[HEADER_BYTES:], limit=limit)
+    if not isinstance(data, bytes):
+        data = bytes(data)
+    at = 0
+    for _ in range(header.record_count):
+        length, start = read_varint(data, at)
+        at = start + length
+        if length < 0 or at > len(data):
+            raise _corrupt("it is longer than its batch")
+        delta, start = read_varint(data, start + 1)
+        offset_delta, start = read_varint(data, start)
+        key, start = _nullable(data, start, at)
+        value, start = _nullable(data, start, at)
+        count, start = read_varint(data, start)
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if count:
+            headers, start = _headers(data, start, at, count)
+        if start != at:
+            raise _corrupt("its parts do not fill it")
+        timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + delta
+        yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+    if at != len(data):
+        raise _corrupt("more follows than the header says")
+
+
+def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    length, start = read_varint(data, at)
+    if length < 0:
+        return None, start
+    if start + length > end:
+        raise _corrupt("a key or a value is longer than it")
+    return data[start : start + length], start + length
+
+
+def _headers(data: bytes, at: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    # A header has at least two bytes.
+    if not 0 <= count <= (end - at) // 2:
+        raise _corrupt(f"{count} headers do not fit")
+    found: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        name, at = _nullable(data, at, end)
+        value, at = _nullable(data, at, end)
+        if name is None:
+            raise _corrupt("a header has no name")
+        found.append((name.decode(errors="replace"), value))
+    return tuple(found), at
+
+
+def _corrupt(why: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"A record is corrupt: {why}")
