@@ -1,9 +1,9 @@
 """Produce: appends record batches to partitions.
 
-Versions 3-13; 0 is advertised as the minimum so that old librdkafka accepts the range (KAFKA-18659). From 13 on topics go
-by id. acks 1 and all are the same with one replica: the answer leaves after the append reached the page cache. acks 0 has
-no answer; an error then closes the connection, which is all that such a client can be told.
-Left out: transactions (a transactional id is refused).
+Versions 3-13; 0 is advertised as the minimum so that old librdkafka accepts the range (KAFKA-18659). From
+13 on topics go by id. acks 1 and all are the same with one replica: the answer leaves after the append
+reached the page cache. acks 0 has no answer; an error then closes the connection, which is all that such a
+client can be told. Left out: transactions (a transactional id is refused).
 """
 
 from broker.api.broker import Broker
@@ -12,8 +12,7 @@ from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, S
 from broker.api.registry import api
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
-from broker.log.partition import PartitionLog
-from broker.log.staged import Staged
+from broker.log.partition import PartitionLog, Staged
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import (
     PartitionProduceData,
@@ -45,7 +44,11 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
     responses = []
     for topic in message.topic_data:
         by_id = topic.topic_id != ZERO_UUID
-        hosted = broker.partitions.by_id.get(topic.topic_id) if by_id else broker.partitions.by_name.get(topic.name)
+        hosted = (
+            broker.partitions.by_id.get(topic.topic_id)
+            if by_id
+            else broker.partitions.by_name.get(topic.name)
+        )
         missing = refusal or (ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if refusal:
             hosted = None
@@ -78,7 +81,7 @@ def _append(
         elif data.records is None:
             response.error_code = ErrorCode.INVALID_RECORD
         else:
-            appended.append((log, log.stage(data.records, now_wall_ms=wall_ms), response))
+            appended.append((log, log.stage(memoryview(data.records), now_wall_ms=wall_ms), response))
     except ApiError as error:
         response.error_code = error.code
         response.error_message = error.message

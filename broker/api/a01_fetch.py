@@ -1,9 +1,9 @@
 """Fetch: reads record batches, waiting for `min_bytes` up to `max_wait_ms`.
 
-Versions 4-18; sessions (KIP-227) from 7 on, topic ids from 13 on. Records go from the page cache to the socket; an empty
-answer is empty bytes and never null (librdkafka, kafka-python). A fetch over its byte-rate quota is answered empty, with
-the throttle, and what was recorded for it is taken back.
-Left out: followers (a replica id is treated as a consumer), read_committed sees every record as there are no transactions.
+Versions 4-18; sessions (KIP-227) from 7 on, topic ids from 13 on. Records go from the page cache to the
+socket; an empty answer is empty bytes and never null (librdkafka, kafka-python). A fetch over its byte-rate
+quota is answered empty, with the throttle, and what was recorded for it is taken back. Left out: followers
+(a replica id is treated as a consumer), read_committed sees every record as there are no transactions.
 """
 
 from broker.api.broker import Broker
@@ -48,7 +48,7 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
     max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
     quota = broker.quotas.fetch
     if quota.active:
-        window = quota.max_value_in_window(context.connection.principal, context.client_id)
+        window = quota.max_value_in_window(context.connection.principal, context.client_id, context.now_ms)
         max_bytes = int(min(max_bytes, window))
     min_bytes = min(message.min_bytes, max_bytes)
     reading = Reading(wanted, max_bytes)

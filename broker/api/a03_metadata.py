@@ -1,9 +1,9 @@
 """Metadata: brokers, topics, partitions and who leads them.
 
-Versions 0-13; topic ids from 10 on. A null topic list asks for all topics (an empty one did in version 0). A topic that
-does not exist is made where `auto.create.topics.enable` and the client allow it. Answers without surprises are kept until
-the metadata image changes.
-Left out: authorized operations (no authorizer: the field says "not asked"), racks.
+Versions 0-13; topic ids from 10 on. A null topic list asks for all topics (an empty one did in version 0).
+A topic that does not exist is made where `auto.create.topics.enable` and the client allow it. Answers
+without surprises are kept until the metadata image changes. Left out: authorized operations (no authorizer:
+the field says "not asked"), racks.
 """
 
 from collections.abc import Awaitable

@@ -1,4 +1,6 @@
-"""What handlers work with: one object that the composition root fills once. It holds services and does nothing itself."""
+"""What handlers work with: one object that the composition root fills once. It holds services and does
+nothing itself.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -8,6 +10,7 @@ from broker.api.outcome import Outcome
 from broker.api.registry import Registry
 from broker.config.rooms import BrokerConfig, FetchConfig, GroupConfig, SecurityConfig, TopicDefaults
 from broker.control.control import Control
+from broker.control.reading import ControlViews
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.security.plain import PlainAuthenticator
@@ -28,8 +31,10 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Broker:
-    """`endpoints` by listener name, known once the ports are bound; `completions` are the answers of requests that waited,
-    in the order in which they were completed, and the handler pool takes them up at the end of its batch."""
+    """`endpoints` by listener name, known once the ports are bound; `completions` are the answers of
+    requests that waited, in the order in which they were completed, and the handler pool takes them up at
+    the end of its batch.
+    """
 
     config: BrokerConfig
     topic_defaults: TopicDefaults
@@ -45,5 +50,6 @@ class Broker:
     groups: GroupService
     producer_ids: ProducerIds
     plain: PlainAuthenticator
+    views: ControlViews = field(init=False)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     completions: deque[tuple[RequestContext, Outcome]] = field(default_factory=deque)

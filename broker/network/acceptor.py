@@ -1,7 +1,7 @@
 """Accepts connections of one listener and deals them out to its processors. (Kafka: SocketServer.Acceptor)
 
-The port is bound when the acceptor is made, so it is known before anything runs. No accepted connection is dropped at the
-hand-off: every processor is tried in turn, and the last try waits.
+The port is bound when the acceptor is made, so it is known before anything runs. No accepted connection is
+dropped at the hand-off: every processor is tried in turn, and the last try waits.
 """
 
 import errno
@@ -20,14 +20,18 @@ logger = logging.getLogger(__name__)
 
 EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 BACK_OFF_SECONDS: Final = 0.1
-"""How long accepting rests when the process has no descriptors or the kernel no memory left (as Trio's own servers do)."""
+"""How long accepting rests when the process has no descriptors or the kernel no memory left (as Trio's own
+servers do).
+"""
 
 ACCEPTS_PER_TURN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """`socket.send.buffer.bytes`, `socket.receive.buffer.bytes` (-1 leaves the system's choice), `socket.listen.backlog.size`."""
+    """`socket.send.buffer.bytes`, `socket.receive.buffer.bytes` (-1 leaves the system's choice),
+    `socket.listen.backlog.size`.
+    """
 
     send_buffer: int
     receive_buffer: int
@@ -39,7 +43,7 @@ class Acceptor:
 
     def __init__(self, name: str, host: str, port: int, options: SocketOptions) -> None:
         self.name = name
-        self.blocked = 0.0
+        self.blocked_ns = 0
         self._options = options
         self._socket = _bind(host, port, options)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
@@ -58,7 +62,9 @@ class Acceptor:
                         break
                     except OSError as error:
                         if error.errno in EXHAUSTED:
-                            logger.warning("cannot accept", extra={"listener": self.name, "reason": str(error)})
+                            logger.warning(
+                                "cannot accept", extra={"listener": self.name, "reason": str(error)}
+                            )
                             await trio.sleep(BACK_OFF_SECONDS)
                         break
                     if self._configure(sock):
@@ -78,7 +84,9 @@ class Acceptor:
             if self._options.send_buffer != -1:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer)
         except OSError as error:
-            logger.warning("cannot configure a connection", extra={"listener": self.name, "reason": str(error)})
+            logger.warning(
+                "cannot configure a connection", extra={"listener": self.name, "reason": str(error)}
+            )
             sock.close()
             return False
         return True
@@ -91,23 +99,25 @@ class Acceptor:
                 processor.new_connections.send_nowait(accepted)
             except trio.WouldBlock:
                 continue
-            processor.wakeup()
+            processor.selector.wakeup()
             return
         blocked_from = trio.current_time()
         processor = processors[self._next % len(processors)]
         self._next += 1
-        processor.wakeup()
+        processor.selector.wakeup()
         try:
             await processor.new_connections.send(accepted)
         except trio.Cancelled:
             accepted[0].close()
             raise
-        self.blocked += trio.current_time() - blocked_from
-        processor.wakeup()
+        self.blocked_ns += round((trio.current_time() - blocked_from) * 1e9)
+        processor.selector.wakeup()
 
 
 def _bind(host: str, port: int, options: SocketOptions) -> socket.socket:
-    """A listening, non-blocking socket. An empty host is every address. Raises ConfigError naming the listener."""
+    """A listening, non-blocking socket. An empty host is every address. Raises ConfigError naming the
+    listener.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -119,5 +129,7 @@ def _bind(host: str, port: int, options: SocketOptions) -> socket.socket:
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        raise ConfigError("listeners", f"{host}:{port}", f"an address that can be bound ({error.strerror})") from error
+        raise ConfigError(
+            "listeners", f"{host}:{port}", f"an address that can be bound ({error.strerror})"
+        ) from error
     return sock

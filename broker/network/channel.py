@@ -1,7 +1,7 @@
 """One client connection: who it is, its two halves, and whether it may be read. (Kafka: KafkaChannel)
 
-Owned by one processor, which is the only one to touch the socket. Handlers and the console read its facts. Knows nothing
-of epoll, tasks or the meaning of a request.
+Owned by one processor, which is the only one to touch the socket. Handlers and the console read its facts.
+Knows nothing of epoll, tasks or the meaning of a request.
 """
 
 import socket
@@ -12,7 +12,7 @@ from broker.network.receive import Receive
 from broker.network.send import Send
 
 if TYPE_CHECKING:
-    from broker.network.processor import Processor
+    from broker.network.responder import Responder
 
 ANONYMOUS: Final = "ANONYMOUS"
 """The principal of a connection on a listener without authentication, as Kafka names it (User:ANONYMOUS)."""
@@ -36,9 +36,10 @@ class Channel:
         "opened_wall_ms",
         "port",
         "principal",
-        "processor",
+        "read",
         "receive",
         "requests",
+        "responder",
         "sasl_mechanism",
         "send",
         "sock",
@@ -50,7 +51,7 @@ class Channel:
     def __init__(
         self,
         sock: socket.socket,
-        processor: "Processor | None",
+        responder: "Responder",
         *,
         connection_id: str,
         listener: str,
@@ -61,12 +62,13 @@ class Channel:
         wall_ms: int,
     ) -> None:
         self.sock = sock
-        self.processor = processor
+        self.responder = responder
         self.fd = sock.fileno()
         self.id = connection_id
         self.listener = listener
         self.address, self.port = peer
         self.receive = receive
+        self.read = receive.read
         self.send: Send | None = None
         self.interest = 0
         self.mute_state = MuteState.NOT_MUTED
@@ -88,7 +90,9 @@ class Channel:
         return self.fd < 0
 
     def on(self, event: MuteEvent) -> MuteState:
-        """Applies one event of the mute table. From MUTED, which nothing holds any longer, the channel opens again."""
+        """Applies one event of the mute table. From MUTED, which nothing holds any longer, the channel
+        opens again.
+        """
         state = after(self.mute_state, event)
         if state is MuteState.MUTED and event is not MuteEvent.REQUEST_RECEIVED:
             state = MuteState.NOT_MUTED

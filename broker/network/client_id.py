@@ -1,7 +1,8 @@
-"""The part of a request header that a processor has not read: the client id and, in flexible versions, tagged fields.
+"""The part of a request header that a processor has not read: the client id and, in flexible versions,
+tagged fields.
 
-A client sends the same id with every request, so the decoded strings are kept and found by their bytes. `protocol.header`
-has the whole header for everybody who is not on the path of every request.
+A client sends the same id with every request, so the decoded strings are kept and found by their bytes.
+`protocol.header` has the whole header for everybody who is not on the path of every request.
 """
 
 from typing import Final
@@ -16,7 +17,9 @@ _known: dict[bytes, str] = {}
 
 
 def client_id_and_body(frame: bytes | bytearray | memoryview, flexible: bool) -> tuple[str | None, int]:
-    """The client id of a frame of at least ten bytes, and the offset at which the body begins. Raises ProtocolViolation."""
+    """The client id of a frame of at least ten bytes, and the offset at which the body begins. Raises
+    ProtocolViolation.
+    """
     length = frame[8] << 8 | frame[9]
     at = 10
     client_id: str | None = None

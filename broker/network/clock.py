@@ -1,6 +1,7 @@
 """The run's clock: Trio's own, so that a mock clock moves every rule of the broker at once."""
 
 import time
+from collections.abc import Callable
 
 import trio
 
@@ -8,21 +9,24 @@ from broker.clock import BASE_MS
 
 
 class TrioClock:
-    """`now` is seconds of the run; `ms` the same in milliseconds over a large base. Made inside the run."""
+    """A `broker.clock.Clock` of this run, made inside of it. Under a mock clock every reading follows that."""
 
     def __init__(self) -> None:
-        self.now = trio.lowlevel.current_clock().current_time
-        self.base_ms = BASE_MS - int(self.now() * 1000)
+        run_clock = trio.lowlevel.current_clock()
+        real = type(run_clock).__name__ == "SystemClock"
+        self.ns: Callable[[], int] = (
+            time.perf_counter_ns if real else lambda: round(run_clock.current_time() * 1e9)
+        )
+        self.base_ms = BASE_MS - self.ns() // 1_000_000
+        """What is added to `ns() // 1_000_000` to make it `ms()`."""
+        started_wall_ms, started_ms = _real_wall_ms(), self.ms()
+        self.wall_ms: Callable[[], int] = (
+            _real_wall_ms if real else lambda: started_wall_ms + self.ms() - started_ms
+        )
 
     def ms(self) -> int:
-        return int(self.now() * 1000) + self.base_ms
+        return self.ns() // 1_000_000 + self.base_ms
 
-    def ns(self) -> int:
-        return int(self.now() * 1e9)
 
-    def wall_ms(self) -> int:
-        return self._real_wall_ms()
-
-    @staticmethod
-    def _real_wall_ms() -> int:
-        return time.time_ns() // 1_000_000
+def _real_wall_ms() -> int:
+    return time.time_ns() // 1_000_000

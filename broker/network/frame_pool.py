@@ -1,8 +1,9 @@
 """Buffers for large frames, used again and again.
 
-A fresh bytearray is filled with zeros and faulted in page by page, which costs more than receiving into it, so buffers of
-large frames are kept when their request is done. Called by `network.receive` and by the handlers' release; bounded by
-what it keeps, not by what is outstanding: that is the memory pool's business (KIP-72).
+A fresh bytearray is filled with zeros and faulted in page by page, which costs more than receiving into it,
+so buffers of large frames are kept when their request is done. Called by `network.receive` and by the
+handlers' release; bounded by what it keeps, not by what is outstanding: that is the memory pool's business
+(KIP-72).
 """
 
 from typing import Final
@@ -10,11 +11,14 @@ from typing import Final
 MIB: Final = 1024 * 1024
 
 KEPT_BYTES: Final = 32 * MIB
-"""How much idle buffer is kept for the next large frames; ours, there is no ancestor. Enough for 16 one-megabyte batches."""
+"""How much idle buffer is kept for the next large frames; ours, there is no ancestor. Enough for 16 one-
+megabyte batches.
+"""
 
 TRUSTED_BYTES: Final = 64 * MIB
-"""Up to here in total, an announced frame gets its whole buffer at once; beyond it a buffer grows as bytes arrive, so a
-thousand peers that announce 100 MB and send nothing hold next to nothing."""
+"""Up to here in total, an announced frame gets its whole buffer at once; beyond it a buffer grows as bytes
+arrive, so a thousand peers that announce 100 MB and send nothing hold next to nothing.
+"""
 
 TRUSTED_FRAME: Final = 4 * MIB
 FIRST_CHUNK: Final = 128 * 1024
@@ -50,7 +54,9 @@ class FramePool:
         return larger
 
     def give_back(self, frame: bytearray) -> None:
-        """Keeps `frame` for another, unless a view of it is still held somewhere: then it is left to its holder."""
+        """Keeps `frame` for another, unless a view of it is still held somewhere: then it is left to its
+        holder.
+        """
         size = len(frame)
         self.outstanding -= size
         if self.kept + size > KEPT_BYTES:

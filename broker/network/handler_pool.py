@@ -1,34 +1,38 @@
 """The tasks that answer requests. (Kafka: KafkaRequestHandlerPool, KafkaRequestHandler)
 
-A handler takes a request from the bounded channel and goes on without awaiting while there are more: what it staged is
-then committed in one write per partition, and the processors write all answers of the batch. Only handlers that must
-wait (a metadata commit, an fsync) are awaited, one at a time, while the other tasks go on.
+A handler takes a request from the bounded channel and goes on without awaiting while there are more: what
+it staged is then committed in one write per partition, and the processors write all answers of the batch.
+Only handlers that must wait (a metadata commit, an fsync) are awaited, one at a time, while the other tasks
+go on.
 
 Knows outcomes, not APIs: the route says who answers.
 """
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import CoroutineType
 from typing import Final, assert_never
 
 import trio
 
+from broker.api.broker import Broker
 from broker.api.outcome import AfterCommit, Answered, Hangup, Outcome, Parked, Silent
 from broker.errors import ProtocolViolation
+from broker.network.client_id import client_id_and_body
 from broker.network.clock import TrioClock
 from broker.network.frame_pool import FramePool
-from broker.network.processor import Processor
+from broker.network.reaper import Reaper
 from broker.network.request import Request
 from broker.network.request_channel import RequestChannel
+from broker.network.responder import Responder
 from broker.network.throttling import Throttling
-from broker.network.client_id import client_id_and_body
-from broker.api.broker import Broker
 
 logger = logging.getLogger(__name__)
 
 BATCH: Final = 128
-"""Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to about a millisecond."""
+"""Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to
+about a millisecond.
+"""
 
 
 class HandlerPool:
@@ -39,31 +43,33 @@ class HandlerPool:
         requests: RequestChannel,
         broker: Broker,
         *,
-        processors: Sequence[Processor],
+        responders: Sequence[Responder],
+        reapers: Sequence[Reaper],
         throttling: Throttling,
         clock: TrioClock,
         frames: FramePool,
     ) -> None:
-        self.idle: list[float] = []
-        self.started = 0.0
+        self.idle: list[int] = []
+        self.started = 0
         self._requests = requests
         self._broker = broker
-        self._processors = processors
+        self._responders = responders
+        self._reapers = reapers
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
         self._after_commit: list[tuple[Request, AfterCommit]] = []
         self._now_ms = 0
         self._wall_ms = 0
-        self._last = 0.0
+        self._last = 0
 
     async def run(self, index: int) -> None:
         """One handler task; ends when the request channel is closed and empty."""
         receive = self._requests.receive
         take = receive.receive_nowait
-        now_of = self._clock.now
+        now_of = self._clock.ns
         self.started = self.started or now_of()
-        self.idle.extend([0.0] * (index + 1 - len(self.idle)))
+        self.idle.extend([0] * (index + 1 - len(self.idle)))
         while True:
             asleep = now_of()
             try:
@@ -90,54 +96,41 @@ class HandlerPool:
             self.deliver()
 
     def deliver(self) -> None:
-        """Commits what was staged, answers what waited for it or was completed by it, and writes the answers out.
+        """Commits what was staged, answers what waited for it or was completed by it, and writes the
+        answers out.
 
-        Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of one.
+        Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of
+        one.
         """
         broker = self._broker
-        if self._after_commit:
-            broker.partitions.commit()
-            waiting, self._after_commit = self._after_commit, []
-            for request, outcome in waiting:
-                try:
-                    self._conclude(request, outcome.finish())
-                except Exception:
-                    self._failed(request)
         completions = broker.completions
-        while completions:
-            context, outcome_then = completions.popleft()
-            assert isinstance(context, Request)
-            try:
-                self._conclude(context, outcome_then)
-            except Exception:
-                self._failed(context)
-        for processor in self._processors:
-            if processor.responses:
-                processor.flush()
+        while self._after_commit or completions:
+            if self._after_commit:
+                broker.partitions.commit()
+                waiting, self._after_commit = self._after_commit, []
+                for request, outcome in waiting:
+                    self._guarded(request, outcome.finish)
+            while completions:
+                context, completed = completions.popleft()
+                assert isinstance(context, Request)
+                self._guarded(context, completed)
+        for responder in self._responders:
+            if responder.responses:
+                responder.flush()
+        for reaper in self._reapers:
+            reaper.poke()
 
-    def _begin(self, now: float) -> None:
+    def _begin(self, now: int) -> None:
         self._last = now
-        self._now_ms = int(now * 1000) + self._clock.base_ms
+        self._now_ms = now // 1_000_000 + self._clock.base_ms
         self._wall_ms = self._clock.wall_ms()
 
     def _serve(self, request: Request) -> Awaitable[Outcome] | None:
         """Handles one request up to its outcome; an awaitable of it where the handler must wait."""
         route = request.route
         frame = request.frame
+        assert frame is not None
         request.dequeued = self._last
-        if route.answers and frame.__class__ is bytes:
-            assert isinstance(frame, bytes)
-            kept = route.answers.get(frame[8:])
-            if kept is not None:
-                channel = request.channel
-                if channel.client_id != kept.client_id:
-                    channel.client_id = kept.client_id
-                if kept.imprint is not None:
-                    kept.imprint(channel)
-                request.reply = b"".join((kept.head, frame[4:8], kept.tail))
-                request.handled = self._last = self._clock.now()
-                request.processor.responses.append(request)
-                return None
         request.now_ms = self._now_ms
         request.wall_ms = self._wall_ms
         try:
@@ -153,22 +146,26 @@ class HandlerPool:
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))
         except Exception:
-            self._failed(request)
+            logger.exception("a handler failed", extra=_place(request))
+            self._give_up(request)
         return None
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
         try:
             outcome = await awaitable
-        except ProtocolViolation as violation:
-            outcome = Hangup(str(violation))
         except Exception:
-            self._failed(request)
-            return
-        self._last = self._clock.now()
+            logger.exception("a handler failed", extra=_place(request))
+            self._give_up(request)
+        else:
+            self._guarded(request, outcome)
+
+    def _guarded(self, request: Request, outcome: Outcome | Callable[[], Outcome]) -> None:
+        """Concludes a request that was not answered at once."""
         try:
-            self._conclude(request, outcome)
+            self._conclude(request, outcome() if callable(outcome) else outcome)
         except Exception:
-            self._failed(request)
+            logger.exception("a handler failed", extra=_place(request))
+            self._give_up(request)
 
     def _conclude(self, request: Request, outcome: Outcome) -> None:
         """Turns an outcome into a queued response."""
@@ -176,6 +173,7 @@ class HandlerPool:
             case Answered():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
+                request.login = outcome.login
                 parts = request.route.encode(outcome.reply, request.correlation_id)
                 if len(parts) == 1 and parts[0].__class__ is bytes:
                     answer = parts[0]
@@ -202,8 +200,8 @@ class HandlerPool:
             case _:
                 assert_never(outcome)
         self._release(request)
-        request.handled = self._last = self._clock.now()
-        request.processor.responses.append(request)
+        request.handled = self._last = self._clock.ns()
+        request.responder.responses.append(request)
 
     def _release(self, request: Request) -> None:
         frame = request.frame
@@ -212,14 +210,15 @@ class HandlerPool:
             assert isinstance(frame, memoryview)
             self._frames.release(frame)
 
-    def _failed(self, request: Request) -> None:
-        """A fault of ours ends this connection only; the log says where it was."""
-        logger.exception("a handler failed", extra={"api": request.route.metrics.name, "connection": request.channel.id})
+    def _give_up(self, request: Request) -> None:
+        """A fault of ours ends this connection only."""
         request.route.metrics.errors += 1
         request.reply = None
         request.close_reason = "the broker failed to answer"
         self._release(request)
-        request.handled = self._last = self._clock.now()
-        request.processor.responses.append(request)
+        request.handled = self._last = self._clock.ns()
+        request.responder.responses.append(request)
 
 
+def _place(request: Request) -> dict[str, object]:
+    return {"api": request.route.metrics.name, "connection": request.channel.id}

@@ -1,36 +1,30 @@
-"""The reactor: one task, one epoll, many connections. (Kafka: SocketServer.Processor and Selector)
+"""The reactor: one task, one selector, many connections. (Kafka: SocketServer.Processor)
 
-Takes connections from the acceptor, reads frames into requests for the handlers, writes their responses. A turn follows
-Kafka's order: new connections, responses, poll, receives, sends, disconnects. Everything between two awaits is
-synchronous, so a handler that has finished a batch may call `flush` itself and save a task switch.
-
-Read interest is taken away lazily: a muted channel keeps it until it really becomes readable, because most clients send
-nothing before they have their answer.
+Takes connections from the acceptor, reads frames into requests for the handlers, writes their responses. A
+turn follows Kafka's order: new connections, responses, poll, receives, sends, disconnects. Everything
+between two awaits is synchronous. What is written back is the responder's business.
 """
 
 import logging
-import os
-import select
 import socket
 import struct
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
-from broker.api.context import Connection
-from broker.errors import BrokerBug, ProtocolViolation
+from broker.errors import ProtocolViolation
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
+from broker.network.expiry import FailedLogins, expire_idle
 from broker.network.frame_pool import FramePool
-from broker.network.mute import MuteEvent, MuteState
 from broker.network.receive import SCRATCH_BYTES, EndOfStream, Frame, Receive
 from broker.network.request import Request
 from broker.network.request_channel import RequestChannel
+from broker.network.responder import NOT_MUTED, PENDING, Responder
 from broker.network.routes import Routes
-from broker.network.send import Send
+from broker.network.selector import BROKEN, READ, WRITE, Selector
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +33,6 @@ HEAD: Final = struct.Struct(">Ii")
 
 NEW_CONNECTIONS: Final = 20
 """Accepted sockets waiting for this processor (Kafka: Processor.ConnectionQueueSize, 20)."""
-
-READ: Final = select.EPOLLIN
-WRITE: Final = select.EPOLLOUT
-BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
-
-NOT_MUTED: Final = MuteState.NOT_MUTED
-PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 
 Accepted = tuple[socket.socket, tuple[str, int]]
 
@@ -59,6 +46,7 @@ class ProcessorSettings:
     max_frame: int
     max_frame_before_login: int
     max_idle_ms: int
+    failed_login_delay_ms: int
 
 
 class Processor:
@@ -78,280 +66,169 @@ class Processor:
     ) -> None:
         self.id = processor_id
         self.name = name
-        self.responses: deque[Request] = deque()
-        self.responses_peak = 0
-        self.idle = 0.0
-        self.started = 0.0
+        self.idle = 0
+        self.started = 0
         self.new_connections, self._accepted = trio.open_memory_channel[Accepted](NEW_CONNECTIONS)
         self._settings = settings
         self._routes = routes
         self._requests = requests
+        self._put_nowait = requests.put_nowait
         self._clock = clock
         self._frames = frames
-        self._on_close = on_close
-        self._channels: dict[int, Channel] = {}
-        self._buffered: list[Channel] = []
+        self.selector = Selector(on_close)
+        self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
+        self.responder = Responder(self.selector, clock, self._failed_logins, settings.max_frame)
         self._next_index = 0
         self._reading = True
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
-        self._epoll = select.epoll()
-        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._epoll.register(self._wake_fd, READ)
-
-    def channels(self) -> Iterator[Channel]:
-        """The open connections, for the console."""
-        return iter(self._channels.values())
-
-    @property
-    def connection_count(self) -> int:
-        return len(self._channels)
-
-    @property
-    def in_flight(self) -> int:
-        """Requests that were received and not yet answered in full."""
-        return sum(1 for channel in self._channels.values() if channel.mute_state is not NOT_MUTED)
-
-    def wakeup(self) -> None:
-        """Makes `run` take another turn soon."""
-        os.eventfd_write(self._wake_fd, 1)
 
     async def run(self) -> None:
         """Serves until cancelled; then every connection is closed."""
-        clock, epoll, channels = self._clock, self._epoll, self._channels
-        now_of = clock.now
-        epoll_fd = epoll.fileno()
+        clock, selector, channels = self._clock, self.selector, self.selector.channels
+        now_of, base_ms = clock.ns, clock.base_ms
+        responder = self.responder
+        epoll_fd, poll = selector.fileno(), selector.poll
         self.started = now_of()
         try:
             while True:
                 self._configure_new_connections()
-                if self.responses:
-                    self.flush()
-                if self._buffered:
+                if responder.responses:
+                    responder.flush()
+                if responder.buffered:
                     await self._submit_buffered()
                 asleep = now_of()
                 await trio.lowlevel.wait_readable(epoll_fd)
                 now = now_of()
+                now_ms = now // 1_000_000 + base_ms
                 self.idle += now - asleep
-                for fd, mask in epoll.poll(0, 4096):
+                for fd, mask in poll(0, 4096):
                     channel = channels.get(fd)
                     if channel is None:
-                        if fd == self._wake_fd:
-                            os.eventfd_read(fd)
+                        selector.woken(fd)
                         continue
-                    if mask & WRITE:
-                        self._continue_send(channel)
-                    if mask & READ:
-                        if channel.mute_state is NOT_MUTED and self._reading:
-                            frame = self._read(channel)
-                            if frame is not None:
-                                await self._submit(channel, frame, now)
-                        elif channel.fd >= 0:
-                            self._set_interest(channel, channel.interest & ~READ)
-                    elif mask & BROKEN:
-                        self.close(channel, "connection reset by the peer")
+                    if mask == READ and channel.mute_state is NOT_MUTED and self._reading:
+                        try:
+                            frame = channel.read(channel.sock)
+                        except (EndOfStream, ProtocolViolation, OSError) as error:
+                            self._broken(channel, error)
+                            continue
+                        if frame is not None:
+                            channel.last_active_ms = now_ms
+                            request = self._admit(channel, frame, now)
+                            if request is not None:
+                                await self._requests.put(request)
+                    else:
+                        await self._unusual(channel, mask, now)
         finally:
-            for channel in list(channels.values()):
-                self.close(channel, "shutdown")
-            epoll.close()
-            os.close(self._wake_fd)
+            selector.close()
 
-    async def expire_idle(self) -> None:
-        """Closes the least recently used connection whenever it has been idle for `connections.max.idle.ms`."""
-        limit = self._settings.max_idle_ms
-        if limit < 0:
-            return
-        while True:
-            now_ms = self._clock.ms()
-            oldest = min(self._channels.values(), key=lambda channel: channel.last_active_ms, default=None)
-            if oldest is None:
-                await trio.sleep(limit / 1000)
-                continue
-            left = oldest.last_active_ms + limit - now_ms
-            if left > 0:
-                await trio.sleep(left / 1000)
-            elif oldest.mute_state is NOT_MUTED:
-                self.close(oldest, f"idle for {limit} ms")
-                await trio.lowlevel.checkpoint()
-            else:
-                oldest.last_active_ms = now_ms  # its request is still being served
+    def start_expiry(self, nursery: trio.Nursery) -> None:
+        """The tasks that close connections by time."""
+        nursery.start_soon(
+            expire_idle,
+            self.selector,
+            self._settings.max_idle_ms,
+            self._clock,
+            name=f"{self.name}-idle-expiry",
+        )
+        nursery.start_soon(self._failed_logins.reaper.run, name=self._failed_logins.reaper.name)
 
-    def stop_reading(self) -> None:
-        """Draining: what is in hand is finished, nothing new is taken."""
+    async def drain(self) -> None:
+        """Takes no new requests, and waits until every one in hand is answered in full. The caller sets a deadline."""
         self._reading = False
+        self.responder.drained = trio.Event()
+        self.responder.settled()
+        await self.responder.drained.wait()
 
-    # --- responses -------------------------------------------------------------------------------------------------
+    # --- receives
+    # --------------------------------------------------------------------------------------------------
 
-    def flush(self) -> None:
-        """Writes every queued response as far as its socket takes it. Synchronous; called by handlers and by `run`."""
-        responses = self.responses
-        if len(responses) > self.responses_peak:
-            self.responses_peak = len(responses)
-        now = self._clock.now()
-        while responses:
-            request = responses.popleft()
-            channel = request.channel
-            if channel.fd < 0:
-                self._drop(request)
-                continue
-            reply = request.reply
-            try:
-                if reply.__class__ is bytes:
-                    assert isinstance(reply, bytes)
-                    size = len(reply)
-                    try:
-                        n = channel.sock.send(reply)
-                    except BlockingIOError:
-                        n = 0
-                    if n != size:
-                        self._start_send(channel, Send([reply], n, request))
-                        continue
-                elif reply is None:
-                    if request.close_reason is not None:
-                        self.close(channel, request.close_reason, logging.INFO)
-                        continue
-                    size = 0
-                else:
-                    assert isinstance(reply, list)
-                    send = Send(reply, 0, request)
-                    if not send.write(channel.sock):
-                        self._start_send(channel, send)
-                        continue
-                    size = send.written
-            except OSError as error:
-                self._drop(request)
-                self.close(channel, str(error))
-                continue
-            channel.bytes_out += size
-            metrics = request.route.metrics
-            metrics.bytes_out += size
-            metrics.record(request.received, request.dequeued, request.handled, now)
-            if channel.mute_state is PENDING:
-                channel.mute_state = NOT_MUTED
-                self._after_unmute(channel)
-            else:
-                channel.on(MuteEvent.RESPONSE_SENT)
-
-    def end_throttling(self, channel: Channel) -> None:
-        """The other half of a throttle; the channel opens if its response has been written."""
-        if channel.fd < 0:
-            return
-        if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
-            self._after_unmute(channel)
-
-    def close(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
-        """Closes one connection. Its queued or parked requests are answered into nothing."""
-        fd = channel.fd
-        if fd < 0:
-            return
-        logger.log(level, "connection closed", extra={"connection": channel.id, "reason": reason})
-        del self._channels[fd]
-        self._epoll.unregister(fd)
-        channel.fd = -1
-        channel.receive.close()
-        if channel.send is not None:
-            channel.send.close()
-        channel.sock.close()
-        self._on_close(channel)
-
-    def _start_send(self, channel: Channel, send: Send) -> None:
-        channel.send = send
-        self._set_interest(channel, channel.interest | WRITE)
-
-    def _continue_send(self, channel: Channel) -> None:
-        send = channel.send
-        if send is None:
-            self._set_interest(channel, channel.interest & ~WRITE)
-            return
-        try:
-            if not send.write(channel.sock):
-                return
-        except OSError as error:
-            self.close(channel, str(error))
-            return
-        request = send.request
-        assert request is not None
-        channel.send = None
-        self._set_interest(channel, channel.interest & ~WRITE)
-        now = self._clock.now()
-        channel.last_active_ms = self._clock.ms()
-        channel.bytes_out += send.written
-        metrics = request.route.metrics
-        metrics.bytes_out += send.written
-        metrics.record(request.received, request.dequeued, request.handled, now)
-        if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
-            self._after_unmute(channel)
-
-    def _drop(self, request: Request) -> None:
-        if isinstance(request.reply, list):
-            Send(request.reply).close()
-
-    def _after_unmute(self, channel: Channel) -> None:
-        if not channel.interest & READ:
-            self._set_interest(channel, channel.interest | READ)
-        if channel.receive.has_buffered:
-            if not self._buffered:
-                self.wakeup()
-            self._buffered.append(channel)
-
-    def _set_interest(self, channel: Channel, interest: int) -> None:
-        if interest != channel.interest and channel.fd >= 0:
-            channel.interest = interest
-            self._epoll.modify(channel.fd, interest)
-
-    # --- receives --------------------------------------------------------------------------------------------------
-
-    def _read(self, channel: Channel) -> Frame | None:
+    def _broken(self, channel: Channel, error: Exception) -> None:
         """The one border where a broken peer or impossible bytes end a connection."""
-        try:
-            return channel.receive.read(channel.sock)
-        except EndOfStream:
-            self.close(channel, "closed by the peer")
-        except ProtocolViolation as violation:
-            self.close(channel, str(violation), logging.WARNING)
-        except OSError as error:
-            self.close(channel, str(error))
-        return None
+        match error:
+            case ProtocolViolation():
+                self.selector.close_channel(channel, str(error), logging.WARNING)
+            case EndOfStream():
+                self.selector.close_channel(channel, "closed by the peer")
+            case _:
+                self.selector.close_channel(channel, str(error))
+
+    async def _unusual(self, channel: Channel, mask: int, now: int) -> None:
+        """Everything but "readable and may be read"."""
+        if mask & WRITE:
+            self.responder.continue_send(channel)
+        if not mask & READ:
+            if mask & BROKEN:
+                self.selector.close_channel(channel, "connection reset by the peer")
+        elif channel.fd >= 0:
+            if channel.mute_state is not NOT_MUTED or not self._reading:
+                self.selector.want(channel, channel.interest & ~READ)
+                return
+            try:
+                frame = channel.read(channel.sock)
+            except (EndOfStream, ProtocolViolation, OSError) as error:
+                self._broken(channel, error)
+                return
+            if frame is not None:
+                request = self._admit(channel, frame, now)
+                if request is not None:
+                    await self._requests.put(request)
 
     async def _submit_buffered(self) -> None:
-        now = self._clock.now()
-        waiting, self._buffered = self._buffered, []
+        now = self._clock.ns()
+        waiting, self.responder.buffered = self.responder.buffered, []
         for channel in waiting:
             if channel.fd < 0 or channel.mute_state is not NOT_MUTED or not self._reading:
                 continue
             try:
                 frame = channel.receive.next_buffered()
             except ProtocolViolation as violation:
-                self.close(channel, str(violation), logging.WARNING)
+                self.selector.close_channel(channel, str(violation), logging.WARNING)
                 continue
             if frame is not None:
-                await self._submit(channel, frame, now)
+                request = self._admit(channel, frame, now)
+                if request is not None:
+                    await self._requests.put(request)
 
-    async def _submit(self, channel: Channel, frame: Frame, now: float) -> None:
-        """Mutes the channel and hands the request over; waits while the request queue is full."""
-        if len(frame) < 10:
-            self.close(channel, f"a request of {len(frame)} bytes has no header", logging.WARNING)
-            return
+    def _admit(self, channel: Channel, frame: Frame, now: int) -> Request | None:
+        """Mutes the channel and hands the request over. A request that comes back found the request queue
+        full: the caller waits for room, and this processor reads nothing meanwhile.
+        """
+        size = len(frame)
+        if size < 10:
+            self.selector.close_channel(channel, f"a request of {size} bytes has no header", logging.WARNING)
+            return None
         head, correlation_id = HEAD.unpack_from(frame)
         route = self._routes.get(head) or self._routes.build(head)
         if route is None:
-            self.close(channel, f"API key {head >> 16} version {head & 0xFFFF} is not served", logging.WARNING)
-            return
+            self.selector.close_channel(
+                channel, f"API key {head >> 16} version {head & 0xFFFF} is not served", logging.WARNING
+            )
+            return None
         if not channel.authenticated and not route.before_login:
-            self.close(channel, f"{route.metrics.name} before authentication", logging.WARNING)
-            return
-        channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
-        channel.last_active_ms = int(now * 1000) + self._clock.base_ms
+            self.selector.close_channel(
+                channel, f"{route.metrics.name} before authentication", logging.WARNING
+            )
+            return None
         channel.requests += 1
-        size = len(frame) + 4
+        size += 4
         channel.bytes_in += size
         route.metrics.bytes_in += size
-        request = Request(self, channel, route, frame, correlation_id, now)
+        if route.answers and frame.__class__ is bytes:
+            kept = route.answers.get(frame[8:])
+            if kept is not None:
+                self.responder.answer_kept(channel, route, kept, frame, now)
+                return None
+        channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
+        request = Request(self.responder, channel, route, frame, correlation_id, now)
         try:
-            self._requests.put_nowait(request)
+            self._put_nowait(request)
         except trio.WouldBlock:
-            await self._requests.put(request)
+            return request
+        return None
 
-    # --- connections -----------------------------------------------------------------------------------------------
+    # --- connections
+    # -----------------------------------------------------------------------------------------------
 
     def _configure_new_connections(self) -> None:
         settings = self._settings
@@ -369,7 +246,7 @@ class Processor:
             limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
             channel = Channel(
                 sock,
-                self,
+                self.responder,
                 connection_id=f"{local_host}:{local_port}-{peer[0]}:{peer[1]}-{self.id}-{index}",
                 listener=settings.listener,
                 peer=peer,
@@ -378,12 +255,4 @@ class Processor:
                 now_ms=self._clock.ms(),
                 wall_ms=self._clock.wall_ms(),
             )
-            self._channels[channel.fd] = channel
-            channel.interest = READ
-            self._epoll.register(channel.fd, READ)
-
-    def logged_in(self, connection: Connection) -> None:
-        """Lifts the frame limit that held before authentication."""
-        if not isinstance(connection, Channel):
-            raise BrokerBug("a connection of another network layer")
-        connection.receive.limit = self._settings.max_frame
+            self.selector.register(channel)

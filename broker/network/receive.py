@@ -1,11 +1,13 @@
 """From a byte stream to size-delimited frames. (Kafka: NetworkReceive, and KafkaChannel.read)
 
-Called by `network.selector` when a socket is readable. Knows the four-byte size prefix and nothing of what a frame holds,
-except that the body of a Produce request (API key 0) must be writable, because the log patches offsets in place.
+Called by `network.selector` when a socket is readable. Knows the four-byte size prefix and nothing of what
+a frame holds, except that the body of a Produce request (API key 0) must be writable, because the log
+patches offsets in place.
 
-One read takes whatever the kernel has, up to the scratch buffer: most requests arrive whole and cost one system call. What
-lies beyond the first frame stays here until the channel is unmuted (one completed receive per channel at a time). A frame
-larger than the scratch buffer gets a buffer of its own, which the rest is received into without another copy.
+One read takes whatever the kernel has, up to the scratch buffer: most requests arrive whole and cost one
+system call. What lies beyond the first frame stays here until the channel is unmuted (one completed receive
+per channel at a time). A frame larger than the scratch buffer gets a buffer of its own, which the rest is
+received into without another copy.
 """
 
 import socket
@@ -19,7 +21,9 @@ SIZE: Final = struct.Struct(">i")
 SCRATCH_BYTES: Final = 64 * 1024
 
 Frame = bytes | bytearray | memoryview
-"""A small frame is an object of its own; a large one is a view of a pooled buffer, given back by `FramePool.release`."""
+"""A small frame is an object of its own; a large one is a view of a pooled buffer, given back by
+`FramePool.release`.
+"""
 
 
 class EndOfStream(Exception):  # noqa: N818 - how a conversation ends is not an error
@@ -29,8 +33,8 @@ class EndOfStream(Exception):  # noqa: N818 - how a conversation ends is not an 
 class Receive:
     """The receiving half of one connection.
 
-    `limit` is the largest frame accepted now (`socket.request.max.bytes`, or less before authentication). `scratch` is
-    shared by all connections of a processor and is only valid within one call.
+    `limit` is the largest frame accepted now (`socket.request.max.bytes`, or less before authentication).
+    `scratch` is shared by all connections of a processor and is only valid within one call.
     """
 
     __slots__ = ("_filled", "_frame", "_pool", "_rest", "_scratch", "_wanted", "limit")
@@ -46,7 +50,9 @@ class Receive:
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes were read that no frame has used yet, so that the socket alone does not tell what is ready."""
+        """Whether bytes were read that no frame has used yet, so that the socket alone does not tell what
+        is ready.
+        """
         return bool(self._rest)
 
     def read(self, sock: socket.socket) -> Frame | None:

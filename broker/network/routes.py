@@ -1,7 +1,8 @@
-"""From the first four bytes of a request to everything needed to answer it. (Kafka: ApiVersionManager, ApiKeys)
+"""From the first four bytes of a request to everything needed to answer it. (Kafka: ApiVersionManager,
+ApiKeys)
 
-A processor looks a route up once per request; it is built on first use from the registry and the compiled codec. Each
-listener has its own table, because answers that name addresses differ by listener.
+A processor looks a route up once per request; it is built on first use from the registry and the compiled
+codec. Each listener has its own table, because answers that name addresses differ by listener.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """What is still to be written of one response. (Kafka: NetworkSend, and the transferTo of records)
 
-Called by `network.processor`. A response is a list of buffers and file regions; a region goes from the page cache to the
-socket without passing through Python. Knows a region only by `remaining` and `send_to`, and never the log behind it.
+Called by `network.processor`. A response is a list of buffers and file regions; a region goes from the page
+cache to the socket without passing through Python. Knows a region only by `remaining` and `send_to`, and
+never the log behind it.
 """
 
 import socket
@@ -25,9 +26,6 @@ class FileRegion(Protocol):
     def send_to(self, sock: socket.socket) -> int:
         """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing."""
 
-    def close(self) -> None:
-        """Lets go of the file. Safe to repeat."""
-
 
 Part = Buffer | FileRegion
 
@@ -49,7 +47,9 @@ class Send:
             self._parts[0] = memoryview(first)[already:]
 
     def write(self, sock: socket.socket) -> bool:
-        """Writes until everything is gone (True) or the socket is full (False). OSError when the peer is gone."""
+        """Writes until everything is gone (True) or the socket is full (False). OSError when the peer is
+        gone.
+        """
         parts = self._parts
         try:
             while self._at < len(parts):
@@ -59,18 +59,10 @@ class Send:
                 else:
                     while part.remaining:
                         self.written += part.send_to(sock)
-                    part.close()
                     self._at += 1
         except BlockingIOError:
             return False
         return True
-
-    def close(self) -> None:
-        """Lets go of files when the peer will not read the rest."""
-        for part in self._parts[self._at :]:
-            if not isinstance(part, bytes | bytearray | memoryview):
-                part.close()
-        self._at = len(self._parts)
 
     def _write_buffers(self, sock: socket.socket) -> None:
         parts, start = self._parts, self._at

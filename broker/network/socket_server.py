@@ -1,14 +1,15 @@
 """Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer)
 
-Made by `app`, which opens the nursery tree: processors and handlers outlive the front, so that what is in hand is finished
-when accepting has stopped. Making it binds every port and starts nothing.
+Made by `app`, which opens the nursery tree: processors and handlers outlive the front, so that what is in
+hand is finished when accepting has stopped. Making it binds every port and starts nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import trio
 
+from broker.api.broker import Broker
 from broker.api.registry import Api, Registry
 from broker.config.rooms import NetworkConfig
 from broker.network.acceptor import Acceptor, SocketOptions
@@ -17,11 +18,11 @@ from broker.network.clock import TrioClock
 from broker.network.frame_pool import FramePool
 from broker.network.handler_pool import HandlerPool
 from broker.network.processor import Processor, ProcessorSettings
+from broker.network.reaper import Reaper
 from broker.network.request_channel import RequestChannel
 from broker.network.request_metrics import RequestMetrics
 from broker.network.routes import Routes
 from broker.network.throttling import Throttling
-from broker.api.broker import Broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class SocketServer:
         registry: Registry,
         broker: Broker,
         clock: TrioClock,
+        reapers: Sequence[Reaper],
     ) -> None:
         self.config = config
         self.requests = RequestChannel(config.queued_max_requests)
@@ -54,7 +56,9 @@ class SocketServer:
         self.throttling = Throttling(broker.quotas, clock)
         self.listeners: list[Listener] = []
         options = SocketOptions(
-            config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes, config.socket_listen_backlog_size
+            config.socket_send_buffer_bytes,
+            config.socket_receive_buffer_bytes,
+            config.socket_listen_backlog_size,
         )
         next_id = 0
         try:
@@ -66,6 +70,7 @@ class SocketServer:
                     max_frame=config.socket_request_max_bytes,
                     max_frame_before_login=max_receive_before_login,
                     max_idle_ms=config.connections_max_idle_ms,
+                    failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
                 )
                 acceptor = Acceptor(endpoint.name, endpoint.host, endpoint.port, options)
                 label = f"{endpoint.name}-{endpoint.protocol}"
@@ -80,7 +85,7 @@ class SocketServer:
                             requests=self.requests,
                             clock=clock,
                             frames=self.frames,
-                            on_close=self.throttling.forget,
+                            on_close=self._closed,
                         )
                     )
                     next_id += 1
@@ -94,7 +99,8 @@ class SocketServer:
         self.handlers = HandlerPool(
             self.requests,
             broker,
-            processors=list(self.processors()),
+            responders=[processor.responder for processor in self.processors()],
+            reapers=reapers,
             throttling=self.throttling,
             clock=clock,
             frames=self.frames,
@@ -103,7 +109,7 @@ class SocketServer:
     def start_processors(self, nursery: trio.Nursery) -> None:
         for processor in self.processors():
             nursery.start_soon(processor.run, name=processor.name)
-            nursery.start_soon(processor.expire_idle, name=f"{processor.name}-idle-expiry")
+            processor.start_expiry(nursery)
 
     def start_handlers(self, nursery: trio.Nursery) -> None:
         for index in range(self.config.num_io_threads):
@@ -116,11 +122,10 @@ class SocketServer:
             nursery.start_soon(listener.acceptor.run, listener.processors, name=name)
 
     async def drain(self) -> None:
-        """Stops reading, then waits until every request in hand is answered in full. The caller sets the deadline."""
-        for processor in self.processors():
-            processor.stop_reading()
-        while any(processor.in_flight for processor in self.processors()):
-            await trio.sleep(0.02)
+        """Stops reading, then waits until all requests in hand are answered. The caller sets the deadline."""
+        async with trio.open_nursery() as nursery:
+            for processor in self.processors():
+                nursery.start_soon(processor.drain)
 
     def processors(self) -> Iterator[Processor]:
         for listener in self.listeners:
@@ -129,12 +134,16 @@ class SocketServer:
     def channels(self) -> Iterator[Channel]:
         """Every open connection."""
         for processor in self.processors():
-            yield from processor.channels()
+            yield from processor.selector
 
     def forget_answers(self) -> None:
         """The metadata image has changed: kept answers may no longer be true."""
         for listener in self.listeners:
             listener.routes.forget_answers()
+
+    def _closed(self, channel: Channel) -> None:
+        self.throttling.forget(channel)
+        channel.responder.settled()
 
     def _metrics_of(self, api: Api) -> RequestMetrics:
         metrics = self.metrics.get(api.key)

@@ -1,7 +1,8 @@
-"""Incremental fetch sessions: a client names its partitions once, afterwards only what changed. (KIP-227, FetchSession)
+"""Incremental fetch sessions: a client names its partitions once, afterwards only what changed. (KIP-227,
+FetchSession)
 
-Called by `api.a01_fetch`. Pure; time comes as an argument. A session belongs to nobody's connection: the client brings its
-id and the next epoch.
+Called by `api.a01_fetch`. Pure; time comes as an argument. A session belongs to nobody's connection: the
+client brings its id and the next epoch.
 """
 
 from collections import OrderedDict
@@ -70,8 +71,9 @@ class FetchSession:
         return [remembered.wanted for remembered in self.partitions.values()]
 
     def news(self, found: list[Found]) -> list[Found]:
-        """Those of `found` that the client must hear of. Partitions that gave records go to the end of the order, so that
-        a busy partition does not starve the ones behind it."""
+        """Those of `found` that the client must hear of. Partitions that gave records go to the end of the
+        order, so that a busy partition does not starve the ones behind it.
+        """
         told = []
         for each in found:
             wanted = each.wanted
@@ -106,7 +108,9 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session at epoch 1, or None when every slot is in recent use; the client then goes on without."""
+        """A new session at epoch 1, or None when every slot is in recent use; the client then goes on
+        without.
+        """
         if self._slots <= 0:
             return None
         if len(self._sessions) >= self._slots:

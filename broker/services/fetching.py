@@ -1,4 +1,5 @@
-"""Reading for a Fetch: what is wanted, what is there, and waiting until it is enough. (Kafka: DelayedFetch, readFromLog)
+"""Reading for a Fetch: what is wanted, what is there, and waiting until it is enough. (Kafka: DelayedFetch,
+readFromLog)
 
 Called by `api.a01_fetch`. Knows partitions and the purgatory; nothing of the wire format or of connections.
 """
@@ -7,8 +8,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from broker.errors import ApiError, ErrorCode
-from broker.log.file_slice import FileSlice
 from broker.log.partition import PartitionLog
+from broker.log.slice import FileSlice
 from broker.purgatory.operation import DelayedOperation
 from broker.services.partitions import LEADER_EPOCH
 
@@ -79,7 +80,8 @@ class Reading:
         self.stop_waiting = False
 
     def read(self) -> int:
-        """Reads up to `max_bytes` in all and each partition's own limit; the first non-empty partition gives at least one batch.
+        """Reads up to `max_bytes` in all and each partition's own limit; the first non-empty partition
+        gives at least one batch.
 
         The bytes found. `stop_waiting` is set where an error or nothing wanted makes waiting pointless.
         """
@@ -100,7 +102,9 @@ class Reading:
                     records = NOTHING
                 else:
                     limit = wanted.max_bytes
-                    records = log.read(wanted.offset, limit if limit < left else left, min_one_batch=total == 0)
+                    records = log.read(
+                        wanted.offset, limit if limit < left else left, min_one_batch=total == 0
+                    )
                     size = len(records)
                     total += size
                     left -= size
@@ -116,9 +120,6 @@ class Reading:
 
     def drop(self) -> None:
         """Lets go of slices that will not be sent."""
-        for found in self.found:
-            if not isinstance(found.records, bytes):
-                found.records.close()
         self.found = []
 
     def has_more(self) -> bool:

@@ -1,14 +1,15 @@
 """Which partitions this broker hosts, by name and by id. (Kafka: the bookkeeping half of ReplicaManager)
 
-Binds the metadata image to the log store: a topic appears here when the image says so, its logs are opened when somebody
-first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
+Binds the metadata image to the log store: a topic appears here when the image says so, its logs are opened
+when somebody first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
+from broker.config.rooms.topics import TopicSettings
+from broker.config.topic import topic_settings
 from broker.log.partition import PartitionLog
-from broker.log.settings import TopicSettings
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
 
@@ -41,6 +42,10 @@ class HostedTopic:
             )
         return log
 
+    def opened(self) -> Iterator[PartitionLog]:
+        """The logs that somebody has asked for so far."""
+        return iter(self._logs.values())
+
     def logs(self) -> Iterator[PartitionLog]:
         """Every partition's log, all of them opened."""
         for index in range(self.count):
@@ -53,14 +58,15 @@ class HostedTopic:
         self.count = topic.partitions
         self._settings = settings
         for log in self._logs.values():
-            log.settings = settings
+            log.configure(settings)
 
 
 class Partitions:
-    """The hosted topics of one broker."""
+    """The hosted topics of one broker. `defaults` answers the topic settings that hold now."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: LogStore, defaults: Callable[[], TopicSettings]) -> None:
         self.store = store
+        self._defaults = defaults
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self.commit = store.commit
@@ -70,17 +76,19 @@ class Partitions:
         return None if topic is None else topic.log(index)
 
     def follow(self, image: Image) -> list[PartitionLog]:
-        """Makes this what the image says; the logs that went with deleted topics, so that who waits on them can be told."""
+        """Makes this what the image says; the logs that went with deleted topics, so that who waits on them
+        can be told.
+        """
         gone: list[PartitionLog] = []
         for name, hosted in list(self.by_name.items()):
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != hosted.topic_id:
-                gone.extend(hosted._logs.values())
+                gone.extend(hosted.opened())
                 del self.by_name[name], self.by_id[hosted.topic_id]
                 for index in range(hosted.count):
                     self.store.delete_partition(name, index)
         for name, topic in image.topics.items():
-            settings = self.store.settings.for_topic(topic.configs)
+            settings = topic_settings(self._defaults(), topic.configs)
             known = self.by_name.get(name)
             if known is None:
                 known = HostedTopic(topic, self.store, settings)

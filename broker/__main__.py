@@ -1,0 +1,98 @@
+"""The command line: `weir serve [FILE.properties] [--override key=value]...`"""
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+import trio
+
+from broker import logs
+from broker.config.load import Configuration, load
+from broker.errors import ConfigError
+
+logger = logging.getLogger("broker")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="weir", prog_name="weir")
+def main() -> None:
+    """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
+
+
+@main.command()
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Wins over the file. Repeatable."
+)
+def serve(file: Path | None, overrides: tuple[str, ...]) -> None:
+    """Start the broker and the console; FILE is a Kafka operator's server.properties."""
+    try:
+        configuration = load(file, overrides, os.environ)
+    except (ConfigError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    rooms = configuration.rooms
+    logs.set_up(rooms.broker.logging_level, rooms.broker.logging_format)
+    for warning in configuration.warnings:
+        logger.warning(warning)
+    try:
+        trio.run(_serve, configuration)
+    except* (ConfigError, OSError) as refused:
+        for reason in _leaves(refused):
+            print(f"weir: {reason}", file=sys.stderr)
+        sys.exit(1)
+
+
+async def _serve(configuration: Configuration) -> None:
+    """Runs until SIGTERM or SIGINT, then drains; a second signal stops at once."""
+    from broker.app import (
+        Started,
+        run_broker,
+    )  # after `load`, so that a bad value is told without the imports
+
+    async with trio.open_nursery() as nursery:
+        stop = trio.Event()
+        nursery.start_soon(_watch_signals, stop, nursery.cancel_scope)
+        started: Started = await nursery.start(run_broker, configuration, stop)
+        _greet(started)
+        await started.stopped.wait()
+        nursery.cancel_scope.cancel()
+
+
+async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            if stop.is_set():
+                scope.cancel()
+            logger.info("stopping", extra={"signal": signal.Signals(number).name})
+            stop.set()
+
+
+def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F821
+    """What a first visitor needs: where clients connect, where the console is, and a record to send."""
+    address = started.bootstrap[0]
+    print(f"Kafka:   {', '.join(started.bootstrap)}")
+    if started.console_url is not None:
+        print(f"Console: {started.console_url}")
+    print(
+        "\nA first record, with the console open beside it:\n\n"
+        f"  echo hello | kcat -b {address} -t greetings -P\n\n"
+        "or in Python (pip install confluent-kafka):\n\n"
+        "  from confluent_kafka import Producer\n"
+        f'  producer = Producer({{"bootstrap.servers": "{address}", "client.id": "visitor"}})\n'
+        '  producer.produce("greetings", b"hello"); producer.flush()\n',
+        flush=True,
+    )
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    found: list[BaseException] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+"""The composition root: builds every service once, opens the nursery tree, and drains it.
+
+The nesting of the nurseries is the shutdown order: the front (acceptors, console) stops first, then
+processors, handlers, timers, storage. There are no stop flags: a nursery is cancelled or a channel is
+closed, and what hangs on it ends.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from broker.api import registry
+from broker.api.broker import Broker, Endpoint
+from broker.api.waking import expire_fetches, wake_fetches
+from broker.config.load import Configuration
+from broker.control.commands import IssueAdminToken
+from broker.control.control import Control
+from broker.control.reading import ControlViews
+from broker.control.views import Place
+from broker.exposition import Exposition
+from broker.figures import BrokerFigures
+from broker.log.store import LogStore
+from broker.metadata.actor import BROKER_ITSELF, Role
+from broker.metadata.changes import Delta
+from broker.metadata.image import Image
+from broker.metadata.store import MetadataStore
+from broker.metrics.window import Window
+from broker.network.clock import TrioClock
+from broker.network.reaper import Reaper
+from broker.network.socket_server import SocketServer
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import Entity
+from broker.security.plain import PlainAuthenticator
+from broker.services.fetch_sessions import FetchSessions
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.services.producer_ids import ProducerIds
+from broker.storage import MetadataWriter, start_storage
+from broker.web import start_console
+
+logger = logging.getLogger(__name__)
+
+QUOTA_EXPIRY_SECONDS: Final = 30
+TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
+METADATA_FILE: Final = "weir-metadata.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What `run_broker` reports once clients are served. `console_url` holds the token if one was just made;
+    it is None without a console. `stopped` is set when everything has ended.
+    """
+
+    bootstrap: tuple[str, ...]
+    console_url: str | None
+    stopped: trio.Event
+
+
+async def run_broker(
+    configuration: Configuration,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[Started] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Runs the broker until `stop` is set, then drains it for `shutdown.drain.timeout.ms` at most.
+
+    Raises ConfigError or OSError where it cannot start. Cancelled, it stops at once; what was acknowledged
+    is in the page cache either way.
+    """
+    clock = TrioClock()
+    house = House(configuration, clock)
+    try:
+        await house.run(stop, task_status)
+    finally:
+        house.close()
+
+
+class House:
+    """Everything that is built once, before anything runs."""
+
+    def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
+        self.clock = clock
+        first_directory = Path(configuration.rooms.log.dirs[0])
+        first_directory.mkdir(parents=True, exist_ok=True)
+        self.metadata = MetadataStore.open(first_directory / METADATA_FILE, clock.wall_ms())
+        self.writer = MetadataWriter(self.metadata, clock)
+        self.control = Control(self.metadata.image, configuration, self.writer)
+        rooms = self.rooms = self.control.rooms
+        self.log = LogStore(rooms.log)
+        self.log.open()
+        self.quotas = ClientQuotas(
+            Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000),
+            longest_throttle_ms=rooms.quotas.max_throttle_ms if rooms.quotas.max_throttle_ms >= 0 else None,
+        )
+        self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
+        self.broker = Broker(
+            config=rooms.broker,
+            topic_defaults=rooms.topics,
+            group_config=rooms.groups,
+            fetch_config=rooms.fetch,
+            security_config=rooms.security,
+            registry=registry.load(),
+            control=self.control,
+            partitions=self.partitions,
+            quotas=self.quotas,
+            fetches=Purgatory("Fetch", rooms.fetch.fetch_purge_interval),
+            sessions=FetchSessions(rooms.fetch.max_incremental_sessions),
+            groups=GroupService(rooms.groups, self.partitions, self.control),
+            producer_ids=ProducerIds(),
+            plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+        )
+        self.reapers = self._reapers()
+        self.server = SocketServer(
+            rooms.network,
+            rooms.broker.node_id,
+            rooms.security.sasl_server_max_receive_size,
+            self.broker.registry,
+            self.broker,
+            clock,
+            self.reapers,
+        )
+        self.place = Place(version("weir"), (), "")
+        figures = BrokerFigures(clock, self.server, self.quotas, self.partitions, self.broker.groups)
+        self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
+        self._follow_all(self.metadata.image)
+        self.control.subscribe(self._follow)
+
+    async def run(self, stop: trio.Event, task_status: trio.TaskStatus[Started]) -> None:
+        """The nursery tree. Leaving a block stops what runs in it."""
+        await self.broker.groups.load(self.clock.ms(), self.clock.wall_ms())
+        bootstrap = self._advertise()
+        self.place = replace(self.place, bootstrap=bootstrap)
+        stopped = trio.Event()
+        async with trio.open_nursery() as storage:
+            start_storage(storage, self.log, self.rooms.log, self.clock)
+            async with trio.open_nursery() as timers:
+                self.server.throttling.start_reapers(timers)
+                for reaper in self.reapers:
+                    timers.start_soon(reaper.run, name=reaper.name)
+                timers.start_soon(self._expire_quotas, name="quota-sensor-expiry")
+                async with trio.open_nursery() as handlers:
+                    self.server.start_handlers(handlers)
+                    async with trio.open_nursery() as processors:
+                        self.server.start_processors(processors)
+                        async with trio.open_nursery() as front:
+                            self.server.start_acceptors(front)
+                            url = await self._start_console(front, stop)
+                            task_status.started(Started(bootstrap, url, stopped))
+                            await stop.wait()
+                            front.cancel_scope.cancel()
+                        await self._drain()
+                        processors.cancel_scope.cancel()
+                    await self.server.requests.aclose()
+                timers.cancel_scope.cancel()
+            storage.cancel_scope.cancel()
+        stopped.set()
+
+    def close(self) -> None:
+        """What was appended is flushed, and the stores are closed."""
+        self.log.close()
+        self.metadata.close()
+
+    async def _drain(self) -> None:
+        """Requests in hand are answered; those that wait get the answer that their time-out would give."""
+        expire_fetches(self.broker, self.clock.ms() + 2**31)
+        self.broker.groups.release()
+        self.server.handlers.deliver()
+        with trio.move_on_after(self.rooms.broker.drain_timeout_ms / 1000) as deadline:
+            await self.server.drain()
+        if deadline.cancelled_caught:
+            logger.warning("requests were still in hand at the end of the drain")
+
+    async def _start_console(self, front: trio.Nursery, stop: trio.Event) -> str | None:
+        settings = self.rooms.console
+        if settings.listener is None:
+            return None
+        secret = self.rooms.security.admin_token
+        made = secret is None and not self.control.image.tokens
+        if made or secret is not None:
+            issued = await self.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
+            secret = issued.secret
+        page = Exposition(self.clock, self.server, self.quotas, self.partitions).page
+        host, port = await start_console(front, stop, settings, self.control, self.broker.views, page)
+        shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared, not bound
+        url = f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"
+        self.place = replace(self.place, console=url)
+        return f"{url}?token={secret}" if made else url
+
+    def _advertise(self) -> tuple[str, ...]:
+        """Fills in the addresses that clients are told, now that the ports are bound."""
+        listeners = {listener.name: listener for listener in self.rooms.network.resolved_listeners()}
+        for bound in self.server.listeners:
+            listener = listeners[bound.name]
+            host = listener.advertised_host or "127.0.0.1"
+            port = listener.advertised_port or bound.acceptor.address[1]
+            self.broker.endpoints[bound.name] = Endpoint(host, port)
+        return tuple(f"{each.host}:{each.port}" for each in self.broker.endpoints.values())
+
+    def _reapers(self) -> list[Reaper]:
+        """Who ends the waiting of parked requests. Each answers what it ended."""
+        broker = self.broker
+
+        def expire_parked(now_ms: int) -> None:
+            expire_fetches(broker, now_ms)
+            self.server.handlers.deliver()
+
+        def expire_groups(now_ms: int) -> None:
+            broker.groups.expire(now_ms, self.clock.wall_ms(), broker.completions)
+            self.server.handlers.deliver()
+
+        node = self.rooms.broker.node_id
+        return [
+            Reaper(f"ExpirationReaper-{node}-Fetch", broker.fetches.next_deadline, expire_parked, self.clock),
+            Reaper("group-coordinator-timer", broker.groups.next_deadline, expire_groups, self.clock),
+        ]
+
+    def _follow_all(self, image: Image) -> None:
+        self.partitions.follow(image)
+        for entry in image.quotas.values():
+            for key, limit in entry.limits.items():
+                self.quotas.apply(Entity.of(entry.entity), key, limit.value)
+
+    def _follow(self, _old: Image, new: Image, delta: Delta) -> None:
+        """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
+        for change in delta.quotas:
+            self.quotas.apply(Entity.of(change.entity), change.key, change.value)
+        if delta.topics:
+            for log in self.partitions.follow(new):
+                wake_fetches(self.broker, log)
+        self.server.forget_answers()
+
+    async def _expire_quotas(self) -> None:
+        while True:
+            await trio.sleep(QUOTA_EXPIRY_SECONDS)
+            self.quotas.expire(self.clock.ms())

@@ -1,0 +1,191 @@
+"""The live numbers that the console reads, gathered from the rooms that have them. Made by `app`; knows
+nothing of pages.
+
+Rates are over the last whole window of `RATE_WINDOW_NS`: the first look after a window's end closes it.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from broker.control.views import (
+    ConnectionRow,
+    Figures,
+    GroupRow,
+    PhaseRow,
+    QueueRow,
+    QuotaKind,
+    QuotaUse,
+    ThrottledRow,
+    TopicSize,
+)
+from broker.network.clock import TrioClock
+from broker.network.request_metrics import RequestMetrics, quantile_ns
+from broker.network.socket_server import SocketServer
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.figures import rule_use
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+
+RATE_WINDOW_NS: Final = 1_000_000_000
+
+
+class Window:
+    """Turns growing totals into shares and rates of the last window."""
+
+    def __init__(self, now_ns: int) -> None:
+        self._since = now_ns
+        self._before: tuple[int, ...] = ()
+        self.rates: tuple[float, ...] = ()
+
+    def look(self, now_ns: int, totals: tuple[int, ...]) -> tuple[float, ...]:
+        """Per second of the last closed window, one for each of `totals`."""
+        if not self._before:
+            self._before = totals
+            self.rates = (0.0,) * len(totals)
+        elapsed = now_ns - self._since
+        if elapsed >= RATE_WINDOW_NS:
+            scale = 1e9 / elapsed
+            self.rates = tuple((now - then) * scale for now, then in zip(totals, self._before, strict=True))
+            self._before, self._since = totals, now_ns
+        return self.rates
+
+
+class BrokerFigures:
+    """A `broker.control.views.LiveFigures`."""
+
+    def __init__(
+        self,
+        clock: TrioClock,
+        server: SocketServer,
+        quotas: ClientQuotas,
+        partitions: Partitions,
+        groups: GroupService,
+    ) -> None:
+        self._clock = clock
+        self._server = server
+        self._quotas = quotas
+        self._partitions = partitions
+        self._groups = groups
+        self._started = clock.ns()
+        self._traffic = Window(self._started)
+        self._idle = Window(self._started)
+
+    def figures(self) -> Figures:
+        server, now = self._server, self._clock.ns()
+        metrics = list(server.metrics.values())
+        bytes_in = sum(each.bytes_in for each in metrics)
+        bytes_out = sum(each.bytes_out for each in metrics)
+        requests = sum(each.requests for each in metrics)
+        rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
+        processors = list(server.processors())
+        blocked = sum(listener.acceptor.blocked_ns for listener in server.listeners)
+        idle = self._idle.look(
+            now, (sum(each.idle for each in processors), sum(server.handlers.idle), blocked)
+        )
+        return Figures(
+            uptime_ms=(now - self._started) // 1_000_000,
+            bytes_in_total=bytes_in,
+            bytes_out_total=bytes_out,
+            requests_total=requests,
+            bytes_in_per_s=rates[0],
+            bytes_out_per_s=rates[1],
+            requests_per_s=rates[2],
+            connections=sum(len(each.selector.channels) for each in processors),
+            throttled=sum(len(manager.throttled) for manager in self._quotas.managers.values()),
+            groups=len(self._groups.rows()),
+            processor_idle=_share(idle[0], len(processors)),
+            handler_idle=_share(idle[1], len(server.handlers.idle)),
+            acceptor_blocked=min(idle[2] / 1e9, 1.0),
+            memory_pool_used=0,
+            memory_pool_size=None,
+            queues=(
+                QueueRow("requests", server.requests.depth(), server.requests.capacity, server.requests.peak),
+                *(
+                    QueueRow(
+                        f"responses of processor {each.id}",
+                        len(each.responder.responses),
+                        0,
+                        each.responder.peak,
+                    )
+                    for each in processors
+                ),
+            ),
+            phases=tuple(row for each in metrics for row in _phases(each)),
+        )
+
+    def throttled(self) -> Sequence[ThrottledRow]:
+        return [
+            ThrottledRow(
+                connection_id=row.connection_id,
+                client_id=row.client_id,
+                principal=row.principal,
+                address=row.address,
+                quota_type=QuotaKind(row.quota_type.value),
+                entity=row.entity.pairs,
+                observed=row.observed,
+                bound=row.bound,
+                throttle_ms=row.throttle_ms,
+                remaining_ms=row.remaining_ms,
+                since_ms=row.since_ms,
+                times=row.count,
+            )
+            for row in self._quotas.rows(self._clock.ms())
+        ]
+
+    def connections(self) -> Sequence[ConnectionRow]:
+        protocols = {listener.name: listener.protocol for listener in self._server.listeners}
+        return [
+            ConnectionRow(
+                connection_id=channel.id,
+                listener=channel.listener,
+                protocol=protocols[channel.listener],
+                principal=channel.principal,
+                client_id=channel.client_id or "",
+                software_name=channel.software_name,
+                software_version=channel.software_version,
+                address=channel.address,
+                opened_at_ms=channel.opened_wall_ms,
+                requests=channel.requests,
+                bytes_in=channel.bytes_in,
+                bytes_out=channel.bytes_out,
+                mute_state=channel.mute_state.name.lower(),
+            )
+            for channel in self._server.channels()
+        ]
+
+    def quota_use(self) -> Sequence[QuotaUse]:
+        return [
+            QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
+            for use in rule_use(self._quotas, self._clock.ms())
+        ]
+
+    def topic_sizes(self) -> Sequence[TopicSize]:
+        return [
+            TopicSize(
+                topic.name,
+                sum(log.size for log in topic.opened()),
+                sum(log.high_watermark - log.log_start_offset for log in topic.opened()),
+            )
+            for topic in self._partitions.by_name.values()
+        ]
+
+    def groups(self) -> Sequence[GroupRow]:
+        return self._groups.rows()
+
+
+def _share(idle_ns_per_s: float, tasks: int) -> float:
+    """The mean share of time that `tasks` were idle; 1.0 when there are none (item 91)."""
+    return min(idle_ns_per_s / 1e9 / tasks, 1.0) if tasks else 1.0
+
+
+def _phases(metrics: RequestMetrics) -> list[PhaseRow]:
+    count = metrics.requests
+    return [
+        PhaseRow(metrics.name, name, count, quantile_ns(phase, 0.5) / 1e6, quantile_ns(phase, 0.99) / 1e6)
+        for name, phase in (
+            ("RequestQueueTimeMs", metrics.queue),
+            ("LocalTimeMs", metrics.local),
+            ("TotalTimeMs", metrics.total),
+        )
+        if count
+    ]

@@ -1,0 +1,187 @@
+"""The writing half of a processor: answers queued for its connections, and what follows once one is written.
+
+Handlers append to `responses` and call `flush` at the end of a batch; it is synchronous, so no task switch
+lies between an answer and its first byte on the wire. (Kafka: Processor.processNewResponses,
+processCompletedSends)
+"""
+
+import logging
+from collections import deque
+from typing import Final
+
+import trio
+
+from broker.api.outcome import Login
+from broker.network.channel import Channel
+from broker.network.clock import TrioClock
+from broker.network.expiry import FailedLogins
+from broker.network.mute import MuteEvent, MuteState
+from broker.network.request import Request
+from broker.network.routes import KeptAnswer, Route
+from broker.network.selector import READ, WRITE, Selector
+from broker.network.send import Send
+
+NOT_MUTED: Final = MuteState.NOT_MUTED
+PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
+
+
+class Responder:
+    """`frame_limit` is what a connection may send once it has logged in. `buffered` are channels that
+    opened again with bytes already read: their processor must look at them without waiting for the kernel.
+    """
+
+    def __init__(
+        self, selector: Selector, clock: TrioClock, failed_logins: FailedLogins, frame_limit: int
+    ) -> None:
+        self.responses: deque[Request] = deque()
+        self.peak = 0
+        self.buffered: list[Channel] = []
+        self.drained: trio.Event | None = None
+        self._selector = selector
+        self._clock = clock
+        self._failed_logins = failed_logins
+        self._frame_limit = frame_limit
+
+    def flush(self) -> None:
+        """Writes every queued response as far as its socket takes it. Synchronous; called by handlers and
+        by `run`.
+        """
+        responses = self.responses
+        if len(responses) > self.peak:
+            self.peak = len(responses)
+        now = self._clock.ns()
+        while responses:
+            request = responses.popleft()
+            channel = request.channel
+            if channel.fd < 0:
+                continue
+            reply = request.reply
+            try:
+                if reply.__class__ is bytes:
+                    assert isinstance(reply, bytes)
+                    size = len(reply)
+                    try:
+                        n = channel.sock.send(reply)
+                    except BlockingIOError:
+                        n = 0
+                    if n != size:
+                        self._start_send(channel, Send([reply], n, request))
+                        continue
+                elif reply is None:
+                    if request.close_reason is not None:
+                        self._selector.close_channel(channel, request.close_reason, logging.INFO)
+                        continue
+                    size = 0
+                else:
+                    assert isinstance(reply, list)
+                    send = Send(reply, 0, request)
+                    if not send.write(channel.sock):
+                        self._start_send(channel, send)
+                        continue
+                    size = send.written
+            except OSError as error:
+                self._selector.close_channel(channel, str(error))
+                continue
+            channel.bytes_out += size
+            metrics = request.route.metrics
+            metrics.bytes_out += size
+            metrics.record(request.received, request.dequeued, request.handled, now)
+            if request.login is not None and not self._after_login(channel, request.login):
+                continue
+            if channel.mute_state is PENDING:
+                channel.mute_state = NOT_MUTED
+                self._after_unmute(channel)
+            else:
+                channel.on(MuteEvent.RESPONSE_SENT)
+
+    def answer_kept(
+        self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
+    ) -> None:
+        """Writes an answer that is known by heart: it needs no handler, so the channel is never muted for it.
+
+        Only where the socket does not take all of it at once does it become a request with a send in
+        progress.
+        """
+        if kept.imprint is not None:
+            kept.imprint(channel)
+        channel.client_id = kept.client_id
+        answer = b"".join((kept.head, frame[4:8], kept.tail))
+        size = len(answer)
+        try:
+            n = channel.sock.send(answer)
+        except BlockingIOError:
+            n = 0
+        except OSError as error:
+            self._selector.close_channel(channel, str(error))
+            return
+        if n != size:
+            channel.mute_state = PENDING
+            request = Request(self, channel, route, b"", 0, received)
+            self._start_send(channel, Send([answer], n, request))
+            return
+        channel.bytes_out += size
+        metrics = route.metrics
+        metrics.bytes_out += size
+        metrics.kept += 1
+        if channel.receive.has_buffered:
+            self._after_unmute(channel)
+
+    def end_throttling(self, channel: Channel) -> None:
+        """The other half of a throttle; the channel opens if its response has been written."""
+        if channel.fd < 0:
+            return
+        if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
+            self._after_unmute(channel)
+
+    def _start_send(self, channel: Channel, send: Send) -> None:
+        channel.send = send
+        self._selector.want(channel, channel.interest | WRITE)
+
+    def continue_send(self, channel: Channel) -> None:
+        send = channel.send
+        if send is None:
+            self._selector.want(channel, channel.interest & ~WRITE)
+            return
+        try:
+            if not send.write(channel.sock):
+                return
+        except OSError as error:
+            self._selector.close_channel(channel, str(error))
+            return
+        request = send.request
+        assert request is not None
+        channel.send = None
+        self._selector.want(channel, channel.interest & ~WRITE)
+        now = self._clock.ns()
+        channel.last_active_ms = self._clock.ms()
+        channel.bytes_out += send.written
+        metrics = request.route.metrics
+        metrics.bytes_out += send.written
+        metrics.record(request.received, request.dequeued, request.handled, now)
+        if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
+            self._after_unmute(channel)
+
+    def settled(self) -> None:
+        """A connection has nothing in flight any longer, or is gone. Tells whoever drains when that was the last."""
+        if self.drained is not None and not self._selector.in_flight():
+            self.drained.set()
+
+    def _after_unmute(self, channel: Channel) -> None:
+        if self.drained is not None:
+            self.settled()
+        if not channel.interest & READ:
+            self._selector.want(channel, channel.interest | READ)
+        if channel.receive.has_buffered:
+            if not self.buffered:
+                self._selector.wakeup()
+            self.buffered.append(channel)
+
+    def _after_login(self, channel: Channel, login: Login) -> bool:
+        """Whether the connection goes on: a success lifts the frame limit, a failure keeps it muted until
+        it is closed.
+        """
+        if login is Login.SUCCEEDED:
+            channel.receive.limit = self._frame_limit
+            return True
+        self._failed_logins.add(channel)
+        return False

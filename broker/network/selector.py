@@ -1,0 +1,92 @@
+"""The open connections of one processor, and which of them the kernel says are ready. (Kafka: Selector)
+
+Owns the epoll and closes connections; decides nothing about requests. Read interest is taken away lazily: a
+muted channel keeps it until it really becomes readable, because most clients send nothing before they have
+their answer.
+"""
+
+import logging
+import os
+import select
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.network.channel import Channel
+from broker.network.mute import MuteState
+
+logger = logging.getLogger(__name__)
+
+READ: Final = select.EPOLLIN
+WRITE: Final = select.EPOLLOUT
+BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+
+
+class Selector:
+    """`channels` is by file descriptor. `on_close` hears of every connection that ends, once."""
+
+    def __init__(self, on_close: Callable[[Channel], None]) -> None:
+        self.channels: dict[int, Channel] = {}
+        self._on_close = on_close
+        self._epoll = select.epoll()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake_fd, READ)
+        self.poll = self._epoll.poll
+        """Ready (descriptor, mask) pairs; the wake-up descriptor is among them and belongs to no channel."""
+
+    def __iter__(self) -> Iterator[Channel]:
+        return iter(self.channels.values())
+
+    def fileno(self) -> int:
+        """Readable when any connection is ready or `wakeup` was called."""
+        return self._epoll.fileno()
+
+    def wakeup(self) -> None:
+        """Makes whoever waits for `fileno` take another turn."""
+        os.eventfd_write(self._wake_fd, 1)
+
+    def woken(self, fd: int) -> None:
+        """Takes note of a wake-up, so that it is not reported again. Any other descriptor is of a channel
+        closed meanwhile.
+        """
+        if fd == self._wake_fd:
+            os.eventfd_read(fd)
+
+    def register(self, channel: Channel) -> None:
+        self.channels[channel.fd] = channel
+        channel.interest = READ
+        self._epoll.register(channel.fd, READ)
+
+    def want(self, channel: Channel, interest: int) -> None:
+        """Changes what the kernel is to report about an open channel."""
+        if interest != channel.interest and channel.fd >= 0:
+            channel.interest = interest
+            self._epoll.modify(channel.fd, interest)
+
+    def in_flight(self) -> int:
+        """Connections with a request that was received and not yet answered in full."""
+        return sum(1 for channel in self.channels.values() if channel.mute_state is not MuteState.NOT_MUTED)
+
+    def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
+        """Closes one connection, once. What it has queued or parked is answered into nothing."""
+        fd = channel.fd
+        if fd < 0:
+            return
+        logger.log(
+            level,
+            "connection closed",
+            extra={"connection": channel.id, "client_id": channel.client_id, "reason": reason},
+        )
+        del self.channels[fd]
+        self._epoll.unregister(fd)
+        channel.fd = -1
+        channel.receive.close()
+        channel.send = None
+        channel.sock.close()
+        self._on_close(channel)
+
+    def close(self) -> None:
+        """Closes every connection and the epoll."""
+        for channel in list(self.channels.values()):
+            self.close_channel(channel, "shutdown")
+        self._epoll.close()
+        os.close(self._wake_fd)

@@ -1,0 +1,42 @@
+"""Hands the console what it may see of the broker, and starts it. Called by `app`; the only file that knows both."""
+
+from collections.abc import Callable
+
+import trio
+
+from broker.config.rooms import ConsoleConfig
+from broker.control.control import Control
+from broker.control.reading import ControlViews
+from webui.backend import Backend
+from webui.serving import serve_console
+
+
+async def start_console(
+    front: trio.Nursery,
+    stop: trio.Event,
+    settings: ConsoleConfig,
+    control: Control,
+    views: ControlViews,
+    metrics: Callable[[], str],
+) -> tuple[str, int]:
+    """The address that the console is really bound to. Raises OSError where it cannot be."""
+
+    backend = Backend(
+        control=control,
+        views=views,
+        identify=views.identify,
+        metrics=metrics,
+        ready=lambda: not stop.is_set(),  # nothing is served before the listeners are
+    )
+    address: tuple[str, int] = await front.start(_serve, backend, settings, stop)
+    return address
+
+
+async def _serve(
+    backend: Backend,
+    settings: ConsoleConfig,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    await serve_console(backend, settings, shutdown=stop, task_status=task_status)

@@ -1,0 +1,130 @@
+"""Framing: whole, byte by byte and in random chunks agree; sizes just below, at and above the limit."""
+
+import random
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from broker.errors import ProtocolViolation
+from broker.network.frame_pool import FramePool
+from broker.network.receive import SCRATCH_BYTES, EndOfStream, Receive
+
+LIMIT = 300_000
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    with ours, theirs:
+        yield ours, theirs
+
+
+def new_receive(limit: int = LIMIT, pool: FramePool | None = None) -> Receive:
+    return Receive(limit, memoryview(bytearray(SCRATCH_BYTES)), pool or FramePool())
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def feed(receive: Receive, ours: socket.socket, theirs: socket.socket, chunks: list[bytes]) -> list[bytes]:
+    """Every frame that comes out when `chunks` arrive one after the other."""
+    frames = []
+    for chunk in chunks:
+        view = memoryview(chunk)
+        while view:
+            theirs.setblocking(False)
+            try:
+                view = view[theirs.send(view) :]
+            except BlockingIOError:
+                pass
+            while (frame := receive.read(ours)) is not None:
+                frames.append(bytes(frame))
+                while (again := receive.next_buffered()) is not None:
+                    frames.append(bytes(again))
+    return frames
+
+
+BODIES = [b"", b"x", b"\0\0produce-like", bytes(range(256)) * 4, b"a" * 70_000, b"tail", b"b" * 200_000, b"end"]
+
+
+def test_whole_byte_by_byte_and_random_chunks_give_the_same_frames(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    stream = b"".join(map(framed, BODIES))
+    small = b"".join(map(framed, BODIES[:4]))
+    rng = random.Random(7)
+    cuts = sorted(rng.sample(range(1, len(stream)), 40))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert feed(new_receive(), *pair, [stream]) == BODIES
+    assert feed(new_receive(), *pair, pieces) == BODIES
+    assert feed(new_receive(), *pair, [small[i : i + 1] for i in range(len(small))]) == BODIES[:4]
+
+
+@pytest.mark.parametrize("size", [LIMIT - 1, LIMIT])
+def test_a_frame_up_to_the_limit_is_read(pair: tuple[socket.socket, socket.socket], size: int) -> None:
+    assert feed(new_receive(), *pair, [framed(bytes(size))]) == [bytes(size)]
+
+
+@pytest.mark.parametrize("size", [LIMIT + 1, 2**31 - 1, -1, -(2**31)])
+def test_a_size_above_the_limit_or_below_zero_is_a_violation(
+    pair: tuple[socket.socket, socket.socket], size: int
+) -> None:
+    ours, theirs = pair
+    theirs.sendall(struct.pack(">i", size) + b"whatever follows")
+    with pytest.raises(ProtocolViolation, match=f"size = {size} larger than {LIMIT}"):
+        new_receive().read(ours)
+
+
+@pytest.mark.parametrize("greeting", [b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc"])
+def test_http_and_tls_are_refused_by_their_size(
+    pair: tuple[socket.socket, socket.socket], greeting: bytes
+) -> None:
+    ours, theirs = pair
+    theirs.sendall(greeting)
+    with pytest.raises(ProtocolViolation):
+        new_receive(limit=104_857_600).read(ours)
+
+
+def test_the_end_of_the_stream_is_told_also_within_a_frame(pair: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = pair
+    receive = new_receive()
+    theirs.sendall(struct.pack(">i", 100_000) + bytes(70_000))
+    theirs.close()
+    with pytest.raises(EndOfStream):
+        while True:
+            assert receive.read(ours) is None
+
+
+def test_a_large_announcement_that_is_not_sent_holds_a_small_buffer(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    pool = FramePool()
+    receive = new_receive(limit=100_000_000, pool=pool)
+    theirs.sendall(struct.pack(">i", 90_000_000) + b"\0")
+    assert receive.read(ours) is None
+    assert pool.outstanding == 131_072
+    receive.close()
+    assert pool.outstanding == 0
+
+
+def test_a_buffer_that_somebody_still_looks_into_is_not_used_again() -> None:
+    pool = FramePool()
+    frame = memoryview(pool.take(100_000, 0))[:100_000]
+    kept = frame[10:20]
+    pool.release(frame)
+    assert pool.kept == 0
+    assert pool.take(100_000, 0) is not kept.obj
+
+
+def test_a_buffer_that_nobody_looks_into_is_used_again() -> None:
+    pool = FramePool()
+    frame = pool.take(100_000, 0)
+    pool.release(memoryview(frame)[:100_000])
+    assert pool.kept == 131_072
+    assert pool.take(90_000, 0) is frame
+    assert pool.kept == 0
