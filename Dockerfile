@@ -1,0 +1,41 @@
+# One broker in an image: no compiler, no root, its data in a volume.
+#
+#   docker build -t weir .
+#   docker run -p 9092:9092 -p 127.0.0.1:8080:8080 -v weir-data:/var/lib/weir weir
+#
+# Arguments after the image's name are passed on: `docker run weir --override advertised.listeners=PLAINTEXT://kafka.example:9092`.
+# The first administrator's token comes from WEIR_ADMIN_TOKEN, or from a secret's file named in WEIR_ADMIN_TOKEN_FILE.
+ARG BASE=python:3.11-slim
+
+FROM ${BASE} AS build
+WORKDIR /src
+RUN python3 -m venv /opt/weir
+COPY pyproject.toml README.md ./
+COPY broker broker
+COPY webui webui
+COPY templates templates
+RUN /opt/weir/bin/pip install --no-cache-dir .
+
+FROM ${BASE}
+# Inside a container the world is outside: every address is listened on, and clients come through a published port.
+RUN groupadd --system --gid 9092 weir \
+    && useradd --system --uid 9092 --gid weir --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
+    && install --directory --owner=weir --group=weir --mode=0750 /var/lib/weir \
+    && install --directory /etc/weir \
+    && printf '%s\n' \
+        'listeners=PLAINTEXT://0.0.0.0:9092' \
+        'advertised.listeners=PLAINTEXT://localhost:9092' \
+        'log.dirs=/var/lib/weir' \
+        'console.listener=0.0.0.0:8080' \
+        > /etc/weir/server.properties
+COPY --from=build /opt/weir /opt/weir
+ENV PATH=/opt/weir/bin:$PATH \
+    PYTHONUNBUFFERED=1
+USER 9092:9092
+WORKDIR /var/lib/weir
+VOLUME /var/lib/weir
+EXPOSE 9092 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
+    CMD ["python3", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
+ENTRYPOINT ["weir", "serve", "/etc/weir/server.properties"]

@@ -1,0 +1,75 @@
+# Weir's commands. `make run` and `make test` need CPython 3.11 or newer and nothing else; the rest says what it needs.
+
+PYTHON ?= python3
+ARGS   ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
+
+# Without a Chromium the pages cannot be looked at; .ci/run installs one.
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+MARKS    := not slow$(if $(CHROMIUM),, and not browser)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check house format bench demo image-test test-all clean
+
+help:
+	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
+	@echo "make test              checks, then every test but the slow ones"
+	@echo "make check             format, lint, types, import contracts, house rules, Dockerfile"
+	@echo "make test-all          make test with the slow tests too"
+	@echo "make demo              a broker with a greedy tenant and a polite one, to look at in the console"
+	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
+	@echo "make image-test        build the container image and use it (needs root and Debian)"
+
+# A stamp is older than pyproject.toml when a dependency may have changed.
+$(VENV)/runtime: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/runtime
+
+run: $(VENV)/runtime
+	@exec $(BIN)/weir serve $(ARGS)
+
+# ASYNC124 is off: Quart wants `async def`, it runs a plain function in a thread.
+check: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/flake8-async $$(find broker webui -name '*.py')
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/hadolint Dockerfile
+	$(MAKE) --no-print-directory house
+
+house: $(VENV)/dev
+	$(BIN)/pytest -q tests/house
+
+format: $(VENV)/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check
+	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
+	$(BIN)/pytest -m "$(MARKS)" $(ARGS)
+
+test-all: check
+	$(BIN)/pytest $(ARGS)
+
+bench: $(VENV)/dev
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+demo: $(VENV)/dev
+	@exec $(BIN)/python -m demo $(ARGS)
+
+image-test: $(VENV)/dev
+	tests/image/run
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build benchmarks/build
