@@ -43,8 +43,9 @@ class Gauge:
 
 
 class Histogram:
-    """Counts of values in fixed buckets. `bounds` are ascending upper bounds, inclusive; one more bucket
-    holds the rest.
+    """Counts of values in fixed buckets.
+
+    `bounds` are ascending upper bounds, inclusive; one more bucket holds the rest.
     """
 
     __slots__ = ("_snapshots", "bounds", "counts", "total")
@@ -64,15 +65,14 @@ class Histogram:
         return sum(self.counts)
 
     def quantile(self, q: float) -> float:
-        """The value below which a share `q` of everything ever recorded lies, linear within its bucket; NaN
-        if empty.
+        """The value below which a share `q` of all that was recorded lies; NaN if empty.
+
+        Linear within its bucket.
         """
         return self._quantile(q, self.counts)
 
     def recent_quantiles(self, qs: Sequence[float], now_ms: int) -> list[float]:
-        """As `quantile`, over the last five minutes or since the last time anybody asked, whichever is
-        longer.
-        """
+        """As `quantile`, over the last five minutes, or since anybody last asked if that is longer."""
         base = self._roll(now_ms)
         recent = [count - before for count, before in zip(self.counts, base, strict=True)]
         return [self._quantile(q, recent) for q in qs]

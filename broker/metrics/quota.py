@@ -34,8 +34,9 @@ class Violation:
 
 
 def java_round(value: float) -> int:
-    """Java's Math.round: halves go up (Python's go to the even neighbour), infinities to the ends of a long,
-    NaN to 0.
+    """Java's Math.round: halves go up, where Python's go to the even neighbour.
+
+    Infinities go to the ends of a long, NaN to 0.
     """
     if value >= LONG_MAX:
         return LONG_MAX

@@ -80,8 +80,9 @@ class Family(Generic[S]):
         self._series: dict[tuple[str, ...], S] = {}
 
     def labels(self, *values: str) -> S:
-        """The series with these label values, made on first use. Beyond the limit all new ones share one
-        series.
+        """The series with these label values, made on first use.
+
+        Beyond the limit all new ones share one series.
         """
         series = self._series.get(values)
         if series is not None:
@@ -137,9 +138,7 @@ class Registry:
         bounds: Sequence[float] = LATENCY_MS,
         max_series: int = MAX_SERIES,
     ) -> Family[Histogram]:
-        """Shown as a summary with the quantiles of the last minutes, because Kafka's dashboards ask for
-        those.
-        """
+        """Shown as a summary with recent quantiles, which is what Kafka's dashboards ask for."""
         return self._add(Family(name, help_text, Kind.SUMMARY, labels, lambda: Histogram(bounds), max_series))
 
     def add_source(self, source: Source) -> None:

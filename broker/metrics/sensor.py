@@ -42,9 +42,7 @@ class Metric:
     quota: Quota | None = None
 
     def violation(self, now_ms: int) -> Violation | None:
-        """What is wrong with the quota at this moment: a token bucket below zero, any other value outside its
-        bound.
-        """
+        """What is wrong with the quota now: tokens below zero, or any other value outside its bound."""
         quota = self.quota
         if quota is None:
             return None

@@ -38,9 +38,7 @@ class TokenBucket:
         return self._span_s * self.bound
 
     def record(self, value: float, now_ms: int) -> None:
-        """Refills, then spends `value`, whether or not it is there; a negative value gives back, up to the
-        burst.
-        """
+        """Refills, then spends `value`, be it there or not; a negative one gives back, up to the burst."""
         self._tokens = min(self.burst, self.measure(now_ms) - value)
 
     def measure(self, now_ms: int) -> float:

@@ -79,7 +79,5 @@ class ClientQuotas:
         return sorted(rows, key=lambda row: -row.remaining_ms)
 
     def expire(self, now_ms: int) -> int:
-        """Forgets sensors that were idle for more than an hour; how many. To be called every half minute or
-        so.
-        """
+        """Forgets sensors that were idle for more than an hour; how many. Due every half minute or so."""
         return sum(manager.expire(now_ms) for manager in self.managers.values())

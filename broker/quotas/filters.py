@@ -36,9 +36,7 @@ class EntityFilter:
     __slots__ = ("_named", "_strict", "_types")
 
     def __init__(self, components: Iterable[Component], *, strict: bool) -> None:
-        """Raises ApiError: UNSUPPORTED_VERSION for an unknown type, INVALID_REQUEST for anything else that is
-        wrong.
-        """
+        """Raises ApiError: UNSUPPORTED_VERSION for an unknown type, else INVALID_REQUEST."""
         self._strict = strict
         self._named: dict[str, str | None] = {}
         self._types: set[str] = set()

@@ -40,12 +40,17 @@ class QuotaManager(Generic[S]):
         self._usage: Usage[S] = Usage(self._table, build, max_sensors)
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None) -> None:
-        """Sets the limit of a rule, or removes the rule (None). Counts from the next record on; usage is
-        kept.
+        """Sets the limit of a rule, or removes the rule (None). The next record obeys; usage is kept.
+
+        Who is held for less than is allowed now is freed: `throttled.next_deadline()` is to be asked again.
         """
         self._table.set(user, client_id, bound)
         self._usage.rules_changed()
         self.active = bool(self._table.enabled)
+        for held in self.throttled.held():
+            channel = held.channel
+            if self.bound(channel.principal, channel.client_id) > held.throttle.bound:
+                self.throttled.end_early(held)
 
     def bound(self, user: str, client_id: str | None) -> float:
         """The limit of this client, UNLIMITED without one."""
@@ -57,9 +62,7 @@ class QuotaManager(Generic[S]):
         return self._table.resolve(user, client_id or "")
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
-        """Holds `channel` for a throttle of this manager, and counts it. To be called before the reply is
-        sent (KIP-219).
-        """
+        """Holds `channel` for a throttle of this manager, before the reply is enqueued (KIP-219)."""
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
         self.throttled.add(channel, token, throttle, now_ms)
 

@@ -79,9 +79,7 @@ class MutationQuota:
             sensor.record(mutations, now_ms)
 
     def throttle(self, now_ms: int) -> Throttle | None:
-        """The wait that the reply carries: what is left of it, since time passes while a request is carried
-        out.
-        """
+        """The wait that the reply carries: what is left of it, since carrying out a request takes time."""
         throttle = self._throttle
         left_ms = 0 if throttle is None else throttle.throttle_ms - (now_ms - self._at_ms)
         return None if throttle is None or left_ms <= 0 else replace(throttle, throttle_ms=left_ms)
@@ -107,8 +105,9 @@ class MutationQuotaManager(QuotaManager[MutationSensor]):
         super().__init__(QuotaKind.CONTROLLER_MUTATION, window, build, max_sensors)
 
     def quota_for(self, user: str, client_id: str | None, now_ms: int, *, strict: bool) -> MutationQuota:
-        """What a request of this client may do. `strict` from CreateTopics 6, DeleteTopics 5,
-        CreatePartitions 3 on.
+        """What a request of this client may do.
+
+        `strict` from CreateTopics 6, DeleteTopics 5 and CreatePartitions 3 on.
         """
         sensor = self._usage.sensor(user, client_id, now_ms) if self.active else None
         return MutationQuota(sensor, strict=strict)

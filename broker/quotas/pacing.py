@@ -14,9 +14,7 @@ from broker.metrics.quota import java_round
 
 
 class Pace:
-    """The debt of one sensor, in the quota's unit. Over once the client has not been made to wait for
-    `calm_ms`.
-    """
+    """The debt of one sensor, in the quota's unit. Over when nothing was waited for in `calm_ms`."""
 
     __slots__ = ("_calm_ms", "_last_ms", "_over_at_ms", "_owed")
 

@@ -19,8 +19,9 @@ REPLICATION_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 
 
 class ReplicationQuotaManager:
-    """One of the three directions. `bound` is in bytes per second, UNLIMITED by default, and may be set at
-    any time.
+    """One of the three directions.
+
+    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time.
     """
 
     __slots__ = ("_marked", "_rate", "bound", "kind")

@@ -33,9 +33,7 @@ class RequestQuotaManager(RateQuotaManager):
         return self.record(user, client_id, ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
 
     def record_sent(self, user: str, client_id: str | None, ns: int, now_ms: int) -> None:
-        """Counts the time that the network room spent on it, known only when the answer with the throttle is
-        out.
-        """
+        """Counts the network room's time, known only when the answer with the throttle is out."""
         self.record_unchecked(user, client_id, ns * PERCENT_OF_A_SECOND_PER_NS, now_ms)
 
     def record_exempt(self, ns: int, now_ms: int) -> None:

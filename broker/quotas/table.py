@@ -70,9 +70,7 @@ class QuotaTable:
         self.enabled = Levels.NONE
 
     def set(self, user: Name, client_id: Name, bound: float | None) -> None:
-        """Sets a rule, or removes it where `bound` is None. A level whose last rule goes is switched off
-        (KAFKA-19282).
-        """
+        """Sets a rule, or removes it (None). A level whose last rule goes is switched off (KAFKA-19282)."""
         rule = (user, client_id)
         before = len(self._bounds)
         if bound is None:

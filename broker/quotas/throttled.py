@@ -27,8 +27,9 @@ class Throttleable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ThrottledRow:
-    """One held channel as the console shows it. `since_ms` is how long it has been held, `count` how often so
-    far.
+    """One held channel as the console shows it.
+
+    `since_ms` is how long it has been held, `count` how often so far.
     """
 
     connection_id: str
@@ -123,9 +124,7 @@ class ThrottledChannels:
         return due
 
     def forget(self, channel: Throttleable) -> None:
-        """The channel is closed: it is not held any longer and will not be returned. Nothing happens if it is
-        not held.
-        """
+        """The channel is closed: it is not held and will not be returned. Nothing if it is not held."""
         self._held.pop(id(channel), None)
 
     def next_deadline(self) -> int | None:
@@ -144,9 +143,7 @@ class ThrottledChannels:
         return len(self._held)
 
     def _release(self, held: Held) -> bool:
-        """Whether it was still held; a channel may have been forgotten, and another object may have its
-        identity.
-        """
+        """Whether it was still held: a channel may be gone, and its identity another's."""
         key = id(held.channel)
         if self._held.get(key) is not held:
             return False

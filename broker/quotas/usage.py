@@ -95,9 +95,7 @@ class Usage(Generic[S]):
         return self._sensors.get(self._key(user, client_id or ""))
 
     def rules_changed(self) -> None:
-        """Every client is looked up again when next seen. Constant work per client, whatever the number of
-        rules.
-        """
+        """Every client is looked up again when next seen, whatever the number of rules."""
         self._by_client.clear()
 
     def expire(self, now_ms: int) -> int:
@@ -129,9 +127,7 @@ class Usage(Generic[S]):
         return sensor
 
     def _key(self, user: str, client_id: str) -> tuple[str | None, str | None]:
-        """What the matching rule tells this client apart by; without a rule, what the one enabled level
-        would.
-        """
+        """What the matching rule tells this client apart by; without a rule, the one enabled level."""
         rule = self._table.match(user, client_id)
         if rule is not None:
             return (None if rule[0] is None else user, None if rule[1] is None else client_id)

@@ -28,9 +28,7 @@ class Throttle:
 
 
 def larger(bandwidth: Throttle | None, request: Throttle | None) -> Throttle | None:
-    """The one of two throttles that counts for a request. Of equals the request quota's, as in Kafka
-    (KafkaApis).
-    """
+    """The throttle that counts for a request: of equals the request quota's, as in KafkaApis."""
     if bandwidth is None:
         return request
     if request is None or bandwidth.throttle_ms > request.throttle_ms:

@@ -1,0 +1,46 @@
+"""A manager with a clock, for scripts of records and limits; and a connection to be held."""
+
+from dataclasses import dataclass
+
+from broker.clock import ManualClock
+from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.entity import Name
+
+SAMPLES = 11
+"""What Kafka's tests multiply by, so that a value stands for the rate that it comes to."""
+
+
+@dataclass(eq=False)
+class Connection:
+    """What `ThrottledChannels` wants to know of one."""
+
+    id: str = "127.0.0.1:9092-127.0.0.1:50000-0-0"
+    client_id: str | None = "client1"
+    principal: str = "ANONYMOUS"
+    address: str = "127.0.0.1"
+    throttles: int = 0
+
+
+class Scene:
+    """Drives one rate manager on a clock that moves only when told to."""
+
+    def __init__(self, manager: RateQuotaManager) -> None:
+        self.manager = manager
+        self.clock = ManualClock()
+
+    def limit(self, user: Name, client_id: Name, bound: float | None) -> None:
+        self.manager.set_bound(user, client_id, bound)
+
+    def record(self, user: str, client_id: str | None, value: float) -> int:
+        """The throttle in milliseconds, 0 for none."""
+        throttle = self.manager.record(user, client_id, value, self.clock.ms())
+        return 0 if throttle is None else throttle.throttle_ms
+
+    def check(self, user: str, client_id: str, bound: float, value: float, *, throttled: bool) -> None:
+        """As Kafka's checkQuota: the bound that applies, what fits into the windows, and whether `value`
+        breaks it.
+        """
+        assert self.manager.bound(user, client_id) == bound
+        fits = self.manager.max_value_in_window(user, client_id, self.clock.ms())
+        assert fits == bound * (SAMPLES - 1)
+        assert (self.record(user, client_id, value * SAMPLES) > 0) is throttled

@@ -1,0 +1,156 @@
+"""How near to its quota a client that always wants more is kept, over a minute of the clock."""
+
+import heapq
+from itertools import count
+
+import pytest
+
+from broker.clock import BASE_MS
+from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.pacing import Pace
+
+MINUTE_MS = 60_000
+
+
+def produce(
+    manager: RateQuotaManager, request: int, *, clients: int = 1, minutes: int = 1, cost_ms: float = 0.1
+) -> list[float]:
+    """What is let through in each minute: `clients` send one request after the other as soon as they may."""
+    through = [0.0] * minutes
+    order = count()
+    ready = [(0.0, next(order)) for _ in range(clients)]
+    wire_free_ms = 0.0
+    while True:
+        at_ms = max(heapq.heappop(ready)[0], wire_free_ms)
+        if at_ms >= minutes * MINUTE_MS:
+            return through
+        wire_free_ms = at_ms + cost_ms
+        throttle = manager.record("ANONYMOUS", "c", request, BASE_MS + int(at_ms))
+        through[int(at_ms) // MINUTE_MS] += request
+        wait_ms = cost_ms if throttle is None else throttle.throttle_ms
+        heapq.heappush(ready, (at_ms + wait_ms, next(order)))
+
+
+def consume(
+    manager: RateQuotaManager, response: int, *, minutes: int = 1, cost_ms: float = 1.0
+) -> list[float]:
+    """The same for fetches, which are answered empty and taken back when they are throttled."""
+    through = [0.0] * minutes
+    at_ms = 0.0
+    while at_ms < minutes * MINUTE_MS:
+        now_ms = BASE_MS + int(at_ms)
+        throttle = manager.record("ANONYMOUS", "c", response, now_ms)
+        if throttle is None:
+            through[int(at_ms) // MINUTE_MS] += response
+            at_ms += cost_ms
+        else:
+            manager.unrecord("ANONYMOUS", "c", response, now_ms)
+            at_ms = int(at_ms) + throttle.throttle_ms
+    return through
+
+
+def manager(quota: float, *, paced: bool = True, longest_ms: int | None = None) -> RateQuotaManager:
+    held = RateQuotaManager(QuotaKind.PRODUCE, longest_ms=longest_ms, paced=paced)
+    held.set_bound(None, "c", quota)
+    return held
+
+
+@pytest.mark.parametrize(
+    ("quota", "request_bytes", "cost_ms"),
+    [
+        (10_000, 200, 0.1),
+        (10_000, 1_000, 0.1),
+        (1_000_000, 1_000, 0.05),
+        (1_000_000, 16_384, 0.1),
+        (1_000_000, 100_000, 0.5),
+        (50_000_000, 100_000, 0.5),
+        (50_000_000, 1_000_000, 3.0),
+    ],
+)
+def test_a_producer_averages_its_quota_from_the_first_minute_on(quota, request_bytes, cost_ms):
+    first, second = produce(manager(quota), request_bytes, minutes=2, cost_ms=cost_ms)
+    assert first / quota / 60 == pytest.approx(1, abs=0.003)
+    assert second / quota / 60 == pytest.approx(1, abs=0.002)
+
+
+def test_the_first_minute_is_off_by_no_more_than_the_request_that_broke_the_quota():
+    assert 60 <= produce(manager(1_000_000), 1_000_000)[0] / 1_000_000 <= 61
+
+
+def test_kafkas_rule_alone_lets_a_tenth_more_through_and_then_a_twelfth_less():
+    first, second = produce(manager(1_000_000, paced=False), 16_384, minutes=2)
+    assert first / 60_000_000 == pytest.approx(1.10, abs=0.01)
+    assert second / 60_000_000 == pytest.approx(0.92, abs=0.01)
+
+
+def test_two_hundred_clients_under_one_rule_sum_to_it():
+    first, second = produce(manager(1_000_000), 1_000, clients=200, minutes=2, cost_ms=0.05)
+    assert first / 60_000_000 == pytest.approx(1, abs=0.005)
+    assert second / 60_000_000 == pytest.approx(1, abs=0.002)
+
+
+@pytest.mark.parametrize("response", [10_000_000, 1_000_000, 100_000])
+def test_a_consumer_averages_its_quota_whatever_the_size_of_its_fetches(response):
+    first, second = consume(manager(1_000_000), response, minutes=2)
+    assert first / 60_000_000 == pytest.approx(1, abs=0.005)
+    assert second / 60_000_000 == pytest.approx(1, abs=0.005)
+
+
+def test_a_client_that_stays_below_its_quota_is_never_held():
+    held = manager(1_000_000)
+    for at_ms in range(0, 10 * MINUTE_MS, 10):
+        assert held.record("ANONYMOUS", "c", 9_900, BASE_MS + at_ms) is None
+
+
+def test_a_client_that_was_calm_for_all_windows_may_burst_again():
+    for calm_ms, wait_ms in ((10_999, 0), (11_000, 200)):
+        held = manager(1_000)
+        first = held.record("ANONYMOUS", "c", 10_100, BASE_MS)
+        assert first is not None
+        assert first.throttle_ms == 100
+        # Paced, the debt found would be paid by now; calm again, Kafka's rule judges the burst itself.
+        again = held.record("ANONYMOUS", "c", 10_200, BASE_MS + 100 + calm_ms)
+        assert (0 if again is None else again.throttle_ms) == wait_ms
+
+
+def test_another_limit_forgets_the_debt():
+    held = manager(1_000)
+    assert held.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
+    owing = held.record("ANONYMOUS", "c", 0, BASE_MS)
+    assert owing is not None
+    assert owing.throttle_ms == 15_000
+    held.set_bound(None, "c", 2_000)
+    assert held.record("ANONYMOUS", "c", 0, BASE_MS) is None
+
+
+def test_what_is_shown_as_observed_is_the_rate_that_asks_for_the_wait():
+    held = manager(1_000)
+    held.record("ANONYMOUS", "c", 15_000, BASE_MS)
+    throttle = held.record("ANONYMOUS", "c", 0, BASE_MS + 5_000)
+    assert throttle is not None
+    assert (throttle.throttle_ms, throttle.observed, throttle.bound) == (10_000, 2_000, 1_000)
+
+
+def test_a_debt_never_grows_beyond_what_the_longest_throttle_repays():
+    held = manager(1_000, longest_ms=2_000)
+    for _ in range(100):
+        throttle = held.record("ANONYMOUS", "c", 50_000, BASE_MS)
+        assert throttle is not None
+        assert throttle.throttle_ms == 2_000
+    assert held.record("ANONYMOUS", "c", 0, BASE_MS + 1_999) is not None
+    assert held.record("ANONYMOUS", "c", 0, BASE_MS + 2_000) is None
+
+
+def test_at_most_one_second_is_saved_up():
+    pace = Pace(owed=0, wait_ms=1, calm_ms=11_000, now_ms=BASE_MS)
+    assert pace.charge(3_000, 1_000, 60_000, BASE_MS + 5_000) == 0
+    assert pace.charge(0, 1_000, 60_000, BASE_MS + 5_000) == 2_000
+
+
+def test_a_request_waits_for_what_was_owed_before_it_and_not_for_itself():
+    pace = Pace(owed=500, wait_ms=1, calm_ms=11_000, now_ms=BASE_MS)
+    assert pace.charge(10_000, 1_000, 60_000, BASE_MS) == 500
+    assert pace.charge(0, 1_000, 60_000, BASE_MS) == 10_500
+    pace.refund(10_000)
+    assert pace.charge(0, 1_000, 60_000, BASE_MS) == 500
