@@ -11,7 +11,7 @@ from tests.house.sources import ROOT
 
 DOCUMENTS: Final = sorted(chain([ROOT / "README.md"], (ROOT / "docs").glob("*.md")))
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
-COMMAND: Final = re.compile(r"(?:^|`)\s*(?:[A-Z_]+=\S+ )*make ([a-z][\w-]*)", re.MULTILINE)
+COMMAND: Final = re.compile(r"(?:^|`|\$ )(?:[A-Z_]+=\S+ )*make ([a-z][\w-]*)", re.MULTILINE)
 
 
 def _make_targets() -> set[str]:
