@@ -43,7 +43,7 @@ def _row(*fields: str) -> str:
 
 def _figure(value: float | None, spread: list[float]) -> str:
     if value is None:
-        return "failed"
+        return "-"
     text = f"{value:,.0f}"
     return text if len(spread) < 2 else f"{text} ({min(spread):,.0f}-{max(spread):,.0f})"
 
@@ -86,7 +86,7 @@ def latency_table(cells: Cells) -> list[str]:
         fields = [LOADS[name].title]
         for results in found.values():
             p50, p99 = _median(results, "p50_us"), _median(results, "p99_us")
-            fields.append("failed" if p50 is None or p99 is None else f"{p50 / 1000:.2f}, {p99 / 1000:.2f}")
+            fields.append("-" if p50 is None or p99 is None else f"{p50 / 1000:.2f}, {p99 / 1000:.2f}")
         lines.append(_row(*fields))
     return lines
 
@@ -111,11 +111,17 @@ def resource_table(cells: Cells) -> list[str]:
         fields = [title]
         for peer in peers:
             value = found[peer][key]
-            fields.append("failed" if value is None else show(value))
+            fields.append("-" if value is None else show(value))
         ours = found[OURS][key] if OURS in found else None
         fields.append("" if ours is None else f"{'hit' if ours < goal else 'MISS'} (under {show(goal)})")
         lines.append(_row(*fields))
     return lines
+
+
+def _last_words(failure: str) -> str:
+    """The last line that says something; tracebacks of exception groups end in drawing."""
+    telling = [line for line in failure.splitlines() if any(map(str.isalpha, line))]
+    return telling[-1].strip(" |+-") if telling else failure
 
 
 def _processor() -> str:
@@ -136,7 +142,7 @@ def render(cells: Cells) -> str:
         f"{settings['rounds']} rounds, in brackets least and most; {settings['seconds']:g} s counted each."
     )
     failures = [
-        f"* round {cell.round}, {cell.peer}, {cell.load}: `{cell.result['failed'].splitlines()[-1]}`"
+        f"* round {cell.round}, {cell.peer}, {cell.load}: `{_last_words(cell.result['failed'])}`"
         for cell in cells.failures()
     ]
     parts = [[about], throughput_table(cells), latency_table(cells), resource_table(cells)]

@@ -71,6 +71,7 @@ def _say(text: str) -> None:
 
 def _measure_start(broker: Broker) -> dict[str, Any]:
     time.sleep(SETTLE_S)
+    broker.check_alive()
     memory = broker.memory()
     return {
         "first_answer_s": round(broker.first_answer_s, 3),
