@@ -258,9 +258,7 @@ class GroupCoordinator:
         if alarm.kind is Kind.RETENTION:
             self._expire_offsets(turn)
             return
-        group = self._groups.get(alarm.group_id)
-        if group is None:
-            return
+        group = self._groups[alarm.group_id]
         match alarm.kind:
             case Kind.SESSION:
                 rebalance.session_over(turn, group, alarm.member_id)

@@ -33,8 +33,8 @@ class Timer:
         expired, self._due = self._due, []
         while (deadline := wheel.next_deadline()) is not None and deadline <= now_ms:
             advance = wheel.advance()
-            if advance is not None:
-                expired += advance.fired
+            assert advance is not None
+            expired += advance.fired
         wheel.advance_clock(now_ms)
         return [entry for entry in expired if not entry.cancelled]
 

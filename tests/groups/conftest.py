@@ -1,0 +1,10 @@
+"""A conversation with Kafka's defaults."""
+
+import pytest
+
+from tests.groups.conversation import Conversation
+
+
+@pytest.fixture
+def talk() -> Conversation:
+    return Conversation()

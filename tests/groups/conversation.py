@@ -1,0 +1,213 @@
+"""Members of a group talking to a coordinator on a clock that only moves when told to.
+
+Every question is an `Ask` that knows its answer and when it came; time passes from deadline to deadline,
+so that answers carry exact times. Every record is kept, so that a second coordinator can be made from
+them.
+"""
+
+from itertools import count
+from typing import Any
+
+from broker.clock import BASE_MS
+from broker.config.rooms.groups import GroupConfig
+from broker.errors import ErrorCode
+from broker.groups.coordinator import GroupCoordinator
+from broker.groups.replies import Effects, Record
+from broker.groups.requests import CommitRequest, JoinRequest, Leaving, Now, OffsetToCommit, SyncRequest
+
+WALL_MS = 1_750_000_000_000
+
+
+def subscription(*topics: str) -> bytes:
+    """A consumer's metadata, version 1, as every client sends it."""
+    names = b"".join(len(topic.encode()).to_bytes(2, "big") + topic.encode() for topic in topics)
+    return b"\x00\x01" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+class Ask:
+    """A question put to the coordinator: its token, too. `at` is when it was answered, in ms since the
+    start.
+    """
+
+    def __init__(self) -> None:
+        self.reply: Any = None
+        self.at: int | None = None
+
+    @property
+    def parked(self) -> bool:
+        return self.reply is None
+
+
+class Conversation:
+    def __init__(self, **config: int) -> None:
+        self.config = GroupConfig(**config)
+        numbers = count(1)
+        self.coordinator = GroupCoordinator(self.config, new_uuid=lambda: str(next(numbers)))
+        self.elapsed = 0
+        self.records: list[Record] = []
+        self.last = Effects()
+        self._take(self.coordinator.loaded(self.now))
+
+    @property
+    def now(self) -> Now:
+        return Now(BASE_MS + self.elapsed, WALL_MS + self.elapsed)
+
+    def wait(self, ms: int) -> None:
+        """Let time pass, stopping at every deadline on the way."""
+        end = self.elapsed + ms
+        while (deadline := self.coordinator.next_deadline()) is not None and deadline <= BASE_MS + end:
+            self.elapsed = deadline - BASE_MS
+            self._take(self.coordinator.expire(self.now))
+        self.elapsed = end
+
+    def wait_in_one_go(self, ms: int) -> None:
+        """Let time pass with nobody looking, and look once."""
+        self.elapsed += ms
+        self._take(self.coordinator.expire(self.now))
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        client: str = "client",
+        session: int = 10_000,
+        rebalance: int = 60_000,
+        protocol_type: str = "consumer",
+        protocols: tuple[tuple[str, bytes], ...] = (("range", subscription("t")),),
+        old_client: bool = False,
+        can_skip: bool = True,
+    ) -> Ask:
+        ask = Ask()
+        request = JoinRequest(
+            group,
+            member_id,
+            instance,
+            client,
+            "/10.0.0.1",
+            session,
+            rebalance,
+            protocol_type,
+            protocols,
+            requires_member_id=not old_client,
+            can_skip_assignment=can_skip,
+        )
+        self._take(self.coordinator.join(request, ask, self.now))
+        return ask
+
+    def join_twice(self, **options: Any) -> tuple[str, Ask]:
+        """A new dynamic member as clients do it: ask for an id, then come with it."""
+        member_id = self.join(**options).reply.member_id
+        return member_id, self.join(member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        group: str = "g",
+        instance: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol: str | None = "range",
+    ) -> Ask:
+        ask = Ask()
+        pairs = list((assignments or {}).items())
+        request = SyncRequest(group, generation, member_id, instance, protocol_type, protocol, pairs)
+        self._take(self.coordinator.sync(request, ask, self.now))
+        return ask
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None
+    ) -> ErrorCode:
+        return self.coordinator.heartbeat(group, generation, member_id, instance, self.now)
+
+    def leave(self, *leaving: str | Leaving, group: str = "g") -> Any:
+        ask = Ask()
+        members = [Leaving(one) if isinstance(one, str) else one for one in leaving]
+        self._take(self.coordinator.leave(group, members, ask, self.now))
+        return ask.reply
+
+    def commit(
+        self,
+        member_id: str = "",
+        generation: int = -1,
+        *offsets: OffsetToCommit,
+        group: str = "g",
+        instance: str | None = None,
+        retention: int = -1,
+        old_client: bool = False,
+    ) -> list[ErrorCode]:
+        ask = Ask()
+        wanted = offsets or (OffsetToCommit("t", 0, 42),)
+        request = CommitRequest(
+            group, generation, member_id, instance, wanted, retention, knows_missing_groups=not old_client
+        )
+        self._take(self.coordinator.commit(request, ask, self.now))
+        return list(ask.reply.errors)
+
+    def committed(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
+        found = self.coordinator.committed(group).get(topic, {}).get(partition)
+        return None if found is None else found.offset
+
+    def delete_offsets(self, *partitions: tuple[str, int], group: str = "g") -> Any:
+        ask = Ask()
+        self._take(self.coordinator.delete_offsets(group, partitions, ask, self.now))
+        return ask.reply
+
+    def delete(self, *groups: str) -> list[ErrorCode]:
+        ask = Ask()
+        self._take(self.coordinator.delete(groups, ask, self.now))
+        return list(ask.reply.errors)
+
+    def fail(self, *calls: Effects, error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> None:
+        """The records of these calls, the last one first, did not reach the log; their answers were not
+        sent.
+        """
+        for effects in calls:
+            for ask, _ in effects.replies:
+                assert isinstance(ask, Ask)
+                ask.reply = None
+            if effects.records:
+                del self.records[-len(effects.records) :]
+            self._take(self.coordinator.failed(effects, error, self.now))
+
+    def state(self, group: str = "g") -> str:
+        return self.coordinator.described([group], missing_is_error=False)[0].state
+
+    def members(self, group: str = "g") -> dict[str, bytes]:
+        """Assignments by member id."""
+        described = self.coordinator.described([group], missing_is_error=False)[0]
+        return {member.member_id: member.assignment for member in described.members}
+
+    def stable(self, size: int = 2, **options: Any) -> list[str]:
+        """A group of so many dynamic members, in its first generation; the first leads."""
+        joined = [self.join_twice(**options) for _ in range(size)]
+        while joined[0][1].parked:
+            self.wait(1_000)
+            for member_id, _ in joined:
+                self.heartbeat(member_id, 0)
+        ids = [member_id for member_id, _ in joined]
+        generation = joined[0][1].reply.generation_id
+        followers = [self.sync(member_id, generation, protocol=None) for member_id in ids[1:]]
+        self.sync(ids[0], generation, {each: f"for {each}".encode() for each in ids}, protocol=None)
+        assert all(not ask.parked for ask in followers)
+        return ids
+
+    def restarted(self, **config: int) -> "Conversation":
+        """Another broker's life, begun from the records of this one."""
+        other = Conversation(**config)
+        for key, value in self.records:
+            other.coordinator.replay(key, value)
+        other.elapsed = self.elapsed
+        other._take(other.coordinator.loaded(other.now))
+        return other
+
+    def _take(self, effects: Effects) -> None:
+        for ask, reply in effects.replies:
+            assert isinstance(ask, Ask)
+            assert ask.parked, "answered twice"
+            ask.reply, ask.at = reply, self.elapsed
+        self.records += effects.records
+        self.last = effects
