@@ -1,0 +1,28 @@
+"""A `Control` over a real store in a directory of the test's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.config.load import load
+from broker.control.control import Control
+from broker.metadata.store import MetadataStore
+from tests.control.world import StoreCommitter, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def committer(tmp_path: Path) -> Iterator[StoreCommitter]:
+    store = MetadataStore.open(tmp_path / "metadata.sqlite", 1)
+    yield StoreCommitter(store)
+    store.close()
+
+
+@pytest.fixture
+def control(committer: StoreCommitter) -> Control:
+    return Control(committer.store.image, load(None, [], {}), committer)

@@ -1,0 +1,243 @@
+"""IncrementalAlterConfigs on topics and brokers, with Kafka's codes and words (KIP-339)."""
+
+import pytest
+
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreateTopics,
+    IncrementalAlterConfigs,
+    NewTopic,
+    OpType,
+    ResourceOutcome,
+    ResourceType,
+)
+from broker.control.configs import plan_alter_configs
+from broker.control.create_topics import plan_create_topics
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from tests.control.world import World
+
+TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+BROKER = ConfigResource(ResourceType.BROKER, "1")
+ALL_BROKERS = ConfigResource(ResourceType.BROKER, "")
+
+
+def filled(*overrides: str) -> World:
+    world = World(*overrides)
+    world.do(plan_create_topics, CreateTopics((NewTopic("t", configs=(("retention.ms", "5"),)),)))
+    return world
+
+
+@pytest.fixture
+def world() -> World:
+    return filled()
+
+
+def put(key: str, value: str | None) -> ConfigOp:
+    return ConfigOp(key, OpType.SET, value)
+
+
+def alter(
+    world: World,
+    resource: ConfigResource,
+    *ops: ConfigOp,
+    validate_only: bool = False,
+    role: Role = Role.ADMIN,
+) -> ResourceOutcome:
+    command = IncrementalAlterConfigs((ConfigAlteration(resource, ops),), validate_only)
+    (outcome,) = world.do(plan_alter_configs, command, role)
+    assert outcome.resource == resource
+    return outcome
+
+
+def of_topic(world: World) -> dict[str, str]:
+    return dict(world.image.topics["t"].configs)
+
+
+# Topics
+
+
+def test_a_topics_settings_are_set_changed_and_deleted_one_by_one(world: World) -> None:
+    assert alter(world, TOPIC, put("segment.bytes", "100")).ok
+    assert of_topic(world) == {"retention.ms": "5", "segment.bytes": "100"}
+    assert alter(world, TOPIC, put("segment.bytes", "200"), ConfigOp("retention.ms", OpType.DELETE)).ok
+    assert of_topic(world) == {"segment.bytes": "200"}
+
+
+def test_deleting_what_is_not_set_and_setting_what_is_so_change_nothing(world: World) -> None:
+    before = world.image.version
+    assert alter(world, TOPIC, ConfigOp("segment.bytes", OpType.DELETE), put("retention.ms", "5")).ok
+    assert world.image.version == before
+
+
+def test_validating_only_changes_nothing_and_still_refuses(world: World) -> None:
+    before = world.image.version
+    assert alter(world, TOPIC, put("retention.ms", "6"), validate_only=True).ok
+    assert not alter(world, TOPIC, put("retention.ms", "-2"), validate_only=True).ok
+    assert world.image.version == before
+
+
+def test_append_begins_from_the_value_that_holds_also_from_the_default(world: World) -> None:
+    assert alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.APPEND, "compact")).ok
+    assert of_topic(world)["cleanup.policy"] == "delete,compact"
+    assert alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.APPEND, "compact")).ok
+    assert of_topic(world)["cleanup.policy"] == "delete,compact"
+    assert alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.SUBTRACT, "delete")).ok
+    assert of_topic(world)["cleanup.policy"] == "compact"
+
+
+def test_what_subtraction_leaves_must_still_be_allowed(world: World) -> None:
+    outcome = alter(world, TOPIC, ConfigOp("cleanup.policy", OpType.SUBTRACT, "delete"))
+    assert outcome.error is ErrorCode.INVALID_CONFIG
+    assert "cleanup.policy" not in of_topic(world)
+
+
+@pytest.mark.parametrize(
+    ("op", "error", "message"),
+    [
+        (put("no.such.key", "1"), ErrorCode.INVALID_CONFIG, "Unknown topic config name: no.such.key"),
+        (
+            put("segment.bytes", "13"),
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value 13 for configuration segment.bytes: must be a whole number from 14 to 2147483647",
+        ),
+        (put("retention.ms", None), ErrorCode.INVALID_REQUEST, "Null value not supported for : retention.ms"),
+        (ConfigOp("retention.ms", 4, "1"), ErrorCode.INVALID_REQUEST, "Unknown operation type 4."),
+        (ConfigOp("retention.ms", -1, "1"), ErrorCode.INVALID_REQUEST, "Unknown operation type -1."),
+        (
+            ConfigOp("retention.ms", OpType.APPEND, "1"),
+            ErrorCode.INVALID_CONFIG,
+            "Can't APPEND to key retention.ms because its type is not LIST.",
+        ),
+        (
+            ConfigOp("retention.ms", OpType.SUBTRACT, "1"),
+            ErrorCode.INVALID_CONFIG,
+            "Can't SUBTRACT to key retention.ms because its type is not LIST.",
+        ),
+    ],
+)
+def test_one_bad_op_refuses_all_ops_of_the_resource(
+    world: World, op: ConfigOp, error: ErrorCode, message: str
+) -> None:
+    outcome = alter(world, TOPIC, put("segment.ms", "100"), op)
+    assert (outcome.error, outcome.message) == (error, message)
+    assert of_topic(world) == {"retention.ms": "5"}
+
+
+def test_a_key_given_twice_is_refused(world: World) -> None:
+    outcome = alter(world, TOPIC, put("segment.ms", "1"), put("segment.ms", "2"))
+    assert (outcome.error, outcome.message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Error due to duplicate config keys",
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource", "error", "message"),
+    [
+        (
+            ConfigResource(ResourceType.TOPIC, "absent"),
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            "The topic 'absent' does not exist.",
+        ),
+        (
+            ConfigResource(ResourceType.TOPIC, ""),
+            ErrorCode.INVALID_REQUEST,
+            "Default topic resources are not allowed.",
+        ),
+        (
+            ConfigResource(ResourceType.TOPIC, ".."),
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            "Topic name is invalid: '..' is not allowed",
+        ),
+        (ConfigResource(ResourceType.GROUP, "g"), ErrorCode.INVALID_REQUEST, "Unexpected resource type 32."),
+        (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST, "Unexpected resource type 99."),
+        (
+            ConfigResource(ResourceType.BROKER, "2"),
+            ErrorCode.INVALID_REQUEST,
+            "Unexpected broker id, expected 1, but received 2",
+        ),
+        (
+            ConfigResource(ResourceType.BROKER, "one"),
+            ErrorCode.INVALID_REQUEST,
+            "Broker id must be an integer, but it is: one",
+        ),
+    ],
+)
+def test_resources_that_are_not_here_are_refused(
+    world: World, resource: ConfigResource, error: ErrorCode, message: str
+) -> None:
+    outcome = alter(world, resource, put("retention.ms", "1"))
+    assert (outcome.error, outcome.message) == (error, message)
+
+
+def test_resources_stand_or_fall_by_themselves_and_one_given_twice_falls(world: World) -> None:
+    good = ConfigAlteration(ALL_BROKERS, (put("log.retention.ms", "7"),))
+    twice = ConfigAlteration(TOPIC, (put("retention.ms", "1"),))
+    outcomes = world.do(plan_alter_configs, IncrementalAlterConfigs((twice, good, twice)))
+    assert [(each.resource, each.error, each.message) for each in outcomes] == [
+        (TOPIC, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."),
+        (ALL_BROKERS, ErrorCode.NONE, None),
+    ]
+    assert of_topic(world) == {"retention.ms": "5"}
+
+
+# Brokers
+
+
+def test_a_dynamic_setting_of_all_brokers_and_of_one(world: World) -> None:
+    assert alter(world, ALL_BROKERS, put("log.retention.ms", "7"), put("log.segment.bytes", "100")).ok
+    assert alter(world, BROKER, put("log.retention.ms", "8")).ok
+    settings = world.at().rooms.topic_settings
+    assert (settings.retention_ms, settings.segment_bytes) == (8, 100)
+    assert alter(world, BROKER, ConfigOp("log.retention.ms", OpType.DELETE)).ok
+    assert world.at().rooms.topic_settings.retention_ms == 7
+
+
+@pytest.mark.parametrize("key", ["listeners", "num.io.threads", "log.dirs", "no.such.key", "retention.ms"])
+def test_other_settings_of_a_broker_are_fixed_while_it_runs(world: World, key: str) -> None:
+    outcome = alter(world, ALL_BROKERS, put(key, "1"))
+    assert (outcome.error, outcome.message) == (
+        ErrorCode.INVALID_REQUEST,
+        f"Cannot update these configs dynamically: {key}",
+    )
+
+
+def test_a_bad_value_of_a_broker_is_an_invalid_request_as_in_kafka(world: World) -> None:
+    outcome = alter(world, BROKER, put("log.segment.bytes", "13"))
+    assert (outcome.error, outcome.message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Invalid value 13 for configuration log.segment.bytes: must be a whole number from 14 to 2147483647",
+    )
+    assert world.image.broker_configs == {}
+
+
+def test_append_on_a_broker_begins_from_the_file() -> None:
+    world = filled("log.cleanup.policy=compact")
+    assert alter(world, BROKER, ConfigOp("log.cleanup.policy", OpType.APPEND, "delete")).ok
+    assert world.image.broker_configs == {"1": {"log.cleanup.policy": "compact,delete"}}
+
+
+# Roles
+
+
+@pytest.mark.parametrize(
+    ("resource", "role", "error"),
+    [
+        (TOPIC, Role.VIEWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (TOPIC, Role.EDITOR, ErrorCode.NONE),
+        (BROKER, Role.VIEWER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (BROKER, Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (BROKER, Role.ADMIN, ErrorCode.NONE),
+        (ConfigResource(ResourceType.TOPIC, "absent"), Role.VIEWER, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    ],
+)
+def test_topics_are_an_editors_to_set_and_the_broker_an_administrators(
+    world: World, resource: ConfigResource, role: Role, error: ErrorCode
+) -> None:
+    key = "retention.ms" if resource.type == ResourceType.TOPIC else "log.retention.ms"
+    before = world.image.version
+    assert alter(world, resource, put(key, "77"), role=role).error is error
+    assert (world.image.version == before) is (error is not ErrorCode.NONE)

@@ -1,0 +1,229 @@
+"""Control plans, commits, publishes and answers, one change at a time."""
+
+from typing import Any
+
+import pytest
+import trio
+
+from broker.config.load import load
+from broker.control.commands import (
+    AllocateProducerIds,
+    AlterClientQuotas,
+    Command,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    NewPartitions,
+    NewTopic,
+    OpType,
+    Outcome,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+    RevokeAdminToken,
+    TopicRef,
+    Undo,
+)
+from broker.control.control import PLANNERS, Control
+from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.audit import AuditFilter
+from broker.metadata.changes import Delta, QuotaChange
+from broker.metadata.image import Image
+from tests.control.world import StoreCommitter, actor
+
+ALICE = (("user", "alice"),)
+FULL = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the metadata could not be written: the disk is full")
+
+
+def quota(value: float | None, entity: tuple[tuple[str, str | None], ...] = ALICE) -> AlterClientQuotas:
+    return AlterClientQuotas((QuotaAlteration(entity, (QuotaOp("producer_byte_rate", value),)),))
+
+
+def setting(kind: ResourceType, name: str, key: str, value: str) -> IncrementalAlterConfigs:
+    op = ConfigOp(key, OpType.SET, value)
+    return IncrementalAlterConfigs((ConfigAlteration(ConfigResource(kind, name), (op,)),))
+
+
+EVERY_COMMAND: list[Command[Any]] = [
+    quota(1000.0),
+    CreateTopics((NewTopic("t"),)),
+    CreatePartitions((NewPartitions("exists", 2),)),
+    DeleteTopics((TopicRef("exists"),)),
+    setting(ResourceType.TOPIC, "exists", "retention.ms", "1"),
+    setting(ResourceType.BROKER, "1", "log.retention.ms", "1"),
+    AllocateProducerIds(),
+    IssueAdminToken("mine", Role.VIEWER),
+    RevokeAdminToken("spare"),
+    Undo(2),
+]
+
+
+async def error_of(control: Control, command: Command[Any], who: Actor) -> ErrorCode:
+    """However the command says no: as a whole, in its outcome, or in the outcome of its only entry."""
+    try:
+        answer = await control.apply(command, who)
+    except ApiError as error:
+        return error.code
+    (outcome,) = answer if isinstance(answer, list) else [answer]
+    assert isinstance(outcome, Outcome)
+    return outcome.error
+
+
+@pytest.fixture
+async def prepared(control: Control) -> Control:
+    """One of everything that a command can be about; change 2 is the quota."""
+    await control.apply(quota(500.0), actor())
+    await control.apply(CreateTopics((NewTopic("exists"),)), actor())
+    await control.apply(IssueAdminToken("one", Role.ADMIN), actor())
+    await control.apply(IssueAdminToken("spare", Role.ADMIN), actor())
+    return control
+
+
+def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
+    # By name: a slotted dataclass leaves its unslotted self behind among the subclasses.
+    known = {each.__name__ for each in Command.__subclasses__()}
+    assert (
+        {each.__name__ for each in (*PLANNERS, Undo)}
+        == known
+        == {type(each).__name__ for each in EVERY_COMMAND}
+    )
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+@pytest.mark.parametrize("door", [Door.WIRE, Door.REST, Door.PAGE, Door.COMMAND_LINE])
+async def test_a_viewer_changes_nothing_through_any_door(
+    prepared: Control, committer: StoreCommitter, command: Command[Any], door: Door
+) -> None:
+    before = prepared.image
+    refusals = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert await error_of(prepared, command, actor(Role.VIEWER, door=door)) in refusals
+    assert prepared.image is before
+    assert committer.store.image is before
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+async def test_an_administrator_changes_everything_and_is_in_the_trail(
+    prepared: Control, committer: StoreCommitter, command: Command[Any]
+) -> None:
+    before = prepared.image.version
+    await prepared.apply(command, actor(name="root", door=Door.PAGE))
+    assert prepared.image.version > before
+    newest = committer.store.history(AuditFilter(limit=1))[0]
+    assert (newest.actor, newest.role, newest.address, newest.door) == ("root", "admin", "10.0.0.1", "page")
+
+
+@pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
+async def test_a_full_disk_refuses_every_command_and_leaves_everything_as_it_was(
+    prepared: Control, committer: StoreCommitter, command: Command[Any]
+) -> None:
+    before, rooms = prepared.image, prepared.rooms
+    committer.fault = FULL
+    assert await error_of(prepared, command, actor()) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (prepared.image, prepared.rooms) == (before, rooms)
+    committer.fault = None
+    await prepared.apply(command, actor())
+    assert prepared.image.version > before.version
+
+
+async def test_a_full_disk_keeps_the_other_refusals_of_a_request(
+    prepared: Control, committer: StoreCommitter
+) -> None:
+    committer.fault = FULL
+    outcomes = await prepared.apply(CreateTopics((NewTopic("fine"), NewTopic("not fine"))), actor())
+    assert [each.error for each in outcomes] == [
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+
+
+async def test_subscribers_hear_of_the_change_before_the_answer(control: Control) -> None:
+    heard: list[tuple[Image, Image, Delta]] = []
+    control.subscribe(lambda old, new, delta: heard.append((old, new, delta)))
+    before = control.image
+    await control.apply(quota(1000.0), actor())
+    ((old, new, delta),) = heard
+    assert (old, new) == (before, control.image)
+    assert delta.quotas == (QuotaChange(ALICE, "producer_byte_rate", 1000.0),)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        AlterClientQuotas(
+            (QuotaAlteration(ALICE, (QuotaOp("producer_byte_rate", 1.0),)),), validate_only=True
+        ),
+        quota(None),
+        quota(-1.0),
+        AlterClientQuotas(()),
+    ],
+)
+async def test_what_changes_nothing_is_neither_committed_nor_published(
+    control: Control, committer: StoreCommitter, command: AlterClientQuotas
+) -> None:
+    heard: list[Image] = []
+    control.subscribe(lambda _old, new, _delta: heard.append(new))
+    await control.apply(command, actor())
+    assert (committer.commits, heard) == (0, [])
+
+
+async def test_two_changes_at_once_do_not_interleave(control: Control, committer: StoreCommitter) -> None:
+    """Each plans against what the other left: one topic is made, and no producer id is given out twice."""
+    answers: list[Any] = []
+
+    async def apply(command: Command[Any]) -> None:
+        answers.append(await control.apply(command, actor()))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(apply, CreateTopics((NewTopic("t"),)))
+            nursery.start_soon(apply, AllocateProducerIds(10))
+    topics = [answer[0].error for answer in answers if isinstance(answer, list)]
+    firsts = [answer.first for answer in answers if not isinstance(answer, list)]
+    assert sorted(topics) == [ErrorCode.NONE] + [ErrorCode.TOPIC_ALREADY_EXISTS] * 4
+    assert sorted(firsts) == [0, 10, 20, 30, 40]
+    assert committer.store.image == control.image
+
+
+async def test_cancelled_before_the_commit_nothing_has_happened(
+    control: Control, committer: StoreCommitter
+) -> None:
+    before = control.image
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await control.apply(quota(1.0), actor())
+    assert scope.cancelled_caught
+    assert control.image is before is committer.store.image
+    await control.apply(quota(1.0), actor())
+
+
+async def test_dynamic_settings_hold_for_subscribers_already(control: Control) -> None:
+    seen: list[int] = []
+    control.subscribe(lambda *_: seen.append(control.rooms.topic_settings.retention_ms))
+    await control.apply(setting(ResourceType.BROKER, "", "log.retention.ms", "77"), actor())
+    assert seen == [77]
+
+
+async def test_after_a_restart_everything_holds_as_before(
+    control: Control, committer: StoreCommitter
+) -> None:
+    await control.apply(quota(1000.0), actor())
+    await control.apply(setting(ResourceType.BROKER, "1", "log.retention.ms", "77"), actor())
+    again = Control(committer.store.image, load(None, [], {}), committer)
+    assert again.image == control.image
+    assert again.rooms.topic_settings.retention_ms == 77
+
+
+async def test_a_dynamic_setting_that_no_longer_fits_stops_the_start(
+    control: Control, committer: StoreCommitter
+) -> None:
+    await control.apply(setting(ResourceType.BROKER, "", "log.retention.ms", "77"), actor())
+    image = control.image
+    broken = Image(broker_configs={"": {"log.retention.ms": "many"}}, cluster_id=image.cluster_id)
+    with pytest.raises(ConfigError):
+        Control(broken, load(None, [], {}), committer)

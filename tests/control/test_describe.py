@@ -1,0 +1,146 @@
+"""DescribeConfigs says what holds and where it comes from (KIP-226)."""
+
+import pytest
+
+from broker.config.load import load
+from broker.control.commands import ConfigResource, ResourceType
+from broker.control.describe import Source, describe
+from broker.control.views import ConfigRow
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.changes import Change, Kind
+from tests.control.world import World
+
+TOPIC = ConfigResource(ResourceType.TOPIC, "t")
+BROKER = ConfigResource(ResourceType.BROKER, "1")
+
+
+def world(*overrides: str, topic: dict[str, str] | None = None, **brokers: dict[str, str]) -> World:
+    made = World(*overrides)
+    made.write(
+        [
+            Change(Kind.TOPIC, "t", "id", bytes(range(16)).hex()),
+            Change(Kind.TOPIC, "t", "partitions", "1"),
+            *(Change(Kind.TOPIC_CONFIG, "t", key, value) for key, value in (topic or {}).items()),
+            *(
+                Change(Kind.BROKER_CONFIG, {"one": "1", "all": ""}[name], key, value)
+                for name, values in brokers.items()
+                for key, value in values.items()
+            ),
+        ]
+    )
+    return made
+
+
+def rows(world: World, resource: ConfigResource) -> dict[str, ConfigRow]:
+    return {row.name: row for row in describe(resource, world.image, world.configuration)}
+
+
+def sources(row: ConfigRow) -> list[tuple[str, str | None, int]]:
+    return [(each.name, each.value, each.source) for each in row.synonyms]
+
+
+def test_an_untouched_topic_has_every_setting_from_the_default() -> None:
+    found = rows(world(), TOPIC)
+    assert len(found) == 16 and list(found) == sorted(found)
+    row = found["retention.ms"]
+    assert (row.value, row.source, row.is_default, row.read_only, row.sensitive) == (
+        "604800000",
+        Source.DEFAULT,
+        True,
+        False,
+        False,
+    )
+    assert sources(row) == [("log.retention.ms", "604800000", Source.DEFAULT)]
+    assert row.documentation.startswith("Segments whose newest record")
+
+
+def test_the_topic_wins_over_this_broker_over_all_brokers_over_the_file() -> None:
+    layers = world(
+        "log.retention.ms=4",
+        topic={"retention.ms": "1"},
+        one={"log.retention.ms": "2"},
+        all={"log.retention.ms": "3"},
+    )
+    row = rows(layers, TOPIC)["retention.ms"]
+    assert (row.value, row.source, row.is_default) == ("1", Source.DYNAMIC_TOPIC, False)
+    assert sources(row) == [
+        ("retention.ms", "1", Source.DYNAMIC_TOPIC),
+        ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
+        ("log.retention.ms", "3", Source.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.ms", "4", Source.STATIC_BROKER),
+        ("log.retention.ms", "604800000", Source.DEFAULT),
+    ]
+    broker_row = rows(layers, BROKER)["log.retention.ms"]
+    assert (broker_row.value, broker_row.source, broker_row.read_only) == ("2", Source.DYNAMIC_BROKER, False)
+    assert sources(broker_row) == sources(row)[1:]
+
+
+def test_a_coarser_spelling_in_the_file_is_shown_in_the_unit_of_the_key() -> None:
+    row = rows(world("log.retention.hours=1"), TOPIC)["retention.ms"]
+    assert (row.value, row.source) == ("3600000", Source.STATIC_BROKER)
+    assert sources(row)[0] == ("log.retention.hours", "1", Source.STATIC_BROKER)
+
+
+def test_a_finer_spelling_wins_wherever_it_stands() -> None:
+    made = world("log.retention.ms=9", all={"log.retention.hours": "1"})
+    assert rows(made, BROKER)["log.retention.ms"].value == "9"
+    assert made.at().rooms.topic_settings.retention_ms == 9
+
+
+@pytest.mark.parametrize("key", ["retention.ms", "cleanup.policy", "segment.bytes", "message.timestamp.type"])
+def test_what_is_described_is_what_holds(key: str) -> None:
+    """The describing and the resolving walk the same layers by different ways."""
+    made = world(
+        "log.retention.minutes=3", "log.segment.bytes=99", all={"log.cleanup.policy": "compact,delete"}
+    )
+    value = rows(made, TOPIC)[key].value
+    settings = made.at().rooms.topic_settings
+    held = {
+        "retention.ms": str(settings.retention_ms),
+        "cleanup.policy": ",".join(settings.cleanup_policy),
+        "segment.bytes": str(settings.segment_bytes),
+        "message.timestamp.type": settings.message_timestamp_type,
+    }
+    assert value == held[key]
+
+
+def test_the_broker_shows_all_its_keys_and_which_can_be_changed() -> None:
+    found = rows(world("num.io.threads=2"), BROKER)
+    assert (found["num.io.threads"].value, found["num.io.threads"].source) == ("2", Source.STATIC_BROKER)
+    assert found["num.io.threads"].read_only and not found["log.segment.bytes"].read_only
+    assert found["listeners"].value == "PLAINTEXT://127.0.0.1:9092"
+    assert list(found) == sorted(found)
+
+
+def test_passwords_are_listed_without_their_value() -> None:
+    key = "listener.name.clients.plain.sasl.jaas.config"
+    row = rows(world(f"{key}=hush"), BROKER)[key]
+    assert (row.value, row.sensitive, row.read_only) == (None, True, True)
+    assert "hush" not in repr(row)
+
+
+def test_all_brokers_show_only_what_is_set_for_them() -> None:
+    found = rows(
+        world(one={"log.roll.ms": "1"}, all={"log.roll.hours": "2"}), ConfigResource(ResourceType.BROKER, "")
+    )
+    assert [(row.name, row.value, row.source) for row in found.values()] == [
+        ("log.roll.hours", "2", Source.DYNAMIC_DEFAULT_BROKER)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resource", "error"),
+    [
+        (ConfigResource(ResourceType.TOPIC, "absent"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ConfigResource(ResourceType.TOPIC, ""), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (ConfigResource(ResourceType.BROKER, "2"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ResourceType.BROKER, "-1"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ResourceType.BROKER_LOGGER, "1"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_other_resources_are_refused(resource: ConfigResource, error: ErrorCode) -> None:
+    made = world()
+    with pytest.raises(ApiError) as caught:
+        describe(resource, made.image, load(None, [], {}))
+    assert caught.value.code is error

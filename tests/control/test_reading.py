@@ -1,0 +1,321 @@
+"""The rows of the console: the image joined with what is going on."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from broker.control.commands import (
+    AlterClientQuotas,
+    ConfigResource,
+    CreateTopics,
+    EntityPairs,
+    IssueAdminToken,
+    NewTopic,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+)
+from broker.control.control import Control
+from broker.control.reading import ControlViews
+from broker.control.views import (
+    AuditFilter,
+    ConnectionRow,
+    Figures,
+    GroupRow,
+    MatchType,
+    Place,
+    QuotaFilter,
+    QuotaKind,
+    QuotaUse,
+    ThrottledRow,
+    TopicSize,
+)
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
+from tests.control.world import StoreCommitter, actor
+
+FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
+
+
+def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
+    return ThrottledRow(
+        connection_id, "app", "alice", "10.0.0.9", QuotaKind.PRODUCE, (), 2.0, 1.0, 900, remaining_ms, 5, 1
+    )
+
+
+class Live:
+    """A `LiveFigures` that says what it is told to."""
+
+    def __init__(self) -> None:
+        self.use: list[QuotaUse] = []
+        self.held: list[ThrottledRow] = []
+        self.sizes: list[TopicSize] = []
+        self.all_groups: list[GroupRow] = []
+
+    def figures(self) -> Figures:
+        return FIGURES
+
+    def throttled(self) -> Sequence[ThrottledRow]:
+        return self.held
+
+    def connections(self) -> Sequence[ConnectionRow]:
+        return []
+
+    def quota_use(self) -> Sequence[QuotaUse]:
+        return self.use
+
+    def topic_sizes(self) -> Sequence[TopicSize]:
+        return self.sizes
+
+    def groups(self) -> Sequence[GroupRow]:
+        return self.all_groups
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live()
+
+
+@pytest.fixture
+def views(control: Control, committer: StoreCommitter, live: Live) -> ControlViews:
+    place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+    return ControlViews(control, live, committer, lambda: place)
+
+
+async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> None:
+    for entity, key, value in rules:
+        (outcome,) = await control.apply(
+            AlterClientQuotas((QuotaAlteration(entity, (QuotaOp(key, value),)),)), actor()
+        )
+        assert outcome.ok
+
+
+async def test_the_overview_joins_what_is_known_and_what_goes_on(
+    control: Control, views: ControlViews
+) -> None:
+    await control.apply(CreateTopics((NewTopic("a", 3), NewTopic("b", 2))), actor())
+    await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
+    overview = views.overview()
+    assert overview.cluster_id == control.image.cluster_id
+    assert (overview.node_id, overview.topics, overview.partitions, overview.quota_rules) == (1, 2, 5, 1)
+    assert (overview.software_version, overview.bootstrap) == ("weir 1", ("127.0.0.1:9092",))
+    assert overview.console == "http://127.0.0.1:8080/"
+    assert overview.figures is FIGURES
+
+
+def test_the_longest_throttle_is_shown_first(views: ControlViews, live: Live) -> None:
+    live.held = [muted("short", 10), muted("long", 30), muted("middle", 20)]
+    assert [row.connection_id for row in views.throttled()] == ["long", "middle", "short"]
+
+
+# Quotas
+
+
+async def test_a_quota_row_has_its_limits_use_and_last_change(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    alice: EntityPairs = (("user", "alice"),)
+    await store(control, (alice, "producer_byte_rate", 1000.0), (alice, "consumer_byte_rate", 500.0))
+    live.use = [QuotaUse(alice, "producer_byte_rate", 1500.0, 2)]
+    (row,) = views.quotas()
+    assert (row.entity, row.version, row.changed_by) == (alice, control.image.version, "ann")
+    consumer, producer = row.limits
+    assert (producer.key, producer.value, producer.observed, producer.throttled) == (
+        "producer_byte_rate",
+        1000.0,
+        1500.0,
+        2,
+    )
+    assert producer.used == 1.5
+    assert (consumer.observed, consumer.used, consumer.throttled) == (None, None, 0)
+    assert row.value("consumer_byte_rate") == 500.0 and row.value("request_percentage") is None
+    assert views.quota(alice) == row
+    assert views.quota((("user", "bob"),)) is None
+
+
+async def test_the_version_of_the_views_changes_with_every_change(
+    control: Control, views: ControlViews
+) -> None:
+    before = views.version
+    await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
+    assert views.version == before + 1
+
+
+async def store_thirteen(control: Control) -> None:
+    """The entities of V81 (ClientQuotasRequestTest.setupDescribeClientQuotasMatchTest)."""
+    both = [
+        ("user-1", "client-id-1"),
+        ("user-2", "client-id-1"),
+        ("user-3", "client-id-2"),
+        (None, "client-id-1"),
+    ]
+    both += [("user-1", None), ("user-3", None)]
+    alone: list[EntityPairs] = [(("user", user),) for user in ("user-1", "user-2", "user-3", None)]
+    entities: list[EntityPairs] = [(("user", user), ("client-id", client)) for user, client in both]
+    entities += [*alone, (("client-id", "client-id-2"),)]
+    await store(control, *((each, "request_percentage", 50.5 + n) for n, each in enumerate(entities)))
+    await store(control, ((("ip", "1.2.3.4"),), "connection_creation_rate", 1707.0))
+    await store(control, ((("ip", None),), "connection_creation_rate", 2707.0))
+
+
+def exact(kind: str, name: str) -> QuotaFilter:
+    return QuotaFilter(kind, MatchType.EXACT, name)
+
+
+def default(kind: str) -> QuotaFilter:
+    return QuotaFilter(kind, MatchType.DEFAULT)
+
+
+def anyone(kind: str) -> QuotaFilter:
+    return QuotaFilter(kind, MatchType.ANY)
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "count"),
+    [
+        ([exact("user", "user-1")], False, 3),
+        ([exact("user", "unknown")], False, 0),
+        ([exact("client-id", "client-id-2")], False, 2),
+        ([default("user")], False, 2),
+        ([exact("user", "user-2")], True, 1),
+        ([exact("client-id", "client-id-1")], True, 0),
+        ([anyone("user")], True, 4),
+        ([anyone("user")], False, 10),
+        ([anyone("client-id")], True, 1),
+        ([anyone("client-id")], False, 7),
+        ([anyone("ip")], False, 2),
+        ([exact("user", "user-1"), exact("client-id", "client-id-1")], True, 1),
+        ([exact("user", "user-1"), default("client-id")], True, 1),
+        ([default("user"), default("client-id")], True, 0),
+        ([], False, 13),
+        ([], True, 0),
+    ],
+)
+async def test_filters_match_as_kafkas_do(
+    control: Control, views: ControlViews, components: list[QuotaFilter], strict: bool, count: int
+) -> None:
+    """V81."""
+    await store_thirteen(control)
+    assert len(views.quotas(components, strict=strict)) == count
+
+
+@pytest.mark.parametrize(
+    ("components", "error"),
+    [
+        ([exact("ip", "1.2.3.4"), exact("user", "a")], ErrorCode.INVALID_REQUEST),
+        ([anyone("ip"), anyone("client-id")], ErrorCode.INVALID_REQUEST),
+        ([anyone("user"), anyone("user")], ErrorCode.INVALID_REQUEST),
+        ([anyone("")], ErrorCode.INVALID_REQUEST),
+        ([anyone("other")], ErrorCode.UNSUPPORTED_VERSION),
+    ],
+)
+def test_bad_filters_are_refused_as_kafka_does(
+    views: ControlViews, components: list[QuotaFilter], error: ErrorCode
+) -> None:
+    """V79."""
+    with pytest.raises(ApiError) as caught:
+        views.quotas(components)
+    assert caught.value.code is error
+
+
+async def test_quotas_are_listed_by_name_with_the_defaults_last(
+    control: Control, views: ControlViews
+) -> None:
+    await store_thirteen(control)
+    users = [row.entity[0][1] for row in views.quotas([anyone("user")], strict=True)]
+    assert users == ["user-1", "user-2", "user-3", None]
+
+
+# Explain
+
+
+async def test_the_probes_are_the_eight_levels_and_the_first_rule_wins(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    user: EntityPairs = (("user", "alice"),)
+    await store(
+        control,
+        (user, "producer_byte_rate", 10.0),
+        ((("client-id", "app"),), "producer_byte_rate", 20.0),
+        ((("client-id", None),), "consumer_byte_rate", 30.0),
+    )
+    live.use = [QuotaUse(user, "producer_byte_rate", 7.0)]
+    found = {limit.key: limit for limit in views.resolve("alice", "app")}
+    produce = found["producer_byte_rate"]
+    assert [probe.entity for probe in produce.probes] == [
+        (("user", "alice"), ("client-id", "app")),
+        (("user", "alice"), ("client-id", None)),
+        (("user", "alice"),),
+        (("user", None), ("client-id", "app")),
+        (("user", None), ("client-id", None)),
+        (("user", None),),
+        (("client-id", "app"),),
+        (("client-id", None),),
+    ]
+    assert [probe.value for probe in produce.probes] == [None, None, 10.0, None, None, None, 20.0, None]
+    assert [probe.matched for probe in produce.probes].index(True) == 2
+    assert sum(probe.matched for probe in produce.probes) == 1
+    assert (produce.matched, produce.bound, produce.observed) == (user, 10.0, 7.0)
+    assert (found["consumer_byte_rate"].matched, found["consumer_byte_rate"].bound) == (
+        (("client-id", None),),
+        30.0,
+    )
+    assert (found["request_percentage"].matched, found["request_percentage"].bound) == (None, None)
+
+
+async def test_a_connection_that_has_not_logged_in_is_the_user_anonymous(
+    control: Control, views: ControlViews
+) -> None:
+    await store(control, ((("user", "ANONYMOUS"),), "producer_byte_rate", 10.0))
+    assert views.resolve(None, None)[0].bound == 10.0
+
+
+# The rest
+
+
+async def test_topics_come_with_their_sizes(control: Control, views: ControlViews, live: Live) -> None:
+    await control.apply(
+        CreateTopics((NewTopic("b", 2, configs=(("retention.ms", "5"),)), NewTopic("__consumer_offsets"))),
+        actor(),
+    )
+    live.sizes = [TopicSize("b", 100, 7), TopicSize("gone", 1, 1)]
+    assert [
+        (row.name, row.partitions, row.internal, row.size_bytes, row.records) for row in views.topics()
+    ] == [
+        ("__consumer_offsets", 1, True, 0, 0),
+        ("b", 2, False, 100, 7),
+    ]
+    assert views.topics()[1].configs == (("retention.ms", "5"),)
+
+
+def test_groups_are_sorted_and_connections_are_as_they_are(views: ControlViews, live: Live) -> None:
+    live.all_groups = [GroupRow("z", "Stable", "range", 1, None), GroupRow("a", "Empty", "", 0, 3)]
+    assert [row.group_id for row in views.groups()] == ["a", "z"]
+    assert views.connections() == []
+
+
+def test_settings_are_described(views: ControlViews) -> None:
+    rows = views.describe_configs(ConfigResource(ResourceType.BROKER, "1"))
+    assert "listeners" in [row.name for row in rows]
+
+
+async def test_a_secret_is_identified_and_never_shown(control: Control, views: ControlViews) -> None:
+    issued = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    renewed = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    (row,) = views.tokens()
+    assert views.identify(renewed.secret) == row
+    assert views.identify(issued.secret) is None
+    assert (row.name, row.role, row.changed_by) == ("first", "editor", "ann")
+    trail = await views.audit(AuditFilter(kind="admin-token"))
+    assert [(each.old, each.new) for each in trail] == [
+        ("(secret)", "(secret)"),
+        ("(secret)", "(secret)"),
+        (None, "(secret)"),
+    ]
+
+
+async def test_the_trail_is_read_with_its_values(control: Control, views: ControlViews) -> None:
+    await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
+    (row,) = await views.audit(AuditFilter(kind="client-quota"))
+    assert (row.entity, row.key, row.old, row.new) == ('[["user","alice"]]', "producer_byte_rate", None, "1")

@@ -1,0 +1,113 @@
+"""An undo is a new change that puts the old value back, if nobody has changed it since."""
+
+import pytest
+
+from broker.control.commands import (
+    AlterClientQuotas,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    NewTopic,
+    OpType,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+    TopicRef,
+    Undo,
+)
+from broker.control.control import Control
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.audit import AuditFilter
+from tests.control.world import StoreCommitter, actor
+
+ALICE = (("user", "alice"),)
+
+
+async def limit(control: Control, value: float | None) -> int:
+    command = AlterClientQuotas((QuotaAlteration(ALICE, (QuotaOp("producer_byte_rate", value),)),))
+    await control.apply(command, actor())
+    return control.image.version
+
+
+async def configure(control: Control, kind: ResourceType, name: str, key: str, value: str) -> int:
+    op = ConfigOp(key, OpType.SET, value)
+    await control.apply(
+        IncrementalAlterConfigs((ConfigAlteration(ConfigResource(kind, name), (op,)),)), actor()
+    )
+    return control.image.version
+
+
+def held(control: Control) -> float | None:
+    entry = control.image.quotas.get(ALICE)
+    return None if entry is None else entry.limits["producer_byte_rate"].value
+
+
+async def test_a_quota_goes_back_to_what_it_was(control: Control, committer: StoreCommitter) -> None:
+    first = await limit(control, 1000.0)
+    second = await limit(control, 2000.0)
+    assert (await control.apply(Undo(second), actor())).ok
+    assert held(control) == 1000.0
+    third = control.image.version
+    assert (await control.apply(Undo(third), actor())).ok
+    assert held(control) == 2000.0
+    rows = committer.store.history(AuditFilter(kind="client-quota"))
+    assert [(row.old, row.new) for row in rows] == [
+        ("1000", "2000"),
+        ("2000", "1000"),
+        ("1000", "2000"),
+        (None, "1000"),
+    ]
+    assert first < second < third
+
+
+async def test_what_was_new_is_removed_and_what_was_removed_comes_back(control: Control) -> None:
+    added = await limit(control, 1000.0)
+    assert (await control.apply(Undo(added), actor())).ok
+    assert held(control) is None
+    assert (await control.apply(Undo(control.image.version), actor())).ok
+    assert held(control) == 1000.0
+
+
+async def test_what_has_changed_since_is_left_alone(control: Control) -> None:
+    first = await limit(control, 1000.0)
+    await limit(control, 2000.0)
+    outcome = await control.apply(Undo(first), actor())
+    assert outcome.error is ErrorCode.INVALID_UPDATE_VERSION
+    assert held(control) == 2000.0
+
+
+async def test_settings_of_topics_and_of_the_broker_go_back(control: Control) -> None:
+    await control.apply(CreateTopics((NewTopic("t"),)), actor())
+    of_topic = await configure(control, ResourceType.TOPIC, "t", "retention.ms", "5")
+    of_broker = await configure(control, ResourceType.BROKER, "", "log.retention.ms", "6")
+    assert (await control.apply(Undo(of_topic), actor())).ok
+    assert (await control.apply(Undo(of_broker), actor())).ok
+    assert control.image.topics["t"].configs == {} == control.image.broker_configs
+
+
+async def test_the_settings_of_a_deleted_topic_do_not_come_back(control: Control) -> None:
+    await control.apply(CreateTopics((NewTopic("t", configs=(("retention.ms", "5"),)),)), actor())
+    await control.apply(DeleteTopics((TopicRef("t"),)), actor())
+    outcome = await control.apply(Undo(control.image.version), actor())
+    assert outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_topic_does_not_come_back_and_the_cluster_id_stays(control: Control) -> None:
+    await control.apply(CreateTopics((NewTopic("t"),)), actor())
+    for seq in (1, control.image.version):
+        assert (await control.apply(Undo(seq), actor())).error is ErrorCode.INVALID_REQUEST
+
+
+async def test_a_change_that_never_was_is_not_found(control: Control) -> None:
+    assert (await control.apply(Undo(99), actor())).error is ErrorCode.RESOURCE_NOT_FOUND
+
+
+@pytest.mark.parametrize(("role", "undone"), [(Role.VIEWER, False), (Role.EDITOR, True)])
+async def test_an_undo_needs_the_role_of_the_change(control: Control, role: Role, undone: bool) -> None:
+    seq = await limit(control, 1000.0)
+    assert (await control.apply(Undo(seq), actor(role))).ok is undone
+    assert (held(control) is None) is undone

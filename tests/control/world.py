@@ -1,0 +1,87 @@
+"""A metadata log in memory, for planners; and the real store behind a lock, for `Control`."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+import trio
+
+from broker.config.load import load
+from broker.control.plan import Plan, Situation
+from broker.errors import ApiError
+from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import Change
+from broker.metadata.image import Image, Stamp, State, project
+from broker.metadata.store import MetadataStore
+
+Answer = TypeVar("Answer")
+
+
+def actor(role: Role = Role.ADMIN, name: str = "ann", door: Door = Door.REST) -> Actor:
+    return Actor(name, role, "10.0.0.1", door)
+
+
+class World:
+    """Plans and commits at once. `overrides` are `key=value` of the broker's configuration."""
+
+    def __init__(self, *overrides: str) -> None:
+        self.configuration = load(None, overrides, {})
+        self.image = Image()
+        self._state: State = {}
+
+    def at(self, role: Role = Role.ADMIN) -> Situation:
+        rooms = self.configuration.with_dynamic(self.image.dynamic_configs(1))
+        return Situation(self.image, self.configuration, rooms, actor(role))
+
+    def plan(
+        self,
+        planner: Callable[[Any, Situation], Plan[Answer]],
+        command: object,
+        role: Role = Role.ADMIN,
+    ) -> Plan[Answer]:
+        return planner(command, self.at(role))
+
+    def do(
+        self,
+        planner: Callable[[Any, Situation], Plan[Answer]],
+        command: object,
+        role: Role = Role.ADMIN,
+    ) -> Answer:
+        plan = self.plan(planner, command, role)
+        self.write(plan.changes)
+        return plan.answer
+
+    def write(self, changes: Sequence[Change]) -> None:
+        version = self.image.version
+        for change in changes:
+            version += 1
+            stamps = self._state.setdefault((change.kind.value, change.entity), {})
+            stamps[change.key] = Stamp(change.new, version, 1_000 + version, "ann")
+        touched = [(change.kind.value, change.entity) for change in changes]
+        self.image = project(self.image, self._state, touched, version)
+
+
+class StoreCommitter:
+    """A `Committer` over the real store, without a thread. `fault` is raised instead of the next commits."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.store = store
+        self.fault: ApiError | None = None
+        self.commits = 0
+        self._lock = trio.Lock()
+
+    def exclusive(self) -> AbstractAsyncContextManager[object]:
+        return self._lock
+
+    async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
+        await trio.lowlevel.checkpoint()
+        assert self._lock.locked()
+        if self.fault is not None:
+            raise self.fault
+        self.commits += 1
+        return self.store.commit(changes, actor, 1_000 * self.commits)
+
+    async def history(self, wanted: AuditFilter) -> list[AuditRow]:
+        async with self._lock:
+            return self.store.history(wanted)
