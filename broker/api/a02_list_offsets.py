@@ -1,0 +1,92 @@
+"""ListOffsets: where a partition begins and ends, and from where on records are as young as a given time.
+
+Versions 1-10. The special times: -1 latest, -2 earliest, -3 the record with the largest timestamp (version 7
+on), -4 the earliest on this broker's disk (8 on), -5 the latest in tiered storage (9 on; there is none:
+offset -1). A special time in a version that lacks it is UNSUPPORTED_VERSION, a partition asked for twice
+INVALID_REQUEST.
+Left out: followers (a replica id is treated as a consumer); `timeout_ms` of version 10, for nothing is read
+remotely.
+"""
+
+from collections import Counter
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ApiError, ErrorCode
+from broker.log.partition import PartitionLog
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from broker.services.fetching import check_epoch
+from broker.services.partitions import LEADER_EPOCH, HostedTopic
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The first version that knows each special time."""
+
+NO_TIMESTAMP: Final = -1
+NO_OFFSET: Final = -1
+
+
+@api(ApiKey.LIST_OFFSETS, versions=(1, 10))
+def handle(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    asked = Counter((t.name, each.partition_index) for t in message.topics for each in t.partitions)
+    topics = []
+    for topic in message.topics:
+        hosted = broker.partitions.by_name.get(topic.name)
+        answers = []
+        for each in topic.partitions:
+            if asked[topic.name, each.partition_index] > 1:
+                error = ErrorCode.INVALID_REQUEST
+            elif each.timestamp < 0 and SINCE.get(each.timestamp, 0) > context.api_version:
+                error = ErrorCode.UNSUPPORTED_VERSION
+            else:
+                answers.append(_answer(each, hosted))
+                continue
+            answers.append(ListOffsetsPartitionResponse(each.partition_index, error))
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    return Answered(ListOffsetsResponse(topics=topics))
+
+
+def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(asked.partition_index)
+    try:
+        log = None if hosted is None else hosted.log(asked.partition_index)
+        if log is None:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif error := check_epoch(asked.current_leader_epoch):
+            answer.error_code = error
+        else:
+            answer.timestamp, answer.offset = _find(asked.timestamp, log)
+            answer.leader_epoch = -1 if answer.offset == NO_OFFSET else LEADER_EPOCH
+    except ApiError as refused:
+        answer.error_code = refused.code
+    return answer
+
+
+def _find(timestamp: int, log: PartitionLog) -> tuple[int, int]:
+    """Timestamp and offset; both -1 where no record is young enough."""
+    if timestamp == LATEST:
+        return NO_TIMESTAMP, log.high_watermark
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return NO_TIMESTAMP, log.log_start_offset
+    if timestamp == LATEST_TIERED:
+        return NO_TIMESTAMP, NO_OFFSET
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None:
+        return NO_TIMESTAMP, NO_OFFSET
+    offset, found_timestamp = found
+    return found_timestamp, offset

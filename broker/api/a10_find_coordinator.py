@@ -1,0 +1,87 @@
+"""FindCoordinator: which broker keeps a group. It is always this one, but it needs its offsets topic first.
+
+Versions 0-6. One key up to 3, several from 4 on. The offsets topic is made when somebody first asks for a
+group's coordinator; answers are kept until the metadata image changes.
+Left out: transactions (key type 1 is refused) and share groups (key type 2, version 6, is an invalid
+request).
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.control.commands import BROKER_ITSELF, CreateTopics, NewTopic
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from broker.services.group_service import OFFSETS_TOPIC
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+NO_NODE: Final = -1
+
+
+@api(ApiKey.FIND_COORDINATOR, versions=(0, 6))
+def handle(
+    message: FindCoordinatorRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    if message.key_type == TRANSACTION:
+        return Answered(_refused(message, context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if message.key_type != GROUP:
+        return Answered(_refused(message, context, ErrorCode.INVALID_REQUEST))
+    if not broker.groups.is_available:
+        return _make_offsets_topic(message, context, broker)
+    return Answered(_found(message, context, broker), cacheable=True)
+
+
+async def _make_offsets_topic(
+    message: FindCoordinatorRequest, context: RequestContext, broker: Broker
+) -> Outcome:
+    config = broker.group_config
+    topic = NewTopic(
+        OFFSETS_TOPIC,
+        config.offsets_topic_partitions,
+        1,
+        (
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", str(config.offsets_topic_segment_bytes)),
+        ),
+    )
+    await broker.control.apply(CreateTopics((topic,)), BROKER_ITSELF)
+    # Two who ask at once are both served: for the second the topic exists already.
+    if broker.groups.is_available:
+        return Answered(_found(message, context, broker))
+    return Answered(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+
+def _found(
+    message: FindCoordinatorRequest, context: RequestContext, broker: Broker
+) -> FindCoordinatorResponse:
+    node = broker.config.node_id
+    endpoint = broker.endpoints[context.connection.listener]
+    if context.api_version < 4:
+        return FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(key, node, endpoint.host, endpoint.port) for key in message.coordinator_keys
+        ]
+    )
+
+
+def _refused(
+    message: FindCoordinatorRequest, context: RequestContext, error: ErrorCode
+) -> FindCoordinatorResponse:
+    if context.api_version < 4:
+        return FindCoordinatorResponse(0, error, None, NO_NODE, "", -1)
+    return FindCoordinatorResponse(
+        coordinators=[Coordinator(key, NO_NODE, "", -1, error) for key in message.coordinator_keys]
+    )

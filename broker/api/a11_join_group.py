@@ -1,0 +1,80 @@
+"""JoinGroup: a member comes into a classic consumer group, or comes back for a rebalance.
+
+Versions 0-9. The answer waits until the rebalance has all members or its time is over. From 1 on the
+rebalance time-out is a value of its own (before: the session's); 4: a new member is given its id first and
+asked to come back (KIP-394); 5: static members (KIP-345); 7: protocol type and null names; 8: a reason, which
+is not kept; 9: a leader may be told that the assignment stands (KIP-814).
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.group_answers import LONGEST_NAME, Asked, conclude, now_of
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ErrorCode
+from broker.groups.replies import JoinReply
+from broker.groups.requests import JoinRequest
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+
+@api(ApiKey.JOIN_GROUP, versions=(0, 9))
+def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -> Outcome:
+    version = context.api_version
+    if not broker.groups.is_available:
+        return Answered(_answer(JoinReply(ErrorCode.NOT_COORDINATOR, message.member_id), version))
+    if error := _check_lengths(message, context.client_id):
+        return Answered(_answer(JoinReply(error, message.member_id), version))
+    rebalance_timeout_ms = message.rebalance_timeout_ms
+    if version < 1:
+        rebalance_timeout_ms = message.session_timeout_ms
+    request = JoinRequest(
+        message.group_id,
+        message.member_id,
+        message.group_instance_id,
+        context.client_id or "",
+        f"/{context.connection.address}",
+        message.session_timeout_ms,
+        rebalance_timeout_ms,
+        message.protocol_type,
+        [(each.name, each.metadata) for each in message.protocols],
+        requires_member_id=version >= 4,
+        can_skip_assignment=version >= 9,
+    )
+    asked = Asked(context, _answer)
+    return conclude(broker.groups.coordinator.join(request, asked, now_of(context)), asked, broker)
+
+
+def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:
+    if len(message.group_id) > LONGEST_NAME:
+        return ErrorCode.INVALID_GROUP_ID
+    names = (
+        message.group_instance_id,
+        message.protocol_type,
+        client_id,
+        *(p.name for p in message.protocols),
+    )
+    too_long = any(name is not None and len(name) > LONGEST_NAME for name in names)
+    return ErrorCode.INVALID_REQUEST if too_long else ErrorCode.NONE
+
+
+def _answer(reply: JoinReply, version: int) -> JoinGroupResponse:
+    protocol_name = reply.protocol_name
+    if protocol_name is None and version < 7:
+        protocol_name = ""
+    return JoinGroupResponse(
+        error_code=reply.error,
+        generation_id=reply.generation_id,
+        protocol_type=reply.protocol_type,
+        protocol_name=protocol_name,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[
+            JoinGroupResponseMember(each.member_id, each.instance_id, each.metadata) for each in reply.members
+        ],
+    )

@@ -1,0 +1,44 @@
+"""SyncGroup: the leader brings the assignment, every member takes its part.
+
+Versions 0-5. The answer waits for the leader's. From 3 on static members (KIP-345); from 5 on the client says
+protocol type and name, which must be the group's.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.group_answers import Asked, conclude, now_of
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ErrorCode
+from broker.groups.replies import SyncReply
+from broker.groups.requests import SyncRequest
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+@api(ApiKey.SYNC_GROUP, versions=(0, 5))
+def handle(message: SyncGroupRequest, context: RequestContext, broker: Broker) -> Outcome:
+    if not broker.groups.is_available:
+        return Answered(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+    if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
+        return Answered(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    request = SyncRequest(
+        message.group_id,
+        message.generation_id,
+        message.member_id,
+        message.group_instance_id,
+        message.protocol_type,
+        message.protocol_name,
+        [(each.member_id, each.assignment) for each in message.assignments],
+    )
+    asked = Asked(context, _answer)
+    return conclude(broker.groups.coordinator.sync(request, asked, now_of(context)), asked, broker)
+
+
+def _answer(reply: SyncReply, _version: int) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=reply.error,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol_name,
+        assignment=reply.assignment,
+    )

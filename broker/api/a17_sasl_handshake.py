@@ -1,0 +1,27 @@
+"""SaslHandshake: the client says which mechanism it will log in with.
+
+Version 1 only: tokens then travel in SaslAuthenticate requests (KIP-152). On a listener without SASL, or
+after the login, the answer is ILLEGAL_SASL_STATE, as in Kafka.
+Left out: version 0, whose tokens follow without any request around them; re-authentication (KIP-368).
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Login, Outcome
+from broker.api.registry import api
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+
+@api(ApiKey.SASL_HANDSHAKE, versions=(1, 1), before_login=True)
+def handle(message: SaslHandshakeRequest, context: RequestContext, broker: Broker) -> Outcome:
+    connection = context.connection
+    if connection.authenticated:
+        return Answered(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
+    enabled = broker.security_config.sasl_enabled_mechanisms
+    if message.mechanism not in enabled:
+        refusal = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(enabled))
+        return Answered(refusal, login=Login.FAILED)
+    connection.sasl_mechanism = message.mechanism
+    return Answered(SaslHandshakeResponse(ErrorCode.NONE, list(enabled)))

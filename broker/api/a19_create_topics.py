@@ -1,0 +1,59 @@
+"""CreateTopics: new topics.
+
+Versions 2-7. Each topic is accepted or refused by itself; partitions and replicas of -1 (4 on) stand for the
+broker's defaults. From 5 on the answer says what the topic has become, settings included, from 7 on its id.
+`validate_only` answers the same and changes nothing. When the answer leaves, the topic can be written to.
+Left out: the controller mutation quota of version 6 (KIP-599); it belongs to a later issue.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.api.wire_actor import wire_actor
+from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
+from broker.control.control import Control
+from broker.control.describe import describe_topic
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+
+@api(ApiKey.CREATE_TOPICS, versions=(2, 7))
+async def handle(message: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    command = CreateTopics(tuple(_wanted(topic) for topic in message.topics), message.validate_only)
+    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    return Answered(CreateTopicsResponse(topics=[_result(each, broker.control) for each in outcomes]))
+
+
+def _wanted(topic: CreatableTopic) -> NewTopic:
+    return NewTopic(
+        topic.name,
+        topic.num_partitions,
+        topic.replication_factor,
+        tuple((config.name, config.value) for config in topic.configs),
+        tuple((each.partition_index, tuple(each.broker_ids)) for each in topic.assignments),
+    )
+
+
+def _result(outcome: TopicOutcome, control: Control) -> CreatableTopicResult:
+    if not outcome.ok:
+        return CreatableTopicResult(
+            outcome.name or "", error_code=outcome.error, error_message=outcome.message, configs=[]
+        )
+    rows = describe_topic(dict(outcome.configs), control.image, control.configuration)
+    return CreatableTopicResult(
+        outcome.name or "",
+        outcome.topic_id,
+        num_partitions=outcome.partitions,
+        replication_factor=outcome.replication_factor,
+        configs=[
+            CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, row.sensitive)
+            for row in rows
+        ],
+    )

@@ -1,0 +1,37 @@
+"""DeleteTopics: removes topics and their records.
+
+Versions 1-6; from 6 on a topic can be named by its id (KIP-516). The metadata commit is the deletion: when
+the answer leaves, the topic is gone for every client, and its files go later.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.api.wire_actor import wire_actor
+from broker.control.commands import DeleteTopics, TopicRef
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+)
+from broker.protocol.schema import ZERO_UUID
+
+
+@api(ApiKey.DELETE_TOPICS, versions=(1, 6))
+async def handle(message: DeleteTopicsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    by_name = [TopicRef(name) for name in message.topic_names]
+    by_id = [
+        TopicRef(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id)
+        for topic in message.topics
+    ]
+    command = DeleteTopics((*by_name, *by_id))
+    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    return Answered(
+        DeleteTopicsResponse(
+            responses=[
+                DeletableTopicResult(each.name, each.topic_id, each.error, each.message) for each in outcomes
+            ]
+        )
+    )

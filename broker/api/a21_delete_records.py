@@ -1,0 +1,71 @@
+"""DeleteRecords: moves a partition's log start offset forward; what lies before it is gone.
+
+Versions 0-2. Offset -1 stands for the high watermark. An offset outside the log is OFFSET_OUT_OF_RANGE;
+internal topics (INVALID_TOPIC_EXCEPTION) and topics that are compacted and never deleted from
+(POLICY_VIOLATION) are refused, as in Kafka. The low watermark of the answer is the new log start offset, -1
+with an error.
+"""
+
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.api.wire_actor import wire_actor
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.image import INTERNAL_TOPICS
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from broker.services.partitions import HostedTopic
+
+HIGH_WATERMARK: Final = -1
+NO_LOW_WATERMARK: Final = -1
+
+
+@api(ApiKey.DELETE_RECORDS, versions=(0, 2))
+def handle(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    allowed = wire_actor(context, broker).role >= Role.ADMIN
+    results = []
+    for topic in message.topics:
+        hosted = broker.partitions.by_name.get(topic.name)
+        refusal = _refusal(topic.name, hosted, allowed)
+        answers = [
+            DeleteRecordsPartitionResult(each.partition_index, NO_LOW_WATERMARK, refusal)
+            if refusal or hosted is None
+            else _delete(each, hosted)
+            for each in topic.partitions
+        ]
+        results.append(DeleteRecordsTopicResult(topic.name, answers))
+    return Answered(DeleteRecordsResponse(topics=results))
+
+
+def _refusal(name: str, hosted: HostedTopic | None, allowed: bool) -> ErrorCode:
+    if not allowed:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if hosted is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if name in INTERNAL_TOPICS else ErrorCode.NONE
+
+
+def _delete(asked: DeleteRecordsPartition, hosted: HostedTopic) -> DeleteRecordsPartitionResult:
+    answer = DeleteRecordsPartitionResult(asked.partition_index, NO_LOW_WATERMARK)
+    try:
+        log = hosted.log(asked.partition_index)
+        if log is None:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif not log.settings.deletes:
+            answer.error_code = ErrorCode.POLICY_VIOLATION
+        else:
+            offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+            answer.low_watermark = log.delete_records_before(offset)
+    except ApiError as refused:
+        answer.error_code = refused.code
+    return answer

@@ -1,0 +1,55 @@
+"""InitProducerId: an id and an epoch for an idempotent producer.
+
+Versions 0-5. Every request gets a new id at epoch 0, also one that names the id it had (version 3 on,
+KIP-360), as in Kafka for producers without a transactional id. Ids are never given twice, restarts included.
+Left out: transactions (a transactional id is refused), two-phase commit (version 6).
+"""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.control.commands import BROKER_ITSELF, AllocateProducerIds
+from broker.errors import ApiError, BrokerBug, ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+NO_PRODUCER_ID: Final = -1
+NO_EPOCH: Final = -1
+FIRST_EPOCH: Final = 0
+
+
+@api(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+def handle(
+    message: InitProducerIdRequest, _context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    if message.transactional_id is not None:
+        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
+        return _refused(ErrorCode.INVALID_REQUEST)
+    producer_id = broker.producer_ids.take()
+    return _from_next_block(broker) if producer_id is None else _given(producer_id)
+
+
+async def _from_next_block(broker: Broker) -> Outcome:
+    try:
+        block = await broker.control.apply(AllocateProducerIds(), BROKER_ITSELF)
+    except ApiError:
+        # The disk refuses. Kafka answers with this where no block comes in time, and producers ask again.
+        return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    broker.producer_ids.add(range(block.first, block.first + block.count))
+    producer_id = broker.producer_ids.take()
+    if producer_id is None:
+        raise BrokerBug("a block of producer ids without an id")
+    return _given(producer_id)
+
+
+def _given(producer_id: int) -> Outcome:
+    return Answered(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
+
+
+def _refused(error: ErrorCode) -> Outcome:
+    return Answered(InitProducerIdResponse(error_code=error, producer_epoch=NO_EPOCH))

@@ -1,0 +1,50 @@
+"""OffsetForLeaderEpoch: where an epoch of a partition ended, so that a client can tell whether what it read
+still stands.
+
+Versions 2-4. One broker leads for ever at epoch 0, so epoch 0 ends where the log ends, and no other epoch is
+known: the answer to those is epoch -1 and offset -1 without an error, as in Kafka.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ApiError, ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from broker.services.fetching import check_epoch
+from broker.services.partitions import LEADER_EPOCH
+
+
+@api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
+def handle(message: OffsetForLeaderEpochRequest, _context: RequestContext, broker: Broker) -> Outcome:
+    return Answered(
+        OffsetForLeaderEpochResponse(
+            topics=[
+                OffsetForLeaderTopicResult(
+                    topic.topic, [_end(topic.topic, asked, broker) for asked in topic.partitions]
+                )
+                for topic in message.topics
+            ]
+        )
+    )
+
+
+def _end(topic: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
+    try:
+        log = broker.partitions.log(topic, asked.partition)
+    except ApiError as refused:
+        return EpochEndOffset(refused.code, asked.partition)
+    if log is None:
+        return EpochEndOffset(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.partition)
+    if error := check_epoch(asked.current_leader_epoch):
+        return EpochEndOffset(error, asked.partition)
+    if asked.leader_epoch != LEADER_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, asked.partition)
+    return EpochEndOffset(ErrorCode.NONE, asked.partition, LEADER_EPOCH, log.log_end_offset)

@@ -1,0 +1,49 @@
+"""DescribeCluster: the brokers, as Metadata names them, without topics.
+
+Versions 0-2. From 1 on the client says whether it wants brokers or controllers (KIP-919); version 2 would
+include fenced brokers, and there are none. Kept until the metadata image changes.
+Left out: authorized operations (no authorizer: the field says "not asked"), racks.
+"""
+
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+A_BROKER: Final = (
+    "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+)
+
+
+@api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+def handle(message: DescribeClusterRequest, context: RequestContext, broker: Broker) -> Outcome:
+    if message.endpoint_type == CONTROLLERS:
+        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, A_BROKER)
+    if message.endpoint_type != BROKERS:
+        return _refused(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {message.endpoint_type}"
+        )
+    endpoint = broker.endpoints[context.connection.listener]
+    node = broker.config.node_id
+    reply = DescribeClusterResponse(
+        cluster_id=broker.control.image.cluster_id,
+        controller_id=node,
+        brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],
+    )
+    return Answered(reply, cacheable=True)
+
+
+def _refused(error: ErrorCode, message: str) -> Outcome:
+    return Answered(DescribeClusterResponse(error_code=error, error_message=message))

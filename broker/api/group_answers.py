@@ -1,0 +1,86 @@
+"""From what the group coordinator says to answers on the wire.
+
+Called by the handlers that ask it, and by `app` for what time and deletions bring. A request goes to the
+coordinator as an `Asked`, which comes back with its reply: at once, or from a later call when it was parked.
+Answers leave after the records of their call have been committed.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome
+from broker.groups.replies import Effects
+from broker.groups.requests import Now
+from broker.protocol.schema import Struct
+from broker.services.group_service import Writing
+
+LONGEST_NAME: Final = 8_000
+"""Characters of a group's or a member's names: in the records of the offsets topic they must fit 32,767
+bytes.
+"""
+
+
+class Asked:
+    """The token of a request: whose it is, and how its reply is said in its version of the protocol."""
+
+    __slots__ = ("answer", "context")
+
+    def __init__(self, context: RequestContext, answer: Callable[[Any, int], Struct]) -> None:
+        self.context = context
+        self.answer = answer
+
+
+def now_of(context: RequestContext) -> Now:
+    return Now(context.now_ms, context.wall_ms)
+
+
+def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
+    """The outcome of `asked`; whoever else is answered by it is posted to the completions."""
+    if not effects.records:
+        return _deliver(effects, asked, broker)
+    writing = broker.groups.write(effects, now_of(asked.context))
+    return AfterCommit(_Settling(writing, asked, broker).finish)
+
+
+def expire_groups(broker: Broker, now_ms: int, wall_ms: int) -> None:
+    """Does what is due, and answers whom it concerns. Outside of a handler's batch only."""
+    _deliver(broker.groups.expire(Now(now_ms, wall_ms)), None, broker)
+
+
+def forget_topics(broker: Broker, topics: Iterable[tuple[str, int]], now_ms: int, wall_ms: int) -> None:
+    """(name, partitions) of topics that are gone. Outside of a handler's batch only."""
+    _deliver(broker.groups.topics_deleted(topics, Now(now_ms, wall_ms)), None, broker)
+
+
+def release_groups(broker: Broker) -> None:
+    """The broker stops: every parked JoinGroup and SyncGroup is sent to look for a coordinator again."""
+    _deliver(broker.groups.coordinator.release(), None, broker)
+
+
+class _Settling:
+    """A call whose records are staged."""
+
+    __slots__ = ("asked", "broker", "writing")
+
+    def __init__(self, writing: Writing, asked: Asked, broker: Broker) -> None:
+        self.writing = writing
+        self.asked = asked
+        self.broker = broker
+
+    def finish(self) -> Outcome:
+        effects = self.broker.groups.settle(self.writing, now_of(self.asked.context))
+        return _deliver(effects, self.asked, self.broker)
+
+
+def _deliver(effects: Effects, asked: Asked | None, broker: Broker) -> Outcome:
+    outcome: Outcome = PARKED
+    for token, reply in effects.replies:
+        assert isinstance(token, Asked)
+        answer = Answered(token.answer(reply, token.context.api_version))
+        if token is asked:
+            outcome = answer
+        else:
+            broker.completions.append((token.context, answer))
+    return outcome

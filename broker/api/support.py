@@ -1,0 +1,97 @@
+"""docs/protocol-support.md, made from the registry: `python -m broker.api.support`. A test holds that it is
+up to date.
+
+What a handler does and leaves out is said once, in the header of its file; this puts the headers side by side
+with what Apache Kafka 4.1 brokers serve.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from broker.api.registry import Api, Registry, load
+from broker.protocol.api_key import NAMES
+
+PATH: Final = Path(__file__).parents[2] / "docs" / "protocol-support.md"
+
+KAFKA: Final = {
+    key: versions
+    for versions, keys in {
+        "0": (46, 47, 50, 51, 61, 64, 65, 71, 72, 75, 80, 81, 83, 84, 85, 86, 87, 90, 91, 92),
+        "0-1": (17, 44, 45, 48, 49, 68, 69, 74),
+        "0-2": (21, 33, 36, 42, 43, 55, 57, 60, 66),
+        "0-3": (37,),
+        "0-4": (12, 18, 25),
+        "0-5": (13, 14, 16, 22, 24, 26, 28),
+        "0-6": (10, 15),
+        "0-9": (11,),
+        "0-13": (3,),
+        "1": (27, 76, 77, 78, 79),
+        "1-2": (34, 39, 40),
+        "1-3": (29, 30, 31, 38, 41),
+        "1-4": (32, 35),
+        "1-6": (20,),
+        "1-9": (9,),
+        "1-10": (2,),
+        "2-4": (23,),
+        "2-7": (19,),
+        "2-9": (8,),
+        "3-13": (0,),
+        "4-18": (1,),
+    }.items()
+    for key in keys
+}
+"""The versions that an Apache Kafka 4.1 broker serves, by key."""
+
+_HEAD: Final = """\
+# Protocol support
+
+Derived from the headers of `broker/api/a*.py` by `python -m broker.api.support`; not edited by hand.
+
+ApiVersions announces exactly what is served. A request in any other version, or of any other API, closes
+its connection; only ApiVersions itself answers UNSUPPORTED_VERSION, in the format of version 0, with its own
+range.
+"""
+
+
+def render(registry: Registry) -> str:
+    served = {entry.key.value: entry for entry in registry}
+    parts = [_HEAD, "\n| key | API | served | Kafka 4.1 |\n|---|---|---|---|\n"]
+    parts.extend(_row(entry) for entry in served.values())
+    parts.append("\n## What each does, and what it leaves out\n")
+    for entry in served.values():
+        parts.append(f"\n### {NAMES[entry.key]} ({entry.key.value})\n\n{_prose(entry.doc)}\n")
+    parts.append("\n## Not served\n\nKafka 4.1 brokers serve these besides:\n\n")
+    parts.extend(f"- {NAMES[key]} ({key}): {versions}\n" for key, versions in _missing(served))
+    return "".join(parts)
+
+
+def _missing(served: dict[int, Api]) -> Iterator[tuple[int, str]]:
+    return ((key, versions) for key, versions in sorted(KAFKA.items()) if key not in served)
+
+
+def _row(entry: Api) -> str:
+    versions = _range(entry.min_version, entry.max_version)
+    if entry.advertised_min != entry.min_version:
+        versions += f" (announced from {entry.advertised_min})"
+    return f"| {entry.key.value} | {NAMES[entry.key]} | {versions} | {KAFKA.get(entry.key, '-')} |\n"
+
+
+def _range(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _prose(doc: str) -> str:
+    """A file's header as paragraphs, without the name it begins with; what is left out is a paragraph of its
+    own.
+    """
+    _, _, text = doc.strip().partition(": ")
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=Left out:)", text)]
+    paragraphs[0] = paragraphs[0][0].upper() + paragraphs[0][1:]
+    return "\n\n".join(paragraphs)
+
+
+if __name__ == "__main__":
+    PATH.parent.mkdir(exist_ok=True)
+    PATH.write_text(render(load()), encoding="utf-8")
