@@ -1,12 +1,11 @@
 """One committed offset, as it is kept, recorded and fetched. Knows nothing of groups."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
+class CommittedOffset(NamedTuple):
     """`leader_epoch` is -1 where the client gave none; `expire_ms` is set only by commits that bring a
     retention.
     """

@@ -67,8 +67,9 @@ class Leaving:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetToCommit:
+class OffsetToCommit(NamedTuple):
+    """`leader_epoch` is -1 where the client does not know it."""
+
     topic: str
     partition: int
     offset: int
