@@ -12,9 +12,7 @@ from broker.errors import ErrorCode
 from broker.groups.committed import CommittedOffset
 
 Token = Hashable
-"""Whatever the caller passed in with a request; it comes back with the answer, and is compared by identity
-or value.
-"""
+"""Whatever came in with a request, None excepted; it comes back with the answer."""
 
 Record = tuple[bytes, bytes | None]
 """Key and value of one record of __consumer_offsets; a value of None is a tombstone."""
