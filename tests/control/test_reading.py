@@ -143,13 +143,14 @@ async def test_the_version_of_the_views_changes_with_every_change(
 
 async def store_thirteen(control: Control) -> None:
     """The entities of V81 (ClientQuotasRequestTest.setupDescribeClientQuotasMatchTest)."""
-    both = [
+    both: list[tuple[str | None, str | None]] = [
         ("user-1", "client-id-1"),
         ("user-2", "client-id-1"),
         ("user-3", "client-id-2"),
         (None, "client-id-1"),
+        ("user-1", None),
+        ("user-3", None),
     ]
-    both += [("user-1", None), ("user-3", None)]
     alone: list[EntityPairs] = [(("user", user),) for user in ("user-1", "user-2", "user-3", None)]
     entities: list[EntityPairs] = [(("user", user), ("client-id", client)) for user, client in both]
     entities += [*alone, (("client-id", "client-id-2"),)]

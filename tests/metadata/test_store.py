@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,12 +187,12 @@ class Disk(sqlite3.Connection):
 
     fault: str | None = None
 
-    def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:  # type: ignore[override]
+    def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql == "COMMIT" and self.fault is not None:
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorname = self.fault
             raise error
-        return super().execute(sql, *parameters)  # type: ignore[arg-type]
+        return super().execute(sql, *parameters)
 
 
 @pytest.fixture
