@@ -10,6 +10,7 @@ from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import DeleteTopics, TopicRef
+from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -31,7 +32,16 @@ async def handle(message: DeleteTopicsRequest, context: RequestContext, broker: 
     return Answered(
         DeleteTopicsResponse(
             responses=[
-                DeletableTopicResult(each.name, each.topic_id, each.error, each.message) for each in outcomes
+                DeletableTopicResult(
+                    each.name, each.topic_id, _said(each.error, context.api_version), each.message
+                )
+                for each in outcomes
             ]
         )
     )
+
+
+def _said(error: ErrorCode, version: int) -> ErrorCode:
+    """Before version 3 nobody had heard of TOPIC_DELETION_DISABLED."""
+    unheard_of = version < 3 and error is ErrorCode.TOPIC_DELETION_DISABLED
+    return ErrorCode.INVALID_REQUEST if unheard_of else error

@@ -112,7 +112,8 @@ class GroupService:
         return self._write_now(self.coordinator.expire(now), now)
 
     def topics_deleted(self, topics: Iterable[tuple[str, int]], now: Now) -> Effects:
-        """(name, partitions) of topics that are gone: no group keeps offsets for them. Commits like `expire`."""
+        """(name, partitions) of topics that are gone: no group keeps offsets for them. Commits as `expire` does.
+        """
         gone = {(name, index) for name, count in topics for index in range(count)}
         return self._write_now(self.coordinator.partitions_deleted(gone, now), now)
 
