@@ -79,11 +79,22 @@ def _answers(port: int) -> bool:
         return len(connection.recv(8, socket.MSG_WAITALL)) == 8
 
 
+def _free_port() -> int:
+    """A port that nobody listens on, nor on the next, below those that the kernel gives to outgoing connections."""
+    for port in range(21000, 29000, 10):
+        with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", port))
+            second.bind(("127.0.0.1", port + 1))
+            return port
+    raise BrokerError("no free port between 21000 and 29000")
+
+
 @contextlib.contextmanager
-def running(peer: Peer, port: int, scratch: Path) -> Iterator[Broker]:
+def running(peer: Peer, scratch: Path) -> Iterator[Broker]:
     """A fresh broker with an empty data directory under `scratch`; both are gone when the block ends."""
     directory = Path(tempfile.mkdtemp(prefix=f"{peer.name}-", dir=scratch))
     output = directory / "output"
+    port = _free_port()
     try:
         peer.prepare(directory, port)
         command = peer.command(directory, port)

@@ -25,7 +25,6 @@ from benchmarks.process import Broker, BrokerError, running
 from benchmarks.report import write_report
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
-FIRST_PORT: Final = 19092
 SETTLE_S: Final = 2.0  # before idle memory is read
 OVERHEAD_S: Final = 3.0  # per load, as seen: topic, fill, writing back, deletion
 REHEARSAL_S: Final = 10.0
@@ -98,14 +97,14 @@ def _rehearse(broker: Broker, peer: str) -> None:
             measure(LOADS[name], broker.port, topic, seconds=REHEARSAL_S, warm_up_s=0)
 
 
-def _stand(cells: Cells, round_number: int, peer: str, port: int, scratch: Path, deadline: float) -> None:
+def _stand(cells: Cells, round_number: int, peer: str, scratch: Path, deadline: float) -> None:
     """One broker from start to end, with every load that this round still lacks."""
     missing = [load for load in cells.settings["loads"] if not cells.has(round_number, peer, load)]
     if not missing and cells.has(round_number, peer, START):
         return
     load = START
     try:
-        with running(PEERS[peer], port, scratch) as broker:
+        with running(PEERS[peer], scratch) as broker:
             _keep(cells, Cell(round_number, peer, START, _measure_start(broker)))
             if missing:
                 _rehearse(broker, peer)
@@ -175,8 +174,8 @@ def main(
     with tempfile.TemporaryDirectory(prefix="scratch-", dir=RESULTS) as scratch:
         for round_number in range(1, rounds + 1):
             first = (round_number - 1) % len(peers)
-            for position, peer in enumerate([*peers[first:], *peers[:first]]):
-                _stand(cells, round_number, peer, FIRST_PORT + 10 * position, Path(scratch), deadline)
+            for peer in [*peers[first:], *peers[:first]]:
+                _stand(cells, round_number, peer, Path(scratch), deadline)
     in_time = time.monotonic() < deadline
     whole = peers == list(PEERS) and loads == list(LOADS) and in_time
     write_report(cells, into_docs=whole if write is None else write)
