@@ -80,7 +80,7 @@ def _answers(port: int) -> bool:
 
 
 def _free_port() -> int:
-    """A port that nobody listens on, nor on the next, below those that the kernel gives to outgoing connections."""
+    """A port that nobody has, nor the next; below those that the kernel gives to outgoing connections."""
     for port in range(21000, 29000, 10):
         with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", port))

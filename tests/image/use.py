@@ -1,6 +1,6 @@
 """Uses a built image as an operator would; every claim is checked, the first that does not hold ends it.
 
-Run by tests/image/run as `python -m tests.image.use CONTAINER IMAGE`, as root, in a network namespace of its own.
+Run by tests/image/run as `python -m tests.image.use CONTAINER IMAGE`: as root, in its own network namespace.
 The command, the user and the health check are the image's own: what is tested is what `docker run` would do.
 """
 
