@@ -1,7 +1,7 @@
 """Whose fault it is: the wire's error codes and the four exceptions that cross rooms.
 
-`ApiError` is an expected outcome that has a code on the wire; `ProtocolViolation` is their bytes (log once, hang up);
-`ConfigError` stops the start; `BrokerBug` is ours and is never caught below the top of a task.
+`ApiError` is an expected outcome that has a code on the wire; `ProtocolViolation` is their bytes (log once,
+hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught below the top of a task.
 """
 
 from enum import IntEnum
@@ -157,7 +157,9 @@ class ApiError(Exception):
 
 
 class ProtocolViolation(Exception):  # noqa: N818 - a fact about the peer, not an error of ours
-    """The peer sent bytes that no reading of the protocol allows. The connection is closed with one log line."""
+    """The peer sent bytes that no reading of the protocol allows. The connection is closed with one log
+    line.
+    """
 
 
 class BrokerBug(Exception):  # noqa: N818

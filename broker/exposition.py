@@ -3,12 +3,12 @@
 Families of the quotas come from `quotas.figures`; those of the network and the log from here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from broker.metrics.prometheus import render
 from broker.metrics.registry import FamilySamples, Kind, Sample
 from broker.network.clock import TrioClock
-from broker.network.request_metrics import RequestMetrics, quantile_ns
+from broker.network.request_metrics import Phase, RequestMetrics, quantile_ns
 from broker.network.socket_server import SocketServer
 from broker.quotas import figures as quota_figures
 from broker.quotas.client_quotas import ClientQuotas
@@ -41,7 +41,7 @@ class Exposition:
     def _requests(self) -> Iterator[FamilySamples]:
         metrics = [each for each in self._server.metrics.values() if each.requests]
         prefix = "kafka_network_requestmetrics"
-        counters = (
+        counters: tuple[tuple[str, str, Callable[[RequestMetrics], int]], ...] = (
             ("requests_total", "Requests answered", lambda each: each.requests),
             ("errors_total", "Requests that the broker failed to answer", lambda each: each.errors),
             ("requestbytes_total", "Bytes of requests", lambda each: each.bytes_in),
@@ -50,11 +50,16 @@ class Exposition:
         for name, text, value in counters:
             samples = [Sample((("request", each.name),), value(each)) for each in metrics]
             yield FamilySamples(f"{prefix}_{name}", text, Kind.COUNTER, samples)
-        for name, text, phase in (
+        phases: tuple[tuple[str, str, Callable[[RequestMetrics], Phase]], ...] = (
             ("requestqueuetimems", "Milliseconds in the request queue", lambda each: each.queue),
-            ("localtimems", "Milliseconds with a handler, and waiting for what it waits for", lambda e: e.local),
+            (
+                "localtimems",
+                "Milliseconds with a handler, and waiting for what it waits for",
+                lambda e: e.local,
+            ),
             ("totaltimems", "Milliseconds from the last byte in to the first byte out", lambda e: e.total),
-        ):
+        )
+        for name, text, phase in phases:
             samples = [sample for each in metrics for sample in _quantiles(each, phase(each))]
             yield FamilySamples(f"{prefix}_{name}", text, Kind.SUMMARY, samples)
 
@@ -74,7 +79,8 @@ class Exposition:
             "kafka_network_requestchannel_requestqueuesize", "Requests waiting", Kind.GAUGE, depth
         )
         waiting = [
-            Sample((("processor", str(each.id)),), len(each.responder.responses)) for each in server.processors()
+            Sample((("processor", str(each.id)),), len(each.responder.responses))
+            for each in server.processors()
         ]
         yield FamilySamples(
             "kafka_network_requestchannel_responsequeuesize", "Responses waiting", Kind.GAUGE, waiting

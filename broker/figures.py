@@ -80,7 +80,7 @@ class BrokerFigures:
         processors = list(server.processors())
         blocked = sum(listener.acceptor.blocked_ns for listener in server.listeners)
         idle = self._idle.look(
-            now, (sum(each.idle for each in processors), sum(server.handlers.idle), blocked)
+            now, (sum(each.idle for each in processors), sum(server.handlers.busy), blocked)
         )
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,
@@ -92,9 +92,9 @@ class BrokerFigures:
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
             throttled=sum(len(manager.throttled) for manager in self._quotas.managers.values()),
-            groups=len(self._groups.rows()),
+            groups=len(self._groups.coordinator.listed()),
             processor_idle=_share(idle[0], len(processors)),
-            handler_idle=_share(idle[1], len(server.handlers.idle)),
+            handler_idle=1.0 - _share(idle[1], len(server.handlers.busy)),
             acceptor_blocked=min(idle[2] / 1e9, 1.0),
             memory_pool_used=0,
             memory_pool_size=None,
@@ -170,7 +170,16 @@ class BrokerFigures:
         ]
 
     def groups(self) -> Sequence[GroupRow]:
-        return self._groups.rows()
+        return [
+            GroupRow(
+                group.group_id,
+                group.state,
+                group.protocol_type,
+                group.members,
+                self._groups.lag(group.group_id),
+            )
+            for group in self._groups.coordinator.listed()
+        ]
 
 
 def _share(idle_ns_per_s: float, tasks: int) -> float:

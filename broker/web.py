@@ -1,4 +1,6 @@
-"""Hands the console what it may see of the broker, and starts it. Called by `app`; the only file that knows both."""
+"""Hands the console what it may see of the broker, and starts it. Called by `app`; the only file that knows
+both.
+"""
 
 from collections.abc import Callable
 

@@ -9,6 +9,8 @@ client can be told. Left out: transactions (a transactional id is refused).
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent
+from broker.api.produce_repeat import ProduceRepeats
+from broker.api.produce_rules import hosted_topic, refusal_of
 from broker.api.registry import api
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
@@ -28,30 +30,23 @@ from broker.services.partitions import HostedTopic
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 
-@api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0)
+@api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, repeats=ProduceRepeats)
 def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome:
     throttle = None
     if broker.quotas.produce.active:
         throttle = broker.quotas.produce.record(
             context.connection.principal, context.client_id, context.size, context.now_ms
         )
-    refusal = ErrorCode.NONE
-    if message.acks not in (1, -1, 0):
-        refusal = ErrorCode.INVALID_REQUIRED_ACKS
-    elif message.transactional_id is not None:
-        refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    refusal = refusal_of(message, broker)
     appended: Appended = []
     responses = []
     for topic in message.topic_data:
-        by_id = topic.topic_id != ZERO_UUID
-        hosted = (
-            broker.partitions.by_id.get(topic.topic_id)
-            if by_id
-            else broker.partitions.by_name.get(topic.name)
+        hosted = None if refusal else hosted_topic(topic, broker)
+        missing = refusal or (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic.topic_id == ZERO_UUID
+            else ErrorCode.UNKNOWN_TOPIC_ID
         )
-        missing = refusal or (ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if refusal:
-            hosted = None
         responses.append(
             TopicProduceResponse(
                 topic.name,

@@ -18,10 +18,16 @@ class Connection(Protocol):
     sasl_mechanism: str | None
     software_name: str
     software_version: str
+    shape: int
+    """Where the part of a request that is known by heart ends, for requests that repeat themselves; 0 if
+    none did.
+    """
 
 
 class RequestContext:
-    """One request: `size` is the frame's bytes without the size prefix, `now_ms` monotonic and `wall_ms` epoch time of this drain."""
+    """One request: `size` is the frame's bytes without the size prefix, `now_ms` monotonic and `wall_ms`
+    epoch time of this drain.
+    """
 
     __slots__ = (
         "api_key",

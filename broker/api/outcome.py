@@ -1,7 +1,7 @@
 """The ways a handler can end. `network.handler_pool` matches on them; nothing else does.
 
-Expected errors are values inside a reply. A throttle travels beside the reply, because the channel must be marked as
-throttled before the response is enqueued (KIP-219: answer first, mute afterwards).
+Expected errors are values inside a reply. A throttle travels beside the reply, because the channel must be
+marked as throttled before the response is enqueued (KIP-219: answer first, mute afterwards).
 """
 
 from collections.abc import Callable
@@ -15,8 +15,10 @@ Imprint = Callable[[Connection], None]
 
 
 class Login(Enum):
-    """How a login ended, for the connection: a success lifts the limits that held before it, a failure closes the
-    connection `connection.failed.authentication.delay.ms` after the answer, and holds up nobody else meanwhile."""
+    """How a login ended, for the connection: a success lifts the limits that held before it, a failure
+    closes the connection `connection.failed.authentication.delay.ms` after the answer, and holds up nobody
+    else meanwhile.
+    """
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -25,9 +27,9 @@ class Login(Enum):
 class Answered:
     """A reply to encode and send.
 
-    `cacheable` says that the same request bytes get the same answer until the metadata image changes; the encoded answer
-    is then kept, and `imprint`, if given, is what the request leaves on its connection each time it is served so.
-    `login` is given by the SASL handlers only.
+    `cacheable` says that the same request bytes get the same answer until the metadata image changes; the
+    encoded answer is then kept, and `imprint`, if given, is what the request leaves on its connection each
+    time it is served so. `login` is given by the SASL handlers only.
     """
 
     __slots__ = ("cacheable", "imprint", "login", "reply", "throttle")
@@ -46,6 +48,18 @@ class Answered:
         self.cacheable = cacheable
         self.imprint = imprint
         self.login = login
+
+
+class Encoded:
+    """A whole frame, ready to send: what an `Answered` becomes, where the handler can say it without a
+    message.
+    """
+
+    __slots__ = ("frame", "throttle")
+
+    def __init__(self, frame: bytes, throttle: Throttle | None) -> None:
+        self.frame = frame
+        self.throttle = throttle
 
 
 class Silent:
@@ -73,7 +87,9 @@ class Hangup:
 
 
 class AfterCommit:
-    """The outcome is known once the appends that this drain staged are on file: `finish` is called then, once."""
+    """The outcome is known once the appends that this drain staged are on file: `finish` is called then,
+    once.
+    """
 
     __slots__ = ("finish",)
 
@@ -84,5 +100,5 @@ class AfterCommit:
 PARKED = Parked()
 SILENT = Silent()
 
-Outcome = Answered | Silent | Parked | Hangup | AfterCommit
+Outcome = Answered | Encoded | Silent | Parked | Hangup | AfterCommit
 """What a handler returns; a completion posts one of Answered, Silent or Hangup."""

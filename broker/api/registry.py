@@ -9,7 +9,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from broker.protocol.api_key import ApiKey
 
@@ -22,8 +22,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 class Api:
     """One API key as served here.
 
-    `handle(message, context, broker)` returns an Outcome, or a coroutine of one where it must wait. `before_login` marks the
-    three that an unauthenticated connection may send.
+    `handle(message, context, broker)` returns an Outcome, or a coroutine of one where it must wait.
+    `before_login` marks the three that an unauthenticated connection may send.
     """
 
     key: ApiKey
@@ -33,7 +33,23 @@ class Api:
     before_login: bool
     advertised_min: int
     unknown_version: Callable[..., Any] | None
+    repeats: Callable[[int], "Repeats"] | None
     doc: str
+
+
+class Repeats(Protocol):
+    """Serves requests whose beginning is known by heart, one table for each version and listener."""
+
+    def serve(self, frame: Any, context: Any, broker: Any) -> Any:
+        """An Outcome; None leaves the request to the full handler, and nothing has happened."""
+
+    def learn(self, frame: Any, message: Any, context: Any, broker: Any) -> None:
+        """A request that the full handler has just served; `frame` is whole and `message` what it decodes
+        to.
+        """
+
+    def forget(self) -> None:
+        """The metadata image has changed."""
 
 
 class Registry:
@@ -63,11 +79,13 @@ def api(
     before_login: bool = False,
     advertised_min: int | None = None,
     unknown_version: Callable[..., Any] | None = None,
+    repeats: Callable[[int], "Repeats"] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Registers a handler for `key`, versions min to max inclusive.
 
-    `advertised_min` is below the real minimum only for Produce (KAFKA-18659). `unknown_version` answers a version above
-    the maximum, in the response format of version 0, without reading the request (ApiVersions only).
+    `advertised_min` is below the real minimum only for Produce (KAFKA-18659). `unknown_version` answers a
+    version above the maximum, in the response format of version 0, without reading the request (ApiVersions
+    only).
     """
 
     def register(handle: Handler) -> Handler:
@@ -81,6 +99,7 @@ def api(
                 before_login=before_login,
                 advertised_min=versions[0] if advertised_min is None else advertised_min,
                 unknown_version=unknown_version,
+                repeats=repeats,
                 doc=(module and module.__doc__) or "",
             )
         )

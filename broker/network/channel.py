@@ -42,6 +42,7 @@ class Channel:
         "responder",
         "sasl_mechanism",
         "send",
+        "shape",
         "sock",
         "software_name",
         "software_version",
@@ -81,6 +82,7 @@ class Channel:
         self.last_active_ms = now_ms
         self.opened_wall_ms = wall_ms
         self.requests = 0
+        self.shape = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.throttles = 0

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 import trio
 
 from broker.api.broker import Broker
-from broker.api.outcome import AfterCommit, Answered, Hangup, Outcome, Parked, Silent
+from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, Parked, Silent
 from broker.errors import ProtocolViolation
 from broker.network.client_id import client_id_and_body
 from broker.network.clock import TrioClock
@@ -49,8 +49,8 @@ class HandlerPool:
         clock: TrioClock,
         frames: FramePool,
     ) -> None:
-        self.idle: list[int] = []
-        self.started = 0
+        self.busy: list[int] = []
+        self.started = clock.ns()
         self._requests = requests
         self._broker = broker
         self._responders = responders
@@ -58,42 +58,65 @@ class HandlerPool:
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
+        self._followers = trio.lowlevel.ParkingLot()
+        self._is_led = False
         self._after_commit: list[tuple[Request, AfterCommit]] = []
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
 
     async def run(self, index: int) -> None:
-        """One handler task; ends when the request channel is closed and empty."""
+        """One handler task; ends when the request channel is closed and empty.
+
+        One task leads: it alone waits for requests, so that one wake-up serves all that came with a poll.
+        It hands the lead on before it waits for anything else.
+        """
         receive = self._requests.receive
         take = receive.receive_nowait
         now_of = self._clock.ns
-        self.started = self.started or now_of()
-        self.idle.extend([0] * (index + 1 - len(self.idle)))
+        self.busy.append(0)
+        await self._take_the_lead()
         while True:
-            asleep = now_of()
             try:
                 request = await receive.receive()
             except trio.EndOfChannel:
+                self._followers.unpark_all()
                 return
             awake = now_of()
-            self.idle[index] += awake - asleep
             self._begin(awake)
             left = BATCH
             while True:
                 slow = self._serve(request)
                 if slow is not None:
                     self.deliver()
+                    self._hand_on_the_lead()
                     await self._serve_slow(request, slow)
-                    self._begin(now_of())
+                    self.deliver()
+                    self.busy[index] += now_of() - awake
+                    await self._take_the_lead()
+                    break
                 left -= 1
                 if not left:
+                    self.deliver()
+                    self.busy[index] += self._last - awake
                     break
                 try:
                     request = take()
                 except (trio.WouldBlock, trio.EndOfChannel):
+                    self.deliver()
+                    self.busy[index] += self._last - awake
                     break
-            self.deliver()
+
+    async def _take_the_lead(self) -> None:
+        if self._is_led:
+            await self._followers.park()
+        self._is_led = True
+
+    def _hand_on_the_lead(self) -> None:
+        if self._followers:
+            self._followers.unpark()
+        else:
+            self._is_led = False
 
     def deliver(self) -> None:
         """Commits what was staged, answers what waited for it or was completed by it, and writes the
@@ -133,7 +156,13 @@ class HandlerPool:
         request.dequeued = self._last
         request.now_ms = self._now_ms
         request.wall_ms = self._wall_ms
+        repeats = route.repeats
         try:
+            if repeats is not None:
+                outcome = repeats.serve(frame, request, self._broker)
+                if outcome is not None:
+                    self._conclude(request, outcome)
+                    return None
             client_id, offset = client_id_and_body(frame, route.flexible)
             request.client_id = request.channel.client_id = client_id
             message = route.decode(frame, offset)
@@ -142,6 +171,8 @@ class HandlerPool:
             if outcome.__class__ is CoroutineType:
                 slow: Awaitable[Outcome] = outcome
                 return slow
+            if repeats is not None:
+                repeats.learn(frame, message, request, self._broker)
             self._conclude(request, outcome)
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))
@@ -186,6 +217,10 @@ class HandlerPool:
                     request.reply = parts
                 if outcome.imprint is not None:
                     outcome.imprint(request.channel)
+            case Encoded():
+                if outcome.throttle is not None:
+                    self._throttling.start(request, outcome.throttle)
+                request.reply = outcome.frame
             case AfterCommit():
                 self._after_commit.append((request, outcome))
                 return

@@ -162,7 +162,9 @@ class Responder:
             self._after_unmute(channel)
 
     def settled(self) -> None:
-        """A connection has nothing in flight any longer, or is gone. Tells whoever drains when that was the last."""
+        """A connection has nothing in flight any longer, or is gone. Tells whoever drains when that was the
+        last.
+        """
         if self.drained is not None and not self._selector.in_flight():
             self.drained.set()
 

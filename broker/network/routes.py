@@ -6,7 +6,7 @@ codec. Each listener has its own table, because answers that name addresses diff
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from broker.api.outcome import Imprint
 from broker.api.registry import Api, Registry
@@ -45,6 +45,7 @@ class Route:
         "flexible",
         "handle",
         "metrics",
+        "repeats",
         "version",
     )
 
@@ -67,6 +68,7 @@ class Route:
         self.handle = handle
         self.flexible = flexible
         self.before_login = api.before_login
+        self.repeats = api.repeats(version) if api.repeats is not None else None
         self.answers: dict[bytes, KeptAnswer] = {}
         """By the request's bytes behind its correlation id."""
 
@@ -102,7 +104,7 @@ class Routes:
                 version,
                 self._metrics(api),
                 decode=codec.decode_request(key, version),
-                encode=codec.encode_response(key, version),
+                encode=_encoder(key, version),
                 handle=api.handle,
                 flexible=api_key.request_header_version(key, version) >= 2,
             )
@@ -112,7 +114,7 @@ class Routes:
                 version,
                 self._metrics(api),
                 decode=_undecoded,
-                encode=codec.encode_response(key, 0),
+                encode=_encoder(key, 0),
                 handle=api.unknown_version,
                 flexible=False,
             )
@@ -125,6 +127,13 @@ class Routes:
         """Called when the metadata image changes."""
         for route in self._routes.values():
             route.answers.clear()
+            if route.repeats is not None:
+                route.repeats.forget()
+
+
+def _encoder(key: int, version: int) -> Callable[[Any, int], list[Part]]:
+    # What the codec only measures (a FileSlice) is what the network can send.
+    return cast("Callable[[Any, int], list[Part]]", codec.encode_response(key, version))
 
 
 def _undecoded(_frame: object, _offset: int) -> Struct:

@@ -4,7 +4,7 @@ Binds the metadata image to the log store: a topic appears here when the image s
 when somebody first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from broker.config.rooms.topics import TopicSettings
@@ -18,7 +18,9 @@ LEADER_EPOCH: Final = 0
 
 
 class HostedTopic:
-    """A topic and those of its logs that have been asked for. `name` and `topic_id` (16 bytes) never change."""
+    """A topic and those of its logs that have been asked for. `name` and `topic_id` (16 bytes) never
+    change.
+    """
 
     __slots__ = ("_logs", "_settings", "_store", "count", "name", "topic_id")
 
@@ -75,21 +77,23 @@ class Partitions:
         topic = self.by_name.get(name)
         return None if topic is None else topic.log(index)
 
-    def follow(self, image: Image) -> list[PartitionLog]:
+    def follow(self, image: Image, names: Iterable[str]) -> list[PartitionLog]:
         """Makes this what the image says; the logs that went with deleted topics, so that who waits on them
         can be told.
         """
         gone: list[PartitionLog] = []
-        for name, hosted in list(self.by_name.items()):
+        for name in names:
             topic = image.topics.get(name)
-            if topic is None or topic.topic_id != hosted.topic_id:
-                gone.extend(hosted.opened())
-                del self.by_name[name], self.by_id[hosted.topic_id]
-                for index in range(hosted.count):
-                    self.store.delete_partition(name, index)
-        for name, topic in image.topics.items():
-            settings = topic_settings(self._defaults(), topic.configs)
             known = self.by_name.get(name)
+            if known is not None and (topic is None or topic.topic_id != known.topic_id):
+                gone.extend(known.opened())
+                del self.by_name[name], self.by_id[known.topic_id]
+                for index in range(known.count):
+                    self.store.delete_partition(name, index)
+                known = None
+            if topic is None:
+                continue
+            settings = topic_settings(self._defaults(), topic.configs)
             if known is None:
                 known = HostedTopic(topic, self.store, settings)
                 self.by_name[name] = self.by_id[topic.topic_id] = known

@@ -1,0 +1,206 @@
+"""A producer that repeats itself: the same client id, acks, topic and partition, only other records.
+
+Nearly all of a producer's requests are such. Once one of them went through `a00_produce` in full, its bytes
+before the records are known by heart, with everything that they lead to: the log, and the answer with holes
+for what differs. A request of another shape, or one that the log refuses, is left to `a00_produce`.
+"""
+
+import struct
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
+from broker.api.produce_rules import hosted_topic, refusal_of
+from broker.api.waking import wake_fetches
+from broker.errors import ApiError, ErrorCode
+from broker.log.partition import PartitionLog, Staged
+from broker.protocol import codec
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from broker.protocol.schema import Buffer
+from broker.quotas.verdict import Throttle
+
+KNOWN: Final = 1024
+"""Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
+
+OFFSETS: Final = struct.Struct(">qqq")
+INT32: Final = struct.Struct(">i")
+NO_TAGS: Final = b"\0\0\0"
+"""What follows the records in flexible versions: the ends of the partition, the topic and the request."""
+
+_SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
+_THROTTLE: Final = 0x44556677
+
+
+class AnswerWithHoles:
+    """An encoded answer for one partition, in the pieces around its correlation id, offsets and throttle."""
+
+    __slots__ = (
+        "_after_offsets",
+        "_after_throttle",
+        "_before_offsets",
+        "_index",
+        "_size",
+        "_topic",
+        "_topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, version: int) -> None:
+        self._topic = topic
+        self._topic_id = topic_id
+        self._index = index
+        partition = PartitionProduceResponse(index, ErrorCode.NONE, *_SENTINELS)
+        reply = ProduceResponse([TopicProduceResponse(topic, topic_id, [partition])], _THROTTLE)
+        frame = b"".join(codec.encode_response(ApiKey.PRODUCE, version)(reply, 0))  # type: ignore[arg-type]
+        offsets = frame.index(OFFSETS.pack(*_SENTINELS))
+        throttle = frame.index(INT32.pack(_THROTTLE), offsets + OFFSETS.size)
+        self._size = frame[:4]
+        self._before_offsets = frame[8:offsets]
+        self._after_offsets = frame[offsets + OFFSETS.size : throttle]
+        self._after_throttle = frame[throttle + INT32.size :]
+
+    def fill(self, correlation_id: int, staged: Staged, throttle_ms: int) -> bytes:
+        return b"".join(
+            (
+                self._size,
+                INT32.pack(correlation_id),
+                self._before_offsets,
+                OFFSETS.pack(staged.base_offset, staged.log_append_time, staged.log_start_offset),
+                self._after_offsets,
+                INT32.pack(throttle_ms),
+                self._after_throttle,
+            )
+        )
+
+    def refuse(self, error: ErrorCode, throttle_ms: int) -> ProduceResponse:
+        """The answer without offsets."""
+        partition = PartitionProduceResponse(self._index, error, -1)
+        return ProduceResponse([TopicProduceResponse(self._topic, self._topic_id, [partition])], throttle_ms)
+
+
+class Shape:
+    """What a known beginning leads to."""
+
+    __slots__ = ("acks", "answer", "client_id", "log")
+
+    def __init__(self, client_id: str | None, acks: int, log: PartitionLog, answer: AnswerWithHoles) -> None:
+        self.client_id = client_id
+        self.acks = acks
+        self.log = log
+        self.answer = answer
+
+
+class ProduceRepeats:
+    """The known shapes of one version on one listener. Forgotten whole when the metadata image changes."""
+
+    __slots__ = ("_flexible", "_shapes", "_tail", "_version")
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._flexible = version >= 9
+        self._tail = len(NO_TAGS) if self._flexible else 0
+        self._shapes: dict[bytes, Shape] = {}
+
+    def forget(self) -> None:
+        self._shapes.clear()
+
+    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+        """The outcome of a request whose shape is known; None leaves it to the full handler."""
+        at = context.connection.shape
+        shape = self._shapes.get(bytes(frame[8:at]))
+        if shape is None:
+            return None
+        if self._flexible:
+            length, shift = frame[at] & 0x7F, 7
+            while frame[at] > 0x7F:
+                at += 1
+                length |= (frame[at] & 0x7F) << shift
+                shift += 7
+            length -= 1
+            at += 1
+        else:
+            (length,) = INT32.unpack_from(frame, at)
+            at += 4
+        end = at + length
+        if length <= 0 or end + self._tail != len(frame) or (self._flexible and frame[end:] != NO_TAGS):
+            return None
+        context.client_id = shape.client_id
+        try:
+            staged = shape.log.stage(memoryview(frame)[at:end], now_wall_ms=context.wall_ms)
+        except ApiError:
+            return None
+        throttle = None
+        if broker.quotas.produce.active:
+            throttle = broker.quotas.produce.record(
+                context.connection.principal, shape.client_id, context.size, context.now_ms
+            )
+        return AfterCommit(_Repeat(shape, staged, throttle, context.correlation_id, broker).finish)
+
+    def learn(self, frame: Buffer, message: ProduceRequest, context: RequestContext, broker: Broker) -> None:
+        """Remembers the beginning of a request for one partition, if it could be served."""
+        if (
+            self._version < 5
+            or len(message.topic_data) != 1
+            or len(message.topic_data[0].partition_data) != 1
+        ):
+            return
+        if refusal_of(message, broker):
+            return
+        (topic,) = message.topic_data
+        (partition,) = topic.partition_data
+        hosted = hosted_topic(topic, broker)
+        log = hosted.log(partition.index) if hosted is not None else None
+        records = partition.records
+        if log is None or records is None:
+            return
+        start = len(frame) - self._tail - len(records)
+        at = start - (_varint_bytes(len(records) + 1) if self._flexible else 4)
+        if self._flexible and frame[len(frame) - self._tail :] != NO_TAGS:
+            return
+        if len(self._shapes) >= KNOWN:
+            self._shapes.clear()
+        answer = AnswerWithHoles(topic.name, topic.topic_id, partition.index, self._version)
+        self._shapes[bytes(frame[8:at])] = Shape(context.client_id, message.acks, log, answer)
+        context.connection.shape = at
+
+
+class _Repeat:
+    """A staged append of a known shape."""
+
+    __slots__ = ("broker", "correlation_id", "shape", "staged", "throttle")
+
+    def __init__(
+        self, shape: Shape, staged: Staged, throttle: Throttle | None, correlation_id: int, broker: Broker
+    ) -> None:
+        self.shape = shape
+        self.staged = staged
+        self.throttle = throttle
+        self.correlation_id = correlation_id
+        self.broker = broker
+
+    def finish(self) -> Outcome:
+        shape, staged, throttle = self.shape, self.staged, self.throttle
+        if staged.error:
+            if shape.acks == 0:
+                return Hangup(f"acks=0 and {staged.error.name}")
+            return Answered(
+                shape.answer.refuse(staged.error, throttle.throttle_ms if throttle else 0), throttle
+            )
+        broker = self.broker
+        if broker.fetches.watched:
+            wake_fetches(broker, shape.log)
+        if shape.acks == 0:
+            return SILENT if throttle is None else Silent(throttle)
+        if throttle is None:
+            return Encoded(shape.answer.fill(self.correlation_id, staged, 0), None)
+        return Encoded(shape.answer.fill(self.correlation_id, staged, throttle.throttle_ms), throttle)
+
+
+def _varint_bytes(value: int) -> int:
+    return max((value.bit_length() + 6) // 7, 1)

@@ -1,0 +1,23 @@
+"""What holds for every Produce, whether it is read in full or known by heart."""
+
+from broker.api.broker import Broker
+from broker.errors import ErrorCode
+from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
+from broker.protocol.schema import ZERO_UUID
+from broker.services.partitions import HostedTopic
+
+
+def refusal_of(message: ProduceRequest, broker: Broker) -> ErrorCode:
+    """Why none of the request can be served; NONE where it can."""
+    if message.acks not in (1, -1, 0):
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if message.transactional_id is not None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    return ErrorCode.NONE
+
+
+def hosted_topic(topic: TopicProduceData, broker: Broker) -> HostedTopic | None:
+    """By id where the request gives one (version 13), else by name."""
+    if topic.topic_id != ZERO_UUID:
+        return broker.partitions.by_id.get(topic.topic_id)
+    return broker.partitions.by_name.get(topic.name)
