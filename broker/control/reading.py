@@ -3,7 +3,7 @@
 Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh; nothing is kept.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -36,7 +36,7 @@ from broker.control.views import (
 from broker.metadata.changes import Kind
 from broker.metadata.image import AdminToken, QuotaEntry
 from broker.quotas import filters
-from broker.quotas.entity import Entity
+from broker.quotas.entity import CLIENT_ID, DEFAULT, USER, Entity, Name
 from broker.quotas.kinds import CLIENT_KEYS
 from broker.quotas.table import probes
 
@@ -99,9 +99,17 @@ class ControlViews:
         return None if entry is None else _quota_row(entry, self._use())
 
     def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
+        return self.resolve_all([(user, client_id)], CLIENT_KEYS)[0]
+
+    def resolve_all(
+        self, clients: Sequence[tuple[str | None, str | None]], keys: Collection[str]
+    ) -> list[list[ResolvedLimit]]:
         use = self._use()
-        steps = [Entity(*rule).pairs for rule in probes(user or ANONYMOUS, client_id or "")]
-        return [self._resolved(key, steps, use) for key in CLIENT_KEYS]
+        answers = []
+        for user, client_id in clients:
+            steps = [_pairs(*rule) for rule in probes(user or ANONYMOUS, client_id or "")]
+            answers.append([self._resolved(key, steps, use) for key in CLIENT_KEYS if key in keys])
+        return answers
 
     def connections(self) -> list[ConnectionRow]:
         return list(self._live.connections())
@@ -164,6 +172,13 @@ class ControlViews:
         return ResolvedLimit(
             key, tuple(rows), matched.entity, matched.value, None if observed is None else observed.observed
         )
+
+
+def _pairs(user: Name, client_id: Name) -> EntityPairs:
+    """`Entity(user, client_id).pairs`, for the thousands of probes of a preview."""
+    of_user = () if user is None else ((USER, None if user is DEFAULT else user),)
+    of_client = () if client_id is None else ((CLIENT_ID, None if client_id is DEFAULT else client_id),)
+    return of_user + of_client
 
 
 def _by_entity(item: tuple[EntityPairs, QuotaEntry]) -> list[tuple[str, bool, str]]:

@@ -9,7 +9,7 @@ wall-clock milliseconds since the epoch; fractions run from 0.0 to 1.0. A quota 
 `commands.EntityPairs`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -364,6 +364,13 @@ class Views(Protocol):
 
     def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
         """The probes and the match for each key; None as user is an anonymous connection."""
+
+    def resolve_all(
+        self, clients: Sequence[tuple[str | None, str | None]], keys: Collection[str]
+    ) -> list[list[ResolvedLimit]]:
+        """`resolve` of many (user, client id), for these keys only. The use is gathered once for all of them,
+        which makes thousands bearable: some 30 us for each client and key.
+        """
 
     def connections(self) -> list[ConnectionRow]: ...
 

@@ -48,6 +48,7 @@ class Live:
 
     def __init__(self) -> None:
         self.use: list[QuotaUse] = []
+        self.asked = 0
         self.held: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
@@ -62,6 +63,7 @@ class Live:
         return []
 
     def quota_use(self) -> Sequence[QuotaUse]:
+        self.asked += 1
         return self.use
 
     def topic_sizes(self) -> Sequence[TopicSize]:
@@ -269,6 +271,20 @@ async def test_a_connection_that_has_not_logged_in_is_the_user_anonymous(
 ) -> None:
     await store(control, ((("user", "ANONYMOUS"),), "producer_byte_rate", 10.0))
     assert views.resolve(None, None)[0].bound == 10.0
+
+
+async def test_many_clients_are_resolved_with_the_use_gathered_once(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    await store(control, ((("user", "alice"),), "producer_byte_rate", 10.0))
+    live.use = [QuotaUse((("user", "alice"),), "producer_byte_rate", 7.0)]
+    clients = [("alice", "app"), ("bob", "app")]
+    answers = views.resolve_all(clients, ["producer_byte_rate"])
+    assert [[(limit.key, limit.bound, limit.observed) for limit in answer] for answer in answers] == [
+        [("producer_byte_rate", 10.0, 7.0)],
+        [("producer_byte_rate", None, None)],
+    ]
+    assert live.asked == 1
 
 
 # The rest
