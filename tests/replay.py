@@ -181,10 +181,8 @@ def replay_api_row(script: Script) -> Iterator[tuple[Script, Answers]]:
     key, version = script["key"], script["version"]
     answers: Answers = {"latest_stable": script.get("latest_stable")}
     try:
-        answers["api"] = next(
-            (old for old, new in FORMER_NAMES.items() if old == script["api"] and new == NAMES[key]),
-            NAMES[key],
-        )
+        name = NAMES[key]
+        answers["api"] = script["api"] if FORMER_NAMES.get(script["api"]) == name else name
         answers["request_header"] = request_header_version(key, version)
         answers["response_header"] = response_header_version(key, version)
     except (KeyError, ProtocolViolation):
@@ -192,37 +190,11 @@ def replay_api_row(script: Script) -> Iterator[tuple[Script, Answers]]:
     yield script, answers
 
 
-INPUTS = frozenset(
-    {
-        *(
-            "name",
-            "stat",
-            "samples",
-            "window_s",
-            "window_ms",
-            "start_ms",
-            "steps",
-            "dt",
-            "record",
-            "unrecord",
-            "quota",
-        ),
-        *(
-            "observed",
-            "size",
-            "max_single",
-            "strict",
-            "alloc",
-            "release",
-            "op",
-            "id",
-            "expiration",
-            "key",
-            "version",
-        ),
-        *("comment", "tick_ms", "wheel_size"),
-    }
-)
+RATES = {"name", "comment", "stat", "samples", "window_s", "window_ms", "start_ms", "steps", "dt", "quota"}
+RECORDS = {"record", "unrecord", "observed"}
+POOLS = {"size", "max_single", "strict", "alloc", "release"}
+WHEELS = {"tick_ms", "wheel_size", "op", "id", "expiration"}
+INPUTS = RATES | RECORDS | POOLS | WHEELS | {"key", "version"}
 """What a step or a script tells us, where we do not give it as an answer ourselves."""
 
 

@@ -77,7 +77,8 @@ def _validate_value(key: QuotaKey, value: float) -> None:
     if not value > 0:
         _refuse(f"Quota {key.name} must be greater than 0")
     if value >= TOO_LARGE[key.type]:
-        _refuse(f"Proposed value for {key.name} is too large for a {key.type.value}.")
+        article = "an" if key.type is ValueType.INT else "a"
+        _refuse(f"Proposed value for {key.name} is too large for {article} {key.type.value}.")
     if key.type is not ValueType.DOUBLE and value % 1.0 > FRACTION:
         _refuse(f"{key.name} cannot be a fractional value.")
 

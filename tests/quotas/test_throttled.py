@@ -1,0 +1,116 @@
+"""Held channels: freed in the order of their ends, once each. (Kafka: ThrottledChannelExpirationTest, V40)"""
+
+import pytest
+
+from broker.clock import BASE_MS
+from broker.metrics.window import Window
+from broker.quotas.entity import DEFAULT, Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.throttled import ThrottledChannels
+from broker.quotas.usage import ClientSensor
+from broker.quotas.verdict import Throttle, larger
+from tests.quotas.scene import Connection
+
+
+def throttle(ms: int, kind: QuotaKind = QuotaKind.PRODUCE) -> Throttle:
+    sensor = ClientSensor(None, "client1", BASE_MS, Window())
+    return Throttle(kind, ms, Entity(client_id=DEFAULT), 600.0, 500.0, sensor)
+
+
+@pytest.fixture
+def held() -> ThrottledChannels:
+    return ThrottledChannels()
+
+
+def test_v40_delays_of_10_30_30_20_ms_end_one_two_three_and_four(held):
+    channels = [Connection() for _ in range(4)]
+    for number, delay_ms in enumerate((10, 30, 30, 20)):
+        held.add(channels[number], number, throttle(delay_ms), BASE_MS)
+    assert len(held) == 4
+    assert held.pop_expired(BASE_MS) is None
+    ended = []
+    for elapsed_ms, expected in (
+        (10, [0]),
+        (20, [0, 3]),
+        (30, [0, 3, 1]),
+        (30, [0, 3, 1, 2]),
+        (30, [0, 3, 1, 2]),
+    ):
+        token = held.pop_expired(BASE_MS + elapsed_ms)
+        if token is not None:
+            ended.append(token)
+        assert ended == expected
+    assert len(held) == 0
+
+
+@pytest.mark.parametrize(("elapsed_ms", "freed"), [(99, []), (100, ["t"]), (101, ["t"])])
+def test_a_channel_is_due_exactly_when_its_time_is_over(held, elapsed_ms, freed):
+    held.add(Connection(), "t", throttle(100), BASE_MS)
+    assert held.expired(BASE_MS + elapsed_ms) == freed
+
+
+def test_the_earliest_end_comes_first_whatever_the_order_in_which_they_were_held(held):
+    held.add(Connection(), "late", throttle(500), BASE_MS)
+    held.add(Connection(), "early", throttle(100), BASE_MS + 50)
+    assert held.next_deadline() == BASE_MS + 150
+    assert held.expired(BASE_MS + 1_000) == ["early", "late"]
+    assert held.next_deadline() is None
+
+
+def test_a_closed_channel_is_not_returned_and_its_deadline_is_gone(held):
+    gone, stays = Connection(), Connection()
+    held.add(gone, "gone", throttle(100), BASE_MS)
+    held.add(stays, "stays", throttle(200), BASE_MS)
+    held.forget(gone)
+    held.forget(gone)
+    assert len(held) == 1
+    assert held.next_deadline() == BASE_MS + 200
+    assert held.expired(BASE_MS + 200) == ["stays"]
+
+
+def test_a_channel_that_is_held_again_ends_with_its_second_throttle(held):
+    channel = Connection()
+    held.add(channel, "first", throttle(100), BASE_MS)
+    held.forget(channel)
+    held.add(channel, "second", throttle(100), BASE_MS + 50)
+    assert held.expired(BASE_MS + 100) == []
+    assert held.expired(BASE_MS + 150) == ["second"]
+
+
+def test_an_early_end_is_due_at_once_and_only_once(held):
+    channel, other = Connection(), Connection()
+    held.add(channel, "channel", throttle(60_000), BASE_MS)
+    held.add(other, "other", throttle(10), BASE_MS)
+    held.end_early(held.held()[0])
+    deadline = held.next_deadline()
+    assert deadline is not None and deadline <= BASE_MS
+    assert held.rows(BASE_MS)[-1].remaining_ms == 0
+    assert held.expired(BASE_MS) == ["channel"]
+    assert held.expired(BASE_MS + 60_000) == ["other"]
+
+
+def test_rows_say_who_is_held_why_and_for_how_long(held):
+    first = Connection("c-1", None, "alice", "10.0.0.1")
+    second = Connection("c-2", "loud", "bob", "10.0.0.2", throttles=4)
+    held.add(first, first, throttle(1_000), BASE_MS)
+    held.add(second, second, throttle(5_000, QuotaKind.FETCH), BASE_MS)
+    rows = held.rows(BASE_MS + 250)
+    assert [row.connection_id for row in rows] == ["c-2", "c-1"]
+    row = rows[0]
+    assert (row.client_id, row.principal, row.address) == ("loud", "bob", "10.0.0.2")
+    assert (row.quota_type, row.entity) == (QuotaKind.FETCH, Entity(client_id=DEFAULT))
+    assert (row.observed, row.bound) == (600, 500)
+    assert (row.throttle_ms, row.remaining_ms, row.since_ms, row.count) == (5_000, 4_750, 250, 5)
+    assert (rows[1].client_id, rows[1].remaining_ms, rows[1].count) == ("", 750, 1)
+    # A reaper that comes late shows no negative time.
+    assert held.rows(BASE_MS + 9_000)[0].remaining_ms == 0
+
+
+def test_the_larger_throttle_counts_and_of_equals_the_request_quotas():
+    produce, request = throttle(10), throttle(10, QuotaKind.REQUEST)
+    assert larger(None, None) is None
+    assert larger(produce, None) is produce
+    assert larger(None, request) is request
+    assert larger(produce, request) is request
+    assert larger(throttle(11), request) == throttle(11)
+    assert larger(throttle(9), request) is request
