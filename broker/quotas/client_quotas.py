@@ -42,12 +42,13 @@ class ClientQuotas:
         }
 
     def apply(self, entity: Entity, key: str, value: float | None) -> None:
-        """Sets one limit of a user, a client-id or both, or removes it (None). Usage is kept; the next
-        request obeys, and channels held for less than is allowed now are due at once.
+        """Sets one limit of a user, a client-id or both, or removes it (None).
 
-        KeyError for a key that limits no client: addresses are the connection quotas' business.
+        Usage is kept; the next request obeys, and channels held for less than is allowed now are due at once.
+        An address is limited in its connections and not here: nothing happens.
         """
-        self.managers[CLIENT_KEYS[key].kind].set_bound(entity.user, entity.client_id, value)
+        if entity.ip is None:
+            self.managers[CLIENT_KEYS[key].kind].set_bound(entity.user, entity.client_id, value)
 
     def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
         """Counts a produce request of `nbytes`; the throttle if that breaks the client's quota."""

@@ -34,9 +34,15 @@ def test_every_client_key_switches_its_own_manager_on_and_off(quotas):
         assert not manager.active
 
 
+def test_an_address_is_limited_elsewhere(quotas):
+    quotas.apply(Entity(ip="10.0.0.1"), "connection_creation_rate", 5)
+    quotas.apply(Entity(ip=DEFAULT), "connection_creation_rate", None)
+    assert not any(manager.active for manager in quotas.managers.values())
+
+
 def test_a_key_that_limits_no_client_is_the_callers_mistake(quotas):
     with pytest.raises(KeyError):
-        quotas.apply(Entity(ip="10.0.0.1"), "connection_creation_rate", 5)
+        quotas.apply(LOUD, "connection_creation_rate", 5)
 
 
 def test_eleven_thousand_bytes_against_a_thousand_a_second_cost_one_second(quotas):
