@@ -18,8 +18,8 @@ RUN /opt/weir/bin/pip install --no-cache-dir .
 
 FROM ${BASE}
 # Inside a container the world is outside: every address is listened on, and clients come through a published port.
-RUN groupadd --system --gid 9092 weir \
-    && useradd --system --uid 9092 --gid weir --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
+RUN groupadd --system --gid 909 weir \
+    && useradd --system --uid 909 --gid weir --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
     && install --directory --owner=weir --group=weir --mode=0750 /var/lib/weir \
     && install --directory /etc/weir \
     && printf '%s\n' \
@@ -31,7 +31,7 @@ RUN groupadd --system --gid 9092 weir \
 COPY --from=build /opt/weir /opt/weir
 ENV PATH=/opt/weir/bin:$PATH \
     PYTHONUNBUFFERED=1
-USER 9092:9092
+USER 909:909
 WORKDIR /var/lib/weir
 VOLUME /var/lib/weir
 EXPOSE 9092 8080

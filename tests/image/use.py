@@ -60,19 +60,24 @@ def _in_container(container: str, mounts: list[str], command: list[str], *enviro
 
 
 @contextlib.contextmanager
-def _serving(container: str, image: Image, mounts: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+def _serving(container: str, image: Image, mounts: list[str], output: Path) -> Iterator[None]:
     """The image's own command until the block ends; it must then drain and exit with status 0."""
     environment = "WEIR_ADMIN_TOKEN_FILE=/run/secrets/weir-token"
-    process = subprocess.Popen(_in_container(container, mounts, image.command, environment))
+    command = _in_container(container, mounts, image.command, environment)
+    with output.open("wb") as sink:
+        process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)
     try:
         _await_health(container, image, mounts, process)
-        yield process
-        _broker_pid_signal(signal.SIGTERM)
+        yield
+        _signal_broker(signal.SIGTERM)
         status = process.wait(DRAINED_WITHIN_S)
         assert status == 0, f"exit status {status} after SIGTERM"
+    except BaseException:
+        print(output.read_text(encoding="utf-8", errors="replace")[-4000:], file=sys.stderr)
+        raise
     finally:
         if process.poll() is None:
-            _broker_pid_signal(signal.SIGKILL)
+            _signal_broker(signal.SIGKILL)
             process.kill()
             process.wait()
 
@@ -84,13 +89,13 @@ def _broker_pids() -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "cmdline").read_bytes().split(b"\0")
-            is_weir = len(words) > 2 and words[1].endswith(b"/weir") and words[2] == b"serve"
+            is_weir = words[0].endswith(b"/python3") and words[1].endswith(b"/weir")
             if is_weir and (process / "ns/net").readlink() == own:
                 found.append(int(process.name))
     return found
 
 
-def _broker_pid_signal(number: signal.Signals) -> None:
+def _signal_broker(number: signal.Signals) -> None:
     for pid in _broker_pids():
         subprocess.run(["kill", f"-{int(number)}", str(pid)], check=False)
 
@@ -163,12 +168,13 @@ def main() -> None:
             subprocess.run(["chown", image.user, str(path)], check=True)
         mounts = [f"{secret}:/run/secrets/weir-token:ro", f"{data}:{DATA}"]
         Path(scratch).chmod(0o755)
-        with _serving(container, image, mounts):
+        output = Path(scratch, "output")
+        with _serving(container, image, mounts, output):
             _runs_as(image.user)
             assert _status("/api/v1/overview", None) == 401
             assert _status("/api/v1/overview", TOKEN) == 200
             _produce(b"hello from the image test")
-        with _serving(container, image, mounts):
+        with _serving(container, image, mounts, output):
             assert _consume() == b"hello from the image test"
     print("a record was kept over a restart; 1 passed, 0 failed")
 
