@@ -1,9 +1,8 @@
-"""Several stats under one name that are recorded together, some of them with a quota. (Kafka: Sensor,
-Metrics)
+"""Several stats under one name that are recorded together, some with a quota. (Kafka: Sensor, Metrics)
 
-Used where a figure is not on the hottest path: controller mutations, connection rates, telemetry. The
-byte-rate managers hold their one rate directly. Knows no clock and no thread: check and record are one step
-because nothing awaits between them.
+For what is not on the hottest path: connection rates, telemetry, whatever a plug-in measures. The byte-rate
+managers hold their one rate directly. Knows no clock and no thread: check and record are one step because
+nothing awaits between them.
 """
 
 from collections.abc import Iterator

@@ -4,6 +4,7 @@ Called by the handlers, which test `active` first. Records, and says how long to
 the network room's work. Recording and checking are one step, since nothing awaits between.
 """
 
+from functools import partial
 from sys import float_info
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
@@ -50,15 +51,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         paced: bool = False,
         max_sensors: int = MAX_SENSORS,
     ) -> None:
-        super().__init__(
-            kind,
-            window,
-            lambda user, client_id, now_ms: RateSensor(user, client_id, now_ms, window),
-            max_sensors,
-        )
+        super().__init__(kind, window, partial(RateSensor, window=window), max_sensors)
         self._paced = paced
-        # A reply carries the wait as an int32. Kafka narrows a longer one, which can come out negative: no
-        # wait at all.
+        # A reply carries the wait as an int32; Kafka's narrowing of a longer one can make it negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:
@@ -95,8 +90,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         self.record_unchecked(user, client_id, -value, now_ms)
 
     def max_value_in_window(self, user: str, client_id: str | None, now_ms: int) -> float:
-        """The most that can be recorded at once without a certain throttle; without a limit the largest
-        float.
+        """The most that can be recorded at once without a certain throttle; the largest float without a
+        limit.
 
         (getMaxValueInQuotaWindow: the limit over all windows but the present one.)
         """

@@ -41,6 +41,11 @@ class ClientQuotas:
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
         }
 
+    def set_longest_throttle(self, longest_ms: int | None) -> None:
+        """quota.max.throttle.ms has changed; channels that are held now stay held as they were told."""
+        for manager in (self.produce, self.fetch):
+            manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
+
     def apply(self, entity: Entity, key: str, value: float | None) -> None:
         """Sets one limit of a user, a client-id or both, or removes it (None).
 

@@ -1,9 +1,8 @@
-"""What clients have used: one sensor for each (user, client-id) that a rule tells apart, shared by all
-connections under it.
+"""What clients have used: one sensor for each (user, client-id) that a rule tells apart.
 
-Kept by the managers. A rule for a user has one sensor for all of that user's client-ids; a default rule has
-one for each name that it stands for. Names are the clients' own choice, so the number of sensors has a limit,
-and idle ones are forgotten.
+Kept by the managers, shared by all connections under a rule. A rule for a user has one sensor for all of that
+user's client-ids; a default rule has one for each name that it stands for. Names are the clients' own choice,
+so the number of sensors has a limit, and idle ones are forgotten.
 """
 
 from collections.abc import Callable, Iterator
@@ -80,10 +79,9 @@ class Usage(Generic[S]):
         self._by_client: dict[tuple[str, str | None], S] = {}
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
-        """The sensor of this client, with the limit of this moment; made on first use. A null client id
-        counts as "".
+        """The sensor of this client, with the limit of this moment; made on first use.
 
-        The hot path: one lookup, unless a rule has changed since.
+        A null client id counts as "". The hot path: one lookup, unless a rule has changed since.
         """
         try:
             return self._by_client[user, client_id]
