@@ -1,12 +1,16 @@
 """The small text files beside the segments, in Kafka's formats.
 
-Used by the store and by recovery. Parsing never raises: a file that cannot be read back is as good as
-missing, and recovery then does more work. Knows text and bytes; `disk` writes.
+Used by the store and the partitions. Parsing never raises: a file that cannot be read back is as good as
+missing, and recovery then does more work. Knows text and bytes; `disk` reads and writes.
 """
 
 import base64
 import binascii
+import os
+from collections.abc import Container
 from typing import Final, TypeAlias
+
+from broker.log import disk
 
 PartitionKey: TypeAlias = tuple[str, int]
 """(topic, index)."""
@@ -68,3 +72,28 @@ def parse_partition_text(content: bytes | None) -> bytes | None:
                 return None
             return topic_id if len(topic_id) == 16 else None
     return None
+
+
+class OffsetFile:
+    """A file of offsets in a log directory with its content, which may be changed and then saved."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.path = os.path.join(directory, name)
+        self.offsets = parse_offsets(disk.read_file(self.path))
+
+    def keep(self, keys: Container[PartitionKey]) -> None:
+        """Forgets every other one. Raises OSError."""
+        kept = {key: offset for key, offset in self.offsets.items() if key in keys}
+        if kept != self.offsets:
+            self.offsets = kept
+            disk.replace_file(self.path, offsets_text(kept))
+
+    def drop(self, key: PartitionKey) -> None:
+        """Raises OSError."""
+        if self.offsets.pop(key, None) is not None:
+            disk.replace_file(self.path, offsets_text(self.offsets))
+
+    def set(self, key: PartitionKey, offset: int) -> None:
+        """Raises OSError, and then another `set` will save this one too."""
+        self.offsets[key] = offset
+        disk.replace_file(self.path, offsets_text(self.offsets))

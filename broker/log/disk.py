@@ -8,6 +8,7 @@ thread may call them.
 """
 
 import contextlib
+import fcntl
 import mmap
 import os
 from collections import OrderedDict
@@ -135,6 +136,8 @@ def send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int
 def map_window(file: OpenFile, position: int, length: int) -> mmap.mmap:
     """A readable view of at most `length` bytes from `position` (a multiple of the page size) that exist."""
     exists = min(length, os.fstat(file.fd).st_size - position)
+    if exists <= 0:
+        raise OSError(EIO, "a segment is shorter than its log")
     return mmap.mmap(file.fd, exists, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=position)
 
 
@@ -166,6 +169,19 @@ def size_of(path: str) -> int:
         return 0
 
 
+def modified_ms(path: str) -> int:
+    """When it was last written, by the wall clock."""
+    return os.stat(path).st_mtime_ns // 1_000_000
+
+
+def exists(path: str) -> bool:
+    return os.path.exists(path)
+
+
+def is_directory(path: str) -> bool:
+    return os.path.isdir(path)
+
+
 def read_file(path: str) -> bytes | None:
     """None for a file that is not there."""
     try:
@@ -187,6 +203,15 @@ def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
     os.replace(fresh, path)
     if flushed:
         flush_directory(os.path.dirname(path))
+
+
+def lock_directory(path: str) -> OpenFile:
+    """Held as long as the returned file is, or the process lives. Raises BlockingIOError when another process
+    has it.
+    """
+    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return file
 
 
 def make_directory(path: str) -> None:

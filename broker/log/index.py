@@ -19,35 +19,39 @@ from broker.log.disk import OpenFiles
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")
 
-_WRITTEN_TOGETHER: Final = 256
+WRITTEN_TOGETHER: Final = 256
 _first = itemgetter(0)
 
 
 class SparseIndex:
-    """A sequence of (key, value), found by the greatest key that is not above the one asked for."""
+    """A sequence of (key, value), found by the greatest key that is not above the one asked for.
 
-    __slots__ = ("_entry", "_files", "_fresh", "_stored", "last_key", "path")
+    Every method may raise OSError.
+    """
 
-    def __init__(self, files: OpenFiles, path: str, entry: Struct, *, stored: int = 0) -> None:
-        """`stored`: entries that the file holds already."""
+    __slots__ = ("_entry", "_files", "_last_key", "_stored", "_unwritten", "path")
+
+    def __init__(self, files: OpenFiles, path: str, entry: Struct, *, fresh: bool) -> None:
+        """Touches no file. `fresh`: nothing in the file counts."""
         self.path = path
         self._files = files
         self._entry = entry
-        self._stored = stored
-        self._fresh: list[tuple[int, int]] = []
-        self.last_key = self[stored - 1][0] if stored else -1
+        self._stored = 0 if fresh else -1
+        self._last_key: int | None = -1 if fresh else None
+        self._unwritten: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
-        return self._stored + len(self._fresh)
+        if self._stored < 0:
+            self._stored = disk.size_of(self.path) // self._entry.size
+        return self._stored + len(self._unwritten)
 
     def __getitem__(self, at: int) -> tuple[int, int]:
-        """Raises IndexError at the end, so that it can be iterated over; OSError."""
+        """Not from the end; `at` is below the length."""
         stored = self._stored
         if at >= stored:
-            return self._fresh[at - stored]
+            return self._unwritten[at - stored]
         entry = self._entry
-        piece = disk.read_at(self._files.get(self.path), at * entry.size, entry.size)
-        key, value = entry.unpack(piece)
+        key, value = entry.unpack(disk.read_at(self._files.get(self.path), at * entry.size, entry.size))
         return key, value
 
     @property
@@ -55,33 +59,45 @@ class SparseIndex:
         """Bytes, written or not."""
         return len(self) * self._entry.size
 
+    def last_key(self) -> int:
+        """-1 where there is none."""
+        if self._last_key is None:
+            count = len(self)
+            self._last_key = self[count - 1][0] if count else -1
+        return self._last_key
+
     def append(self, key: int, value: int) -> None:
         """`key` is greater than every key before."""
-        self.last_key = key
-        self._fresh.append((key, value))
+        self._last_key = key
+        self._unwritten.append((key, value))
 
     def at_or_before(self, key: int) -> tuple[int, int] | None:
         """The last entry whose key is not above `key`."""
-        fresh = self._fresh
-        if fresh and fresh[0][0] <= key:
-            return fresh[bisect_right(fresh, key, key=_first) - 1]
-        found = bisect_right(self, key, hi=self._stored, key=_first)
+        unwritten = self._unwritten
+        if unwritten and unwritten[0][0] <= key:
+            return unwritten[bisect_right(unwritten, key, key=_first) - 1]
+        stored = len(self) - len(unwritten)
+        found = bisect_right(self, key, hi=stored, key=_first)
         return self[found - 1] if found else None
 
-    def spill(self, *, all_of_it: bool = False) -> None:
-        """Writes collected entries when there are many. Raises OSError, and then keeps them."""
-        fresh = self._fresh
-        if not fresh or (len(fresh) < _WRITTEN_TOGETHER and not all_of_it):
-            return
-        pack = self._entry.pack
-        written = b"".join([pack(*entry) for entry in fresh])
-        disk.write_at(self._files.get(self.path), (written,), self._stored * self._entry.size)
-        self._stored += len(fresh)
-        self._fresh = []
+    @property
+    def unwritten(self) -> int:
+        """Entries that are collected."""
+        return len(self._unwritten)
+
+    def spill(self) -> None:
+        """Writes the collected entries. They are kept where that fails."""
+        unwritten = self._unwritten
+        if unwritten:
+            pack, stored = self._entry.pack, len(self) - len(unwritten)
+            written = b"".join([pack(*entry) for entry in unwritten])
+            disk.write_at(self._files.get(self.path), (written,), stored * self._entry.size)
+            self._stored = stored + len(unwritten)
+            self._unwritten = []
 
     def clear(self) -> None:
         """Forgets every entry, also in the file."""
         disk.truncate(self._files.get(self.path), 0)
         self._stored = 0
-        self._fresh = []
-        self.last_key = -1
+        self._unwritten = []
+        self._last_key = -1

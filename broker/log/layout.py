@@ -19,6 +19,7 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<index>\d{1,10})")
 _SEGMENT_FILE = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")

@@ -5,122 +5,171 @@ by their offsets. Decides nothing: what may be appended, when to roll and what t
 business.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from broker.log import disk
 from broker.log.disk import OpenFile, OpenFiles
-from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, WRITTEN_TOGETHER, SparseIndex
 from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, segment_file
-from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, Buffer, header_at
+from broker.log.proof import Proof
+from broker.log.scan import Found
+from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
 
 _READ_AHEAD: Final = 4_096
 """What lies between two entries of the index, so that a batch is usually found with one read."""
 
 
 class Batch(Protocol):
-    """What an appended batch tells about itself."""
+    """What a batch tells about itself."""
 
-    size: int
-    last_offset: int
-    max_timestamp: int
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+    @property
+    def max_timestamp(self) -> int: ...
 
 
-class Found(NamedTuple):
-    """A batch in a segment."""
-
-    position: int
-    header: BatchHeader
+class HalfWritten(OSError):  # noqa: N818 - a state of the file
+    """An append failed and could not be taken back: nobody knows what the file holds."""
 
 
 class Segment:
-    """`size` is the end that readers may see. `max_timestamp` is -1 where no batch carries a time."""
+    """`size` is the end that readers may see."""
 
     __slots__ = (
         "_files",
+        "_max_timestamp",
+        "_max_timestamp_offset",
         "_since_index",
         "base_offset",
         "directory",
-        "max_timestamp",
-        "max_timestamp_offset",
         "offsets",
         "path",
+        "proof",
         "size",
         "times",
     )
 
     def __init__(self, files: OpenFiles, directory: str, base_offset: int, *, size: int = 0) -> None:
+        """`size` more than 0: the files are there, and their bytes are taken for unproven. Touches no file."""
         self._files = files
         self.directory = directory
         self.base_offset = base_offset
         self.path = os.path.join(directory, segment_file(base_offset, LOG))
         self.size = size
-        index, times = self.file(OFFSET_INDEX), self.file(TIME_INDEX)
-        stored = disk.size_of(index) // OFFSET_ENTRY.size if size else 0
-        self.offsets = SparseIndex(files, index, OFFSET_ENTRY, stored=stored)
-        stored = disk.size_of(times) // TIME_ENTRY.size if size else 0
-        self.times = SparseIndex(files, times, TIME_ENTRY, stored=stored)
+        fresh = size == 0
+        self.offsets = SparseIndex(files, self.file(OFFSET_INDEX), OFFSET_ENTRY, fresh=fresh)
+        self.times = SparseIndex(files, self.file(TIME_INDEX), TIME_ENTRY, fresh=fresh)
+        self.proof = Proof(size)
         self._since_index = 0
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset = base_offset
-        if stored:
-            self.max_timestamp, offset = self.times[stored - 1]
-            self.max_timestamp_offset = base_offset + offset
+        self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None
+        self._max_timestamp_offset = base_offset
 
     def file(self, suffix: str) -> str:
         return os.path.join(self.directory, segment_file(self.base_offset, suffix))
 
     @property
-    def files(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[str, ...]:
         """Everything that goes when the segment goes."""
         return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, SNAPSHOT))
+
+    @property
+    def durable_paths(self) -> tuple[str, ...]:
+        """What has to be on the disk before recovery may pass the segment over."""
+        return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX))
+
+    @property
+    def index_bytes(self) -> int:
+        """Of the larger index."""
+        return max(self.offsets.size, self.times.size)
 
     def open(self) -> OpenFile:
         """Raises OSError."""
         return self._files.get(self.path)
 
+    def newest(self) -> tuple[int, int]:
+        """The greatest timestamp (-1: no batch has one), and the last offset of the batch that has it. Raises
+        OSError.
+        """
+        if self._max_timestamp is None:
+            count = len(self.times)
+            self._max_timestamp, offset = self.times[count - 1] if count else (NO_TIMESTAMP, 0)
+            self._max_timestamp_offset = self.base_offset + offset
+        return self._max_timestamp, self._max_timestamp_offset
+
     def append(self, buffers: Sequence[Buffer], batches: Sequence[Batch], index_interval: int) -> None:
-        """Buffers are the bytes of the batches, one each. Raises OSError, and then nothing of it is in the
-        segment.
+        """Buffers are the bytes of the batches, one each.
+
+        Raises OSError, and then nothing of it is in the segment; HalfWritten, and then the segment is of no
+        use.
         """
         file = self._files.get(self.path)
         try:
             disk.write_at(file, buffers, self.size)
         except OSError:
-            disk.truncate(file, self.size)
+            self._cut(file)
             raise
         for batch in batches:
             self.note(batch, index_interval)
 
+    def _cut(self, file: OpenFile) -> None:
+        try:
+            disk.truncate(file, self.size)
+        except OSError as error:
+            raise HalfWritten(error.errno, error.strerror) from error
+
     def note(self, batch: Batch, index_interval: int) -> None:
         """The batch lies at the end of what is known: makes the index entries that Kafka makes, and moves the
         end.
+
+        `newest` has been asked before.
         """
-        if batch.max_timestamp > self.max_timestamp:
-            self.max_timestamp = batch.max_timestamp
-            self.max_timestamp_offset = batch.last_offset
+        timestamp = self._max_timestamp
+        assert timestamp is not None
+        last_offset = batch.last_offset
+        if batch.max_timestamp > timestamp:
+            self._max_timestamp = timestamp = batch.max_timestamp
+            self._max_timestamp_offset = last_offset
         if self._since_index > index_interval:
-            self.offsets.append(batch.last_offset - self.base_offset, self.size)
+            self.offsets.append(last_offset - self.base_offset, self.size)
             self._index_time()
             self._since_index = 0
+            if self.offsets.unwritten >= WRITTEN_TOGETHER:
+                self._spill()
         self.size += batch.size
         self._since_index += batch.size
 
-    def _index_time(self) -> None:
-        if self.max_timestamp > self.times.last_key:
-            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+    def _spill(self) -> None:
+        """A full disk is no reason to refuse an append that has succeeded: the entries wait for better times."""
+        with contextlib.suppress(OSError):
+            self.offsets.spill()
+            self.times.spill()
 
-    def spill(self) -> None:
-        """Writes index entries when many have been collected. Raises OSError."""
-        self.offsets.spill()
-        self.times.spill()
+    def _index_time(self) -> None:
+        timestamp, offset = self.newest()
+        if timestamp > self.times.last_key():
+            self.times.append(timestamp, offset - self.base_offset)
 
     def seal(self) -> None:
         """Nothing is appended for now: the indexes are completed and written. Raises OSError."""
-        self._index_time()
-        self.offsets.spill(all_of_it=True)
-        self.times.spill(all_of_it=True)
+        if self.size and self._max_timestamp is not None:
+            self._index_time()
+        self.offsets.spill()
+        self.times.spill()
+
+    def restart(self) -> None:
+        """Forgets what is known of the content; recovery notes the good batches anew. Raises OSError."""
+        self.offsets.clear()
+        self.times.clear()
+        self.size = self._since_index = 0
+        self.proof = Proof(0)
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 
     def locate(self, offset: int) -> Found | None:
         """The first batch whose last offset is not below `offset`. Raises OSError."""
@@ -131,18 +180,22 @@ class Segment:
         return None
 
     def batches(self, position: int = 0) -> Iterator[Found]:
-        """The headers from a batch's position on. Raises OSError."""
+        """The headers from a batch's position on, damaged stretches left out. Raises OSError."""
         file = self._files.get(self.path)
         start, chunk = position, b""
-        while position < self.size:
+        while True:
+            if self.proof.doubtful:
+                position, _ = self.proof.clip(self, position, HEADER_BYTES)
+            if self.size - position < HEADER_BYTES:
+                return
             at = position - start
             if at + HEADER_BYTES > len(chunk):
                 start, at = position, 0
                 chunk = disk.read_at(file, position, min(_READ_AHEAD, self.size - position))
-                if len(chunk) < HEADER_BYTES:
-                    return
             header = header_at(chunk, at)
-            if header.length < HEADER_BYTES - 12:
-                return
             yield Found(position, header)
             position += header.size
+
+    def batch(self, found: Found) -> bytes:
+        """The whole of it. Raises OSError."""
+        return disk.read_at(self._files.get(self.path), found.position, found.header.size)

@@ -1,24 +1,30 @@
 """All partitions on this machine's disks (Kafka's LogManager).
 
 Built once by the composition root and asked by the services. Knows directories and partitions; what lies
-inside a partition is the partition's business. Belongs to the event loop's thread, but for what says
-otherwise.
+inside a partition is the partition's business.
+
+`open` and `close` block; the others belong to the event loop's thread. What takes long they hand out as
+chores, which run in other threads.
 """
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from broker.config.rooms.log import LogConfig
 from broker.config.rooms.topics import TopicSettings
-from broker.errors import ApiError, ErrorCode
-from broker.log import checkpoints, disk
-from broker.log.checkpoints import PartitionKey
+from broker.errors import ApiError
+from broker.log import disk
+from broker.log.chores import Checkpoint, Chore, Flush, Removal
+from broker.log.directory import LogDirectory
 from broker.log.disk import OpenFiles
-from broker.log.layout import DELETED_DIRECTORY, LEADER_EPOCHS, PARTITION_METADATA, partition_directory
-from broker.log.partition import FailedAppend, PartitionLog, Shared
-from broker.log.segment import Segment
+from broker.log.layout import DELETED_DIRECTORY
+from broker.log.partition import PartitionLog
+from broker.log.report import Recovery
+from broker.log.segmented import SegmentedLog, storage_error
+from broker.log.shared import Shared
+from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
 
 _NONE_FAILED: Final[tuple[FailedAppend, ...]] = ()
@@ -29,16 +35,25 @@ class LogStore:
 
     def __init__(self, config: LogConfig) -> None:
         self.config = config
-        self._partitions: dict[PartitionKey, PartitionLog] = {}
         transfer: Transfer = (
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
-        self._shared = Shared(OpenFiles(config.max_open_files), transfer, [], [])
+        self._shared = Shared(OpenFiles(config.max_open_files), transfer)
+        self._directories = [LogDirectory(path, self._shared) for path in config.dirs]
+        self._partitions: dict[tuple[str, int], PartitionLog] = {}
+        self._removable: list[tuple[int, list[str]]] = []
 
-    def open(self) -> None:
-        """Raises OSError."""
-        for directory in self.config.dirs:
-            disk.make_directory(directory)
+    def open(self, defaults: TopicSettings | None = None) -> Recovery:
+        """Finds every partition; `defaults` hold for each until `create_partition` says what its topic has.
+
+        Blocks for as long as recovery takes. Raises OSError when a directory cannot be used at all, or
+        another broker uses it; a partition that cannot be read is offline instead.
+        """
+        recovery = Recovery()
+        for directory in self._directories:
+            for found in directory.open(defaults or TopicSettings(), recovery):
+                self._partitions[found.topic, found.index] = found
+        return recovery
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._partitions.values())
@@ -52,45 +67,43 @@ class LogStore:
     def create_partition(
         self, topic: str, topic_id: bytes, index: int, settings: TopicSettings
     ) -> PartitionLog:
-        """The partition, made where it is not there. A log under this name that belongs to another topic id
-        is removed.
+        """The partition with these settings, made where it is not there. A log under this name that belongs
+        to another topic id is removed first.
 
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
         known = self._partitions.get((topic, index))
-        if known is not None and known.topic_id == topic_id:
-            return known
         if known is not None:
+            if known.topic_id == topic_id or known.offline is not None:
+                known.adopt(settings)
+                return known
             self.delete_partition(topic, index)
-        parent = min(self.config.dirs, key=self._partitions_in)
-        directory = os.path.join(parent, partition_directory(topic, index))
+        directory = min(self._directories, key=lambda each: each.count)
         try:
-            disk.make_directory(directory)
-            disk.replace_file(
-                os.path.join(directory, PARTITION_METADATA), checkpoints.partition_text(topic_id)
-            )
-            disk.replace_file(os.path.join(directory, LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
-            segment = Segment(self._shared.files, directory, 0)
-            segment.open()
+            made = directory.create(topic, topic_id, index, settings)
         except OSError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        made = PartitionLog(topic, index, topic_id, directory, settings, self._shared, [segment])
+            raise storage_error(error) from error
+        made.adopt(settings)
         self._partitions[topic, index] = made
         return made
 
     def delete_partition(self, topic: str, index: int) -> None:
-        """Gone for every caller at once; slices on their way to readers stay readable. Raises ApiError."""
+        """Gone for every caller at once; slices on their way to readers stay readable, and the files go with
+        the next `retention`. Raises ApiError KAFKA_STORAGE_ERROR.
+        """
         gone = self._partitions.pop((topic, index), None)
         if gone is None:
             return
+        gone.delete()
         aside = f"{gone.directory}.{uuid.uuid4().hex}{DELETED_DIRECTORY}"
         try:
+            self._directory_of(gone).forget(gone)
             disk.rename(gone.directory, aside)
-            disk.remove(aside)
         except OSError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            raise storage_error(error) from error
+        self._removable.append((0, [aside]))
 
-    def commit(self) -> tuple[FailedAppend, ...]:
+    def commit(self) -> Sequence[FailedAppend]:
         """Writes everything that is staged, each partition with one system call, and says what could not be."""
         dirty, failed = self._shared.dirty, self._shared.failed
         if dirty:
@@ -103,10 +116,74 @@ class LogStore:
         failed.clear()
         return told
 
-    def close(self) -> None:
+    @property
+    def has_overdue_flushes(self) -> bool:
+        """Whether answers to what was committed have to wait for `overdue_flushes`."""
+        return bool(self._shared.overdue)
+
+    def overdue_flushes(self) -> list[Flush]:
+        """Of the partitions that have at least flush.messages records in memory only."""
+        overdue = list(self._shared.overdue)
+        self._shared.overdue.clear()
+        return [partition.flush(self._shared.unflushed.get(partition, 0)) for partition in overdue]
+
+    def due_flushes(self, now_wall_ms: int) -> list[Flush]:
+        """Of the partitions whose oldest unflushed record is at least flush.ms old, and of closed segments."""
+        shared = self._shared
+        due = [
+            partition.flush(now_wall_ms)
+            for partition, since_ms in shared.unflushed.items()
+            if now_wall_ms - since_ms >= partition.settings.flush_ms
+        ]
+        due += [partition.flush(now_wall_ms, sealed_only=True) for partition in shared.rolled]
+        shared.rolled.clear()
+        return due
+
+    def next_flush_ms(self) -> int | None:
+        """The wall clock time from which on `due_flushes` has something; None while nothing waits."""
+        if self._shared.rolled:
+            return 0
+        waiting = self._shared.unflushed.items()
+        return min((since_ms + partition.settings.flush_ms for partition, since_ms in waiting), default=None)
+
+    def retention(self, now_wall_ms: int) -> list[Chore]:
+        """Lets go of what no topic keeps any longer, and of producers that were not seen for long. The chores
+        remove files whose delay is over; call again after the shortest file.delete.delay.ms.
+        """
+        for partition in self._partitions.values():
+            if not partition.adopted:
+                continue
+            partition.producers.expire(now_wall_ms - self.config.producer_id_expiration_ms)
+            try:
+                paths = partition.retire(now_wall_ms)
+            except ApiError:
+                # The disk has no room for a new segment, or cannot be read: the next round tries again.
+                continue
+            if paths:
+                self._removable.append((now_wall_ms + partition.settings.file_delete_delay_ms, paths))
+        due = [paths for due_ms, paths in self._removable if due_ms <= now_wall_ms]
+        self._removable = [each for each in self._removable if each[0] > now_wall_ms]
+        return [Removal(paths) for paths in due]
+
+    def checkpoint(self) -> Checkpoint:
+        """Writes down up to where every partition is on the disk, so that recovery starts there."""
+        return Checkpoint(
+            {
+                directory.recovery_points.path: directory.recovery_points_text(self)
+                for directory in self._directories
+            }
+        )
+
+    def close(self) -> list[OSError]:
+        """Writes and flushes everything, and marks the end as clean where that succeeded. Blocks."""
         self.commit()
         self._shared.transfer.close()
+        errors: list[OSError] = []
+        for directory in self._directories:
+            errors += directory.close([each for each in self if self._directory_of(each) is directory])
         self._shared.files.clear()
+        return errors
 
-    def _partitions_in(self, directory: str) -> int:
-        return sum(os.path.dirname(each.directory) == directory for each in self._partitions.values())
+    def _directory_of(self, partition: SegmentedLog) -> LogDirectory:
+        parent = os.path.dirname(partition.directory)
+        return next(each for each in self._directories if each.path == parent)

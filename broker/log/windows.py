@@ -11,6 +11,7 @@ below an end that a reader has seen.
 
 import mmap
 from collections import OrderedDict
+from errno import EIO
 from typing import Final, Protocol
 
 from broker.log import disk
@@ -19,8 +20,10 @@ from broker.log.disk import OpenFile, Sender
 WINDOW_BYTES: Final = 4 * 1_048_576
 """A multiple of the page size. Large enough that mapping is rare, small enough that many readers fit."""
 
-_SMALL: Final = 65_536
-"""Below this both ways cost the same, and sendfile needs no mapping."""
+_SMALL: Final = 262_144
+"""Below this both ways cost about the same, and sendfile needs no mapping: many readers at many places would
+map and unmap for each answer.
+"""
 
 
 class Transfer(Protocol):
@@ -71,14 +74,14 @@ class MappedWindows:
         if found is not None and len(found[1]) >= end:
             self._windows.move_to_end((file.serial, number))
         else:
-            found = self._map(file, number)
+            found = self._map(file, number, end)
         piece = found[1][start:end]
         try:
             return sender.send(piece)
         finally:
             piece.release()
 
-    def _map(self, file: OpenFile, number: int) -> tuple[mmap.mmap, memoryview]:
+    def _map(self, file: OpenFile, number: int, end: int) -> tuple[mmap.mmap, memoryview]:
         """A window at the growing end of a file is mapped anew, further, when a slice goes beyond it."""
         key = (file.serial, number)
         shorter = self._windows.pop(key, None)
@@ -87,6 +90,9 @@ class MappedWindows:
         while len(self._windows) >= self._most:
             _unmap(self._windows.popitem(last=False)[1])
         mapping = disk.map_window(file, number * WINDOW_BYTES, WINDOW_BYTES)
+        if len(mapping) < end:
+            mapping.close()
+            raise OSError(EIO, "a segment is shorter than its log")
         found = self._windows[key] = (mapping, memoryview(mapping))
         return found
 

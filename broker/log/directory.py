@@ -1,0 +1,145 @@
+"""One directory of `log.dirs`: its partitions' directories and the files about all of them.
+
+Owned by the store. Knows names and checkpoints; no batch.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+from broker.config.rooms.topics import TopicSettings
+from broker.log import checkpoints, disk, layout
+from broker.log.checkpoints import OffsetFile
+from broker.log.disk import OpenFile
+from broker.log.partition import PartitionLog
+from broker.log.producers import Producers
+from broker.log.recovery import Loaded, load
+from broker.log.report import CutTail, Recovery, Unreadable
+from broker.log.segment import Segment
+from broker.log.segmented import Place
+from broker.log.shared import Shared
+
+_UNKNOWN_ID = bytes(16)
+
+
+class LogDirectory:
+    """`count` partitions lie in it."""
+
+    def __init__(self, path: str, shared: Shared) -> None:
+        self.path = os.path.abspath(path)
+        self.count = 0
+        self.recovery_points: OffsetFile
+        self.starts: OffsetFile
+        self._shared = shared
+        self._lock: OpenFile | None = None
+
+    def open(self, settings: TopicSettings, recovery: Recovery) -> Iterator[PartitionLog]:
+        """Makes it where it is not there, and finds its partitions. Raises OSError."""
+        disk.make_directory(self.path)
+        self._lock = disk.lock_directory(self._file(layout.LOCK))
+        self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
+        self.starts = OffsetFile(self.path, layout.START_OFFSETS)
+        clean = disk.exists(self._file(layout.CLEAN_SHUTDOWN))
+        disk.remove(self._file(layout.CLEAN_SHUTDOWN))
+        keys: set[tuple[str, int]] = set()
+        for name in disk.names_in(self.path):
+            path = self._file(name)
+            if name.endswith(layout.DELETED_DIRECTORY):
+                disk.remove(path)
+            elif (key := layout.parse_partition(name)) is not None and disk.is_directory(path):
+                keys.add(key)
+                yield self._load(key, path, settings, clean, recovery)
+        self.starts.keep(keys)
+        self.recovery_points.keep(keys)
+        self.count = len(keys)
+        recovery.partitions += len(keys)
+        if keys and not clean:
+            recovery.unclean.append(self.path)
+
+    def _load(
+        self, key: tuple[str, int], path: str, settings: TopicSettings, clean: bool, recovery: Recovery
+    ) -> PartitionLog:
+        topic, index = key
+        topic_id = _UNKNOWN_ID
+        try:
+            metadata = disk.read_file(os.path.join(path, layout.PARTITION_METADATA))
+            topic_id = checkpoints.parse_partition_text(metadata) or _UNKNOWN_ID
+            loaded = load(
+                self._shared.files,
+                path,
+                start_offset=self.starts.offsets.get(key, 0),
+                recovery_point=self.recovery_points.offsets.get(key, 0),
+                clean=clean and key in self.recovery_points.offsets,
+                index_interval=settings.index_interval_bytes,
+            )
+        except OSError as error:
+            recovery.unreadable.append(Unreadable(topic, index, error))
+            segment = Segment(self._shared.files, path, 0)
+            nothing = Loaded([segment], Producers(), 0, 0, 0)
+            partition = PartitionLog(
+                Place(topic, index, topic_id, path, self.starts), settings, self._shared, nothing
+            )
+            partition.go_offline(error)
+            return partition
+        recovery.scanned_bytes += loaded.scanned
+        recovery.damage += loaded.damage
+        if loaded.cut:
+            recovery.cut.append(CutTail(topic, index, loaded.end_offset, loaded.cut))
+        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
+
+    def create(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> PartitionLog:
+        """Raises OSError."""
+        path = self._file(layout.partition_directory(topic, index))
+        self.starts.drop((topic, index))
+        self.recovery_points.offsets.pop((topic, index), None)
+        disk.make_directory(path)
+        disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
+        disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
+        segment = Segment(self._shared.files, path, 0)
+        segment.open()
+        self.count += 1
+        loaded = Loaded([segment], Producers(), 0, 0, 0, is_new=True)
+        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
+
+    def forget(self, partition: PartitionLog) -> None:
+        """It is being deleted. Raises OSError."""
+        self.count -= 1
+        self.starts.drop((partition.topic, partition.index))
+
+    def recovery_points_text(self, partitions: Iterable[PartitionLog]) -> bytes:
+        points = {
+            (each.topic, each.index): each.recovery_point
+            for each in partitions
+            if os.path.dirname(each.directory) == self.path
+        }
+        return checkpoints.offsets_text(points)
+
+    def close(self, partitions: Sequence[PartitionLog]) -> list[OSError]:
+        """Raises nothing: without the mark of a clean end, the next start looks at everything that is in
+        doubt.
+        """
+        errors = [each.offline for each in partitions if each.offline is not None]
+        for partition in partitions:
+            if partition.offline is None:
+                try:
+                    partition.seal()
+                except OSError as error:
+                    errors.append(error)
+                    continue
+                if partition.needs_flush:
+                    flush = partition.flush(0)
+                    flush.run()
+                    flush.finish()
+                    errors += [flush.error] if flush.error else []
+        try:
+            disk.replace_file(self.recovery_points.path, self.recovery_points_text(partitions), flushed=True)
+            if not errors:
+                disk.replace_file(
+                    self._file(layout.CLEAN_SHUTDOWN), checkpoints.CLEAN_SHUTDOWN_TEXT, flushed=True
+                )
+        except OSError as error:
+            errors.append(error)
+        self._lock = None
+        return errors
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.path, name)

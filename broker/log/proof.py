@@ -1,0 +1,84 @@
+"""How much of a segment is known to be good, so that a flipped bit on the disk is never handed to a reader.
+
+Owned by a Segment. What this process appended has been checked, and so has what recovery scanned; what lay
+there before a clean start is checked when it is first read. Damaged stretches are left out: a reader sees a
+gap in the offsets, as in a compacted log, and the operator a report.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.log.scan import Damage, scan
+
+if TYPE_CHECKING:
+    from broker.log.segment import Segment
+
+_CHECKED_TOGETHER: Final = 262_144
+
+
+class Proof:
+    """While `doubtful`, a slice has to be clipped before it is lent. `damage` is sorted; stretches do not
+    touch.
+    """
+
+    __slots__ = ("_checked", "_good_from", "_good_to", "damage", "doubtful")
+
+    def __init__(self, unproven: int) -> None:
+        """The first `unproven` bytes have to be checked; what is appended behind them is good."""
+        self._good_to = 0
+        self._good_from = unproven
+        self._checked = (0, 0)
+        self.damage: list[Damage] = []
+        self.doubtful = unproven > 0
+
+    def note_damage(self, found: Damage) -> None:
+        if found not in self.damage:
+            self.damage.append(found)
+            self.damage.sort()
+        self.doubtful = True
+
+    def forget_tail(self, size: int) -> None:
+        """The segment has been cut to `size`."""
+        self.damage = [stretch for stretch in self.damage if stretch.start < size]
+        self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
+
+    def clip(self, segment: "Segment", position: int, length: int) -> tuple[int, int]:
+        """The first part of a slice that begins at a batch and holds no damage: (position, length). The
+        length is 0 where the segment ends.
+
+        `position` is where a batch should be; it moves past damage that is found there. Raises OSError.
+        """
+        while True:
+            end = min(position + length, segment.size)
+            self._check(segment, position, end)
+            for damage in self.damage:
+                if damage.start <= position < damage.end:
+                    position = damage.end
+                    break
+                if position < damage.start < end:
+                    return position, damage.start - position
+            else:
+                return position, max(end - position, 0)
+
+    def _check(self, segment: "Segment", position: int, end: int) -> None:
+        """Looks at the batches from `position` on, until past `end`, unless somebody has."""
+        start, (checked_from, checked_to) = position, self._checked
+        if (
+            end <= self._good_to
+            or position >= self._good_from
+            or checked_from <= position < end <= checked_to
+        ):
+            return
+        enough = max(end, position + _CHECKED_TOGETHER)
+        for found in scan(segment.open(), position, segment.size, segment.base_offset):
+            if isinstance(found, Damage):
+                self.note_damage(found)
+                position = found.end
+            else:
+                position = found.position + found.header.size
+                if position >= enough:
+                    break
+        self._checked = (start, position)
+        if start <= self._good_to < position:
+            self._good_to = position
+            if position >= self._good_from:
+                self.doubtful = bool(self.damage)

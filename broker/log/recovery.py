@@ -1,0 +1,188 @@
+"""Finds out what a partition's directory holds when the broker starts (Kafka's LogLoader).
+
+Called by the store for each directory, before anybody may append or read. After a clean end only the tail is
+looked at; otherwise every segment from the recovery point on is read and checked batch by batch, its indexes
+are made again, and what was half written at the end is cut off.
+
+Bad bytes with good batches behind them are kept where they are, reported, and never lent to a reader: cutting
+there, as Kafka does, would lose acknowledged records and give their offsets out again.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from broker.log import disk
+from broker.log.disk import OpenFiles
+from broker.log.layout import DELETED, LOG, SNAPSHOT, parse_segment_file, segment_file
+from broker.log.producers import Producers, TakenBatch, sequence_after
+from broker.log.scan import Damage, Found, scan
+from broker.log.segment import Segment
+from broker.log.snapshot import parse_snapshot
+from broker.records.header import BatchHeader
+
+_LEFT_OVER: Final = (DELETED, ".tmp", ".swap", ".cleaned")
+
+
+class DamagedStretch(NamedTuple):
+    """Bytes of a segment's file that are no good batches."""
+
+    path: str
+    start: int
+    end: int
+
+
+class Loaded(NamedTuple):
+    """What a partition is made from. `segments` has at least one; `cut` counts the bytes that were cut off at
+    the end, `scanned` those that were checked. `snapshot_at`: the producers as of this offset are on the
+    disk; -1 for none.
+    """
+
+    segments: list[Segment]
+    producers: Producers
+    log_start_offset: int
+    end_offset: int
+    recovery_point: int
+    snapshot_at: int = -1
+    is_new: bool = False
+    damage: Sequence[DamagedStretch] = ()
+    cut: int = 0
+    scanned: int = 0
+
+
+def load(
+    files: OpenFiles,
+    directory: str,
+    *,
+    start_offset: int,
+    recovery_point: int,
+    clean: bool,
+    index_interval: int,
+) -> Loaded:
+    """`recovery_point`: everything before it has been flushed; after a `clean` end it is the end of the log.
+
+    Raises OSError.
+    """
+    bases, snapshots = _list(directory)
+    if not bases:
+        segment = Segment(files, directory, start_offset)
+        segment.open()
+        return Loaded([segment], Producers(), start_offset, start_offset, start_offset, is_new=True)
+    start_offset = max(start_offset, bases[0])
+    segments = [
+        Segment(files, directory, base, size=disk.size_of(os.path.join(directory, segment_file(base, LOG))))
+        for base in bases
+    ]
+    if clean and _ends_at(segments[-1], recovery_point):
+        producers, snapshot_at = _restore(directory, snapshots, recovery_point)
+        return Loaded(segments, producers, start_offset, recovery_point, recovery_point, snapshot_at)
+    producers, replayed_from = _restore(directory, snapshots, bases[-1])
+    first = min(_holding(bases, recovery_point), len(bases) - 1)
+    damage: list[DamagedStretch] = []
+    scanned = cut = 0
+    for segment in segments[_holding(bases, replayed_from) : first]:
+        for found in segment.batches():
+            _replay(producers, found.header, replayed_from, disk.modified_ms(segment.path))
+    end_offset = bases[first]
+    for segment in segments[first:]:
+        scanned += segment.size
+        end_offset = _recover(
+            segment, producers, replayed_from, max(end_offset, segment.base_offset), index_interval
+        )
+        if segment is segments[-1]:
+            cut = _cut_tail(segment)
+        else:
+            segment.seal()
+        damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.proof.damage]
+    return Loaded(
+        segments,
+        producers,
+        min(start_offset, end_offset),
+        end_offset,
+        min(recovery_point, end_offset),
+        damage=damage,
+        cut=cut,
+        scanned=scanned,
+    )
+
+
+def _list(directory: str) -> tuple[list[int], list[int]]:
+    """The base offsets of segments and the offsets of snapshots, in order; what was left over is removed."""
+    bases, snapshots = [], []
+    for name in disk.names_in(directory):
+        if name.endswith(_LEFT_OVER):
+            disk.remove(os.path.join(directory, name))
+            continue
+        match parse_segment_file(name):
+            case offset, suffix if suffix == LOG:
+                bases.append(offset)
+            case offset, suffix if suffix == SNAPSHOT:
+                snapshots.append(offset)
+    for offset in snapshots[:-1]:
+        if offset not in bases:
+            disk.remove(os.path.join(directory, segment_file(offset, SNAPSHOT)))
+    return bases, snapshots
+
+
+def _holding(bases: list[int], offset: int) -> int:
+    """Which segment an offset is in."""
+    return max(sum(base <= offset for base in bases) - 1, 0)
+
+
+def _ends_at(active: Segment, end_offset: int) -> bool:
+    """Whether the last batch is whole and good, ends the file, and has the offset before `end_offset`."""
+    entry = active.offsets.at_or_before(end_offset - active.base_offset)
+    position, offset = 0, active.base_offset
+    for found in active.batches(entry[1] if entry else 0):
+        position, offset = found.position + found.header.size, found.header.last_offset + 1
+    return position == active.size and offset == end_offset and not active.proof.damage
+
+
+def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Producers, int]:
+    """The newest snapshot that is readable and not after `latest`, and its offset; (nobody, 0) without one."""
+    for offset in reversed(snapshots):
+        if offset <= latest:
+            content = disk.read_file(os.path.join(directory, segment_file(offset, SNAPSHOT)))
+            producers = parse_snapshot(content or b"")
+            if producers is not None:
+                return producers, offset
+    return Producers(), 0
+
+
+def _replay(producers: Producers, header: BatchHeader, from_offset: int, seen_ms: int) -> None:
+    if header.producer_id < 0 or header.base_offset < from_offset or header.is_control:
+        return
+    last_sequence = sequence_after(header.base_sequence, header.last_offset_delta)
+    batch = TakenBatch(
+        header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp
+    )
+    producers.add(header.producer_id, header.producer_epoch, batch, max(header.max_timestamp, seen_ms))
+    producers.settle()
+
+
+def _recover(
+    segment: Segment, producers: Producers, replayed_from: int, next_offset: int, index_interval: int
+) -> int:
+    """Checks every batch, makes the indexes anew, and returns the offset after the last one."""
+    size = segment.size
+    seen_ms = disk.modified_ms(segment.path)
+    segment.restart()
+    for found in scan(segment.open(), 0, size, next_offset):
+        match found:
+            case Damage():
+                segment.proof.note_damage(found)
+            case Found(position, header):
+                segment.size = position
+                segment.note(header, index_interval)
+                _replay(producers, header, replayed_from, seen_ms)
+                next_offset = header.last_offset + 1
+    return next_offset
+
+
+def _cut_tail(active: Segment) -> int:
+    """Bytes behind the last good batch, which are gone now."""
+    left = disk.size_of(active.path) - active.size
+    if left:
+        disk.truncate(active.open(), active.size)
+        active.proof.forget_tail(active.size)
+    return left

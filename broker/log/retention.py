@@ -1,0 +1,65 @@
+"""Which segments a partition may let go of, by age, by size and by its log start offset (Kafka's
+deleteOldSegments).
+
+Called by PartitionLog.retire. Decides, and touches nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from broker.config.rooms.topics import TopicSettings
+from broker.log import disk
+from broker.log.segment import Segment
+
+KEPT_FOR_EVER: Final = -1
+
+
+def expired(
+    segments: Sequence[Segment],
+    settings: TopicSettings,
+    *,
+    log_start_offset: int,
+    now_wall_ms: int,
+) -> int:
+    """How many segments, from the oldest on, may go. All of them only when the newest record of the active
+    segment is too old as well: the caller then opens a new one first. Raises OSError.
+    """
+    count = 0
+    if settings.deletes:
+        count = max(
+            _too_old(segments, settings.retention_ms, now_wall_ms),
+            _too_many(segments, settings.retention_bytes),
+        )
+    while count < len(segments) - 1 and segments[count + 1].base_offset <= log_start_offset:
+        count += 1
+    return count
+
+
+def _too_old(segments: Sequence[Segment], retention_ms: int, now_wall_ms: int) -> int:
+    if retention_ms == KEPT_FOR_EVER:
+        return 0
+    count = 0
+    for segment in segments:
+        if segment is segments[-1] and segment.size == 0:
+            break
+        timestamp, _ = segment.newest()
+        if timestamp < 0:
+            timestamp = disk.modified_ms(segment.path)
+        if now_wall_ms - timestamp <= retention_ms:
+            break
+        count += 1
+    return count
+
+
+def _too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
+    """The active segment is never too many."""
+    if retention_bytes == KEPT_FOR_EVER:
+        return 0
+    excess = sum(segment.size for segment in segments) - retention_bytes
+    count = 0
+    for segment in segments[:-1]:
+        excess -= segment.size
+        if excess < 0:
+            break
+        count += 1
+    return count

@@ -1,0 +1,213 @@
+"""The segments of one partition and everything that is rarely done to them: rolling, letting go, flushing,
+lookups by time, going offline. `partition.PartitionLog` adds what is done all the time.
+
+Knows offsets, files and settings; no batch that is on its way in, no request, no clock.
+"""
+
+import os
+from typing import NamedTuple
+
+from broker.config.rooms.topics import TopicSettings
+from broker.errors import ApiError, ErrorCode
+from broker.log import disk, retention, timestamps
+from broker.log.checkpoints import OffsetFile
+from broker.log.chores import Flush
+from broker.log.layout import DELETED, SNAPSHOT, segment_file
+from broker.log.recovery import Loaded
+from broker.log.segment import Segment
+from broker.log.shared import Shared
+from broker.log.snapshot import snapshot
+
+
+class Place(NamedTuple):
+    """Whose log it is, and where. `topic_id` is 16 bytes; `starts` are the log start offsets of the log
+    directory that `directory` lies in.
+    """
+
+    topic: str
+    partition: int
+    topic_id: bytes
+    directory: str
+    starts: OffsetFile
+
+
+class Mark(NamedTuple):
+    """Where a reader that asks for a certain offset starts."""
+
+    segment: Segment
+    position: int
+    batch_bytes: int
+
+
+class SegmentedLog:
+    """`recovery_point`: everything before it is on the disk, as far as this process knows."""
+
+    def __init__(self, place: Place, settings: TopicSettings, shared: Shared, loaded: Loaded) -> None:
+        self.topic, self.index, self.topic_id, self.directory, self._starts = place
+        self.settings = settings
+        self.segments = loaded.segments
+        self.producers = loaded.producers
+        self.log_start_offset = loaded.log_start_offset
+        self.high_watermark = loaded.end_offset
+        self.next_offset = loaded.end_offset
+        self.recovery_point = loaded.recovery_point
+        self.has_new_names = loaded.is_new
+        self.offline: OSError | None = None
+        self.deleted = False
+        self.adopted = False
+        self._shared = shared
+        self._marks: dict[int, Mark] = {}
+        self._snapshot_at = loaded.snapshot_at
+
+    @property
+    def log_end_offset(self) -> int:
+        """One past the last record that readers may see."""
+        return self.high_watermark
+
+    @property
+    def size(self) -> int:
+        """Bytes of records."""
+        return sum(segment.size for segment in self.segments)
+
+    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record that is not older. Raises ApiError KAFKA_STORAGE_ERROR."""
+        try:
+            return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def max_timestamp(self) -> tuple[int, int] | None:
+        """(offset, timestamp) of the newest record by its own time; None where no record has one. Raises
+        ApiError.
+        """
+        try:
+            return timestamps.newest(self.segments)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def delete_records_before(self, offset: int) -> int:
+        """Moves the log start, at once and for good; files follow with the next retention. Returns the low
+        watermark.
+
+        Raises ApiError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        """
+        if not 0 <= offset <= self.high_watermark:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is outside of 0 to {self.high_watermark}"
+            )
+        if offset > self.log_start_offset:
+            try:
+                self._starts.set((self.topic, self.index), offset)
+            except OSError as error:
+                raise storage_error(error) from error
+            self.log_start_offset = offset
+            self._marks.clear()
+        return self.log_start_offset
+
+    def retire(self, now_wall_ms: int) -> list[str]:
+        """Lets go of the segments that retention no longer keeps, and returns the files that may be removed:
+        they have been renamed, nobody looks them up any more. Raises ApiError KAFKA_STORAGE_ERROR.
+        """
+        if self.offline is not None:
+            return []
+        try:
+            count = retention.expired(
+                self.segments, self.settings, log_start_offset=self.log_start_offset, now_wall_ms=now_wall_ms
+            )
+            if count == len(self.segments):
+                self.roll()
+            return self._let_go(count)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def _let_go(self, count: int) -> list[str]:
+        gone = self.segments[:count]
+        if not gone:
+            return []
+        del self.segments[:count]
+        self._marks.clear()
+        self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        removable = []
+        for segment in gone:
+            for path in segment.paths:
+                self._shared.files.forget(path)
+                if disk.exists(path):
+                    disk.rename(path, path + DELETED)
+                    removable.append(path + DELETED)
+        return removable
+
+    def roll(self) -> None:
+        """Closes the active segment, which has records, and opens the next one. Nothing is staged.
+
+        Raises ApiError KAFKA_STORAGE_ERROR, and then the active segment is as it was.
+        """
+        try:
+            self.segments[-1].seal()
+            self._write_snapshot()
+            fresh = Segment(self._shared.files, self.directory, self.high_watermark)
+            fresh.open()
+        except OSError as error:
+            raise storage_error(error) from error
+        self.segments.append(fresh)
+        self.has_new_names = True
+        self._shared.rolled[self] = None
+
+    def _write_snapshot(self) -> None:
+        offset = self.high_watermark
+        if offset != self._snapshot_at:
+            disk.replace_file(
+                os.path.join(self.directory, segment_file(offset, SNAPSHOT)), snapshot(self.producers)
+            )
+            self._snapshot_at = offset
+
+    @property
+    def needs_flush(self) -> bool:
+        return self.has_new_names or self.recovery_point != self.high_watermark
+
+    def flush(self, now_ms: int, *, sealed_only: bool = False) -> Flush:
+        """The work of putting everything on the disk that readers see now, or what lies in closed segments."""
+        *sealed, active = self.segments
+        paths = [path for segment in self._sealed_unflushed(sealed, active) for path in segment.durable_paths]
+        if not sealed_only:
+            paths.append(active.path)
+        end_offset = active.base_offset if sealed_only else self.high_watermark
+        try:
+            files = [self._shared.files.get(path) for path in paths]
+        except OSError as error:
+            return Flush(self, [], end_offset, now_ms, not_begun=error)
+        return Flush(self, files, end_offset, now_ms)
+
+    def _sealed_unflushed(self, sealed: list[Segment], active: Segment) -> list[Segment]:
+        ends = [segment.base_offset for segment in (*sealed[1:], active)]
+        return [segment for segment, end in zip(sealed, ends, strict=True) if end > self.recovery_point]
+
+    def flushed(self, end_offset: int, now_ms: int, *, names_too: bool) -> None:
+        """A Flush has succeeded; what came after `now_ms` waits for the next one."""
+        self.recovery_point = max(self.recovery_point, end_offset)
+        if names_too:
+            self.has_new_names = False
+        unflushed = self._shared.unflushed
+        if self in unflushed:
+            if self.recovery_point == self.high_watermark:
+                del unflushed[self]
+            else:
+                unflushed[self] = now_ms
+
+    def go_offline(self, error: OSError) -> None:
+        """Nothing is appended or read until the broker is started again and has read what the disk really
+        holds.
+        """
+        self.offline = error
+        self._marks.clear()
+        self._shared.forget(self)
+
+    def seal(self) -> None:
+        """For a clean end: indexes and producers are written. Blocks for many files. Raises OSError."""
+        for segment in self.segments:
+            segment.seal()
+        if self.high_watermark > self.log_start_offset or len(self.producers):
+            self._write_snapshot()
+
+
+def storage_error(error: OSError) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

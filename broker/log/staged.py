@@ -1,0 +1,57 @@
+"""What becomes of an append: the answer to one, and the report of those that failed.
+
+Made by PartitionLog, read by the Produce handler and whoever else appends.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from broker.log.partition import PartitionLog
+
+
+class Staged:
+    """A batch that will be written by the next commit; its offsets are valid if `error` is None after that.
+
+    `log_append_time` is -1 unless the topic stamps its records. `duplicate`: the batch is in the log already,
+    under the offsets given here, and is not written again.
+    """
+
+    __slots__ = (
+        "base_offset",
+        "duplicate",
+        "error",
+        "last_offset",
+        "log_append_time",
+        "log_start_offset",
+        "max_timestamp",
+        "size",
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        last_offset: int,
+        log_start_offset: int,
+        log_append_time: int,
+        max_timestamp: int,
+        size: int,
+        duplicate: bool = False,
+    ) -> None:
+        self.base_offset = base_offset
+        self.last_offset = last_offset
+        self.log_start_offset = log_start_offset
+        self.log_append_time = log_append_time
+        self.max_timestamp = max_timestamp
+        self.size = size
+        self.duplicate = duplicate
+        self.error: ErrorCode | None = None
+
+
+class FailedAppend(NamedTuple):
+    """What a commit could not write, and took back."""
+
+    partition: "PartitionLog"
+    staged: list[Staged]
+    error: OSError
