@@ -19,3 +19,11 @@ PAGES: Final = (
     Page("throttled", "/throttled", "Throttled now", "Now"),
     Page("quotas", "/quotas", "Client quotas", "Limits"),
 )
+
+
+def sections() -> dict[str, list[Page]]:
+    """The sidebar, in the order in which the pages are written above."""
+    made: dict[str, list[Page]] = {}
+    for page in PAGES:
+        made.setdefault(page.section, []).append(page)
+    return made

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from webui.pages.catalogue import PAGES
+from webui.pages.catalogue import sections
 from webui.static_files import StaticFiles
 
 
@@ -24,7 +24,7 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._environment.globals.update(pages=PAGES, static=static.address)
+        self._environment.globals.update(sections=sections(), static=static.address)
 
     def render(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(**values)

@@ -7,10 +7,10 @@ that no rule has measured yet counts as unmeasured.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from broker.control.commands import EntityPairs, QuotaOp
-from broker.control.views import ConnectionRow, ResolvedLimit, Views
+from broker.control.views import ConnectionRow, ProbeRow, ResolvedLimit, Views
 from webui.shapes import finite
 
 MOST_CLIENTS = 2_000
@@ -28,14 +28,16 @@ class Client:
 @dataclass(slots=True)
 class Reach:
     """Of one key. `over` of the clients are above the new bound now; of `unmeasured` nothing is known.
-    `falls_to` is where the clients of a removed limit go: bound -> how many, None being no limit.
+    `falls_to` is where the clients of a removed limit go: bound -> how many, None being no limit. `shadowed`
+    clients bear the entity's names too, but are governed by a rule that goes before it.
     """
 
     key: str
-    clients: int
-    over: int
-    unmeasured: int
-    falls_to: dict[float | None, int]
+    clients: int = 0
+    over: int = 0
+    unmeasured: int = 0
+    falls_to: dict[float | None, int] = field(default_factory=dict)
+    shadowed: dict[EntityPairs, int] = field(default_factory=dict)
 
 
 def preview(
@@ -43,7 +45,7 @@ def preview(
 ) -> list[Reach]:
     """One Reach per op, in order."""
     clients = list({Client(row.principal, row.client_id): None for row in connections})[:MOST_CLIENTS]
-    reaches = [Reach(op.key, 0, 0, 0, {}) for op in ops]
+    reaches = [Reach(op.key) for op in ops]
     wanted = set(entity)
     for client in clients:
         limits = {limit.key: limit for limit in views.resolve(user_of(client.principal), client.client_id)}
@@ -60,18 +62,29 @@ def user_of(principal: str) -> str:
 
 
 def _count(reach: Reach, op: QuotaOp, limit: ResolvedLimit, wanted: set[tuple[str, str | None]]) -> None:
+    before: EntityPairs | None = None
     for position, probe in enumerate(limit.probes):
-        if set(probe.entity) != wanted:
-            if probe.matched:
-                return
-            continue
-        reach.clients += 1
-        if op.value is None:
-            below = (later.value for later in limit.probes[position + 1 :] if later.value is not None)
-            bound = next(below, None)
-            reach.falls_to[bound] = reach.falls_to.get(bound, 0) + 1
-        elif finite(limit.observed) is None:
-            reach.unmeasured += 1
-        elif limit.observed is not None and limit.observed > op.value:
-            reach.over += 1
-        return
+        if set(probe.entity) == wanted:
+            if before is not None:
+                reach.shadowed[before] = reach.shadowed.get(before, 0) + 1
+            elif op.value is not None:
+                _count_set(reach, op.value, finite(limit.observed))
+            elif probe.matched:
+                _count_removed(reach, limit.probes[position + 1 :])
+            return
+        if probe.matched:
+            before = probe.entity
+
+
+def _count_set(reach: Reach, value: float, observed: float | None) -> None:
+    reach.clients += 1
+    if observed is None:
+        reach.unmeasured += 1
+    elif observed > value:
+        reach.over += 1
+
+
+def _count_removed(reach: Reach, later: Sequence[ProbeRow]) -> None:
+    reach.clients += 1
+    bound = next((probe.value for probe in later if probe.value is not None), None)
+    reach.falls_to[bound] = reach.falls_to.get(bound, 0) + 1

@@ -53,6 +53,7 @@ REACH: Final = Record(
         "over": COUNT,
         "unmeasured": COUNT,
         "falls_to": Listing(Record({"bound": MAYBE, "clients": COUNT})),
+        "shadowed": Listing(Record({"entity": ENTITY, "clients": COUNT})),
     }
 )
 

@@ -164,6 +164,9 @@ def _reach_json(reach: Reach) -> dict[str, Any]:
         "over": reach.over,
         "unmeasured": reach.unmeasured,
         "falls_to": [{"bound": bound, "clients": count} for bound, count in reach.falls_to.items()],
+        "shadowed": [
+            {"entity": json_of(entity), "clients": count} for entity, count in reach.shadowed.items()
+        ],
     }
 
 

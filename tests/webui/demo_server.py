@@ -1,0 +1,43 @@
+"""The console on made-up figures: `python -m tests.webui.demo_server [--port N] [--empty]`.
+
+For looking at pages while working on them, and for the screenshots. Tokens: admin-token, editor-token,
+viewer-token.
+"""
+
+import argparse
+import time
+from functools import partial
+
+import trio
+
+from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
+from tests.webui.simulation import Simulation
+from webui.serving import serve_console
+
+
+async def serve(port: int, *, empty: bool) -> None:
+    broker = FakeBroker(now_ms=time.time_ns() // 1_000_000)
+    async with trio.open_nursery() as nursery:
+        if not empty:
+            simulation = Simulation(broker)
+            simulation.step(250)
+            nursery.start_soon(simulation.run)
+        settings = FakeSettings(FakeAddress(port=port))
+        start = partial(serve_console, broker.backend(), settings, shutdown=trio.Event())
+        host, bound = await nursery.start(start)
+        print(f"Console: http://{host}:{bound}/?token=admin-token", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=8099)
+    parser.add_argument("--empty", action="store_true", help="a broker that nobody has used yet")
+    given = parser.parse_args()
+    try:
+        trio.run(lambda: serve(given.port, empty=given.empty))
+    except KeyboardInterrupt:
+        print("stopped")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""A busy afternoon on a made-up broker: a few clients are too greedy, the others are not.
+
+Drives a FakeBroker for the demo server, so that every page has something to show without a broker. Seeded:
+two runs look alike.
+"""
+
+import math
+import random
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from broker.control.commands import EntityPairs
+from broker.control.views import PhaseRow, QueueRow, QuotaKind, ThrottledRow
+from tests.webui.fakes import FakeBroker, connection
+
+HOUR_MS = 3_600_000
+CLIENTS = (
+    # client id, user, produced and fetched bytes/s
+    ("orders-service", "shop", 2.4e6, 0.3e6),
+    ("orders-service", "shop", 2.1e6, 0.3e6),
+    ("clickstream-ingest", "web", 38e6, 0),
+    ("clickstream-ingest", "web", 35e6, 0),
+    ("reporting", "analytics", 0, 61e6),
+    ("reporting", "analytics", 0, 44e6),
+    ("nightly-export", "analytics", 0, 22e6),
+    ("fraud-scoring", "risk", 0.9e6, 9e6),
+    ("billing", "finance", 0.4e6, 1.2e6),
+    ("telegraf", "ANONYMOUS", 0.15e6, 0),
+    ("search-indexer", "search", 0, 12e6),
+    ("<img src=x onerror=alert(1)>", "ANONYMOUS", 0.01e6, 0),
+)
+RULES: tuple[tuple[EntityPairs, dict[str, float], str, float], ...] = (
+    ((("user", "analytics"),), {"consumer_byte_rate": 50e6, "request_percentage": 80.0}, "ops-anna", 26),
+    ((("user", "web"), ("client-id", "clickstream-ingest")), {"producer_byte_rate": 40e6}, "ops-anna", 3),
+    (
+        (("user", "analytics"), ("client-id", "nightly-export")),
+        {"consumer_byte_rate": 20 * 2**20},
+        "ci-deploy",
+        190,
+    ),
+    (
+        (("client-id", "orders-service"),),
+        {"producer_byte_rate": 10 * 2**20, "consumer_byte_rate": 10 * 2**20},
+        "ops-ben",
+        700,
+    ),
+    (
+        (("user", "risk"), ("client-id", None)),
+        {"producer_byte_rate": 2e6, "consumer_byte_rate": 20e6},
+        "ops-ben",
+        48,
+    ),
+    (
+        (("user", None),),
+        {"producer_byte_rate": 5e6, "consumer_byte_rate": 25e6, "controller_mutation_rate": 5.0},
+        "root",
+        1500,
+    ),
+    ((("client-id", None),), {"request_percentage": 200.0}, "root", 1500),
+)
+HELD_UNDER = {
+    ("clickstream-ingest", "produce"): RULES[1][0],
+    ("reporting", "fetch"): RULES[0][0],
+    ("nightly-export", "fetch"): RULES[2][0],
+}
+APIS = (
+    ("Produce", 410, 1.1, 0.0),
+    ("Fetch", 350, 0.7, 180.0),
+    ("Metadata", 22, 0.2, 0.0),
+    ("OffsetCommit", 18, 1.4, 0.0),
+)
+
+
+@dataclass
+class Simulation:
+    broker: FakeBroker
+    seed: int = 7
+    elapsed_ms: int = 0
+    times: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        broker = self.broker
+        broker.topic_count = 14
+        for entity, limits, by, hours_ago in RULES:
+            broker.version += 1
+            broker.set(entity, dict(limits), by=by, at_ms=broker.now_ms - int(hours_ago * HOUR_MS))
+        broker.connection_rows = [
+            connection(client_id, user, index, address=f"10.0.{index % 3}.{20 + index}")
+            for index, (client_id, user, _, _) in enumerate(CLIENTS)
+        ]
+
+    async def run(self) -> None:
+        while True:
+            self.step(250)
+            await trio.sleep(0.25)
+
+    def step(self, ms: int) -> None:
+        self.elapsed_ms += ms
+        broker, seconds = self.broker, ms / 1000
+        broker.now_ms += ms
+        wave = 1 + 0.25 * math.sin(self.elapsed_ms / 21_000) + self.random.uniform(-0.12, 0.12)
+        rates = [(produced * wave, fetched * wave) for _, _, produced, fetched in CLIENTS]
+        self._hold(ms)
+        self._use(rates)
+        now = broker.now
+        produced, fetched = sum(one for one, _ in rates), sum(other for _, other in rates)
+        idle = 0.72 - 0.18 * wave + self.random.uniform(-0.02, 0.02)
+        broker.now = replace(
+            now,
+            uptime_ms=now.uptime_ms + ms,
+            bytes_in_total=now.bytes_in_total + int(produced * seconds),
+            bytes_out_total=now.bytes_out_total + int(fetched * seconds),
+            requests_total=now.requests_total + int(3_900 * wave * seconds),
+            groups=6,
+            processor_idle=idle,
+            handler_idle=idle - 0.11,
+            acceptor_blocked=0.012,
+            memory_pool_used=int(18e6 * wave),
+            memory_pool_size=256 * 2**20,
+            queues=(
+                QueueRow("Requests", int(9 * wave), 500, 212),
+                QueueRow("Accepted sockets, PLAINTEXT", 0, 20, 14),
+                QueueRow("Replies, network thread 0", int(3 * wave), 500, 61),
+                QueueRow("Metadata writes", 0, 100, 3),
+            ),
+            phases=tuple(self._phases(wave)),
+        )
+
+    def _phases(self, wave: float) -> list[PhaseRow]:
+        rows = []
+        for api, per_second, local, remote in APIS:
+            count = int(per_second * self.elapsed_ms / 1000)
+            figures = {
+                "RequestQueueTimeMs": 0.4 * wave,
+                "LocalTimeMs": local * wave,
+                "RemoteTimeMs": remote * wave,
+                "ThrottleTimeMs": 1_980.0 if api in ("Produce", "Fetch") else 0.0,
+                "ResponseQueueTimeMs": 0.1,
+                "ResponseSendTimeMs": 0.3 * wave,
+            }
+            figures["TotalTimeMs"] = sum(figures.values()) - figures["ThrottleTimeMs"]
+            rows += [PhaseRow(api, phase, count, p99 / 3, p99) for phase, p99 in figures.items()]
+        return rows
+
+    def _use(self, rates: list[tuple[float, float]]) -> None:
+        use: dict[EntityPairs, dict[str, float]] = {}
+        for (client_id, user, _, _), (produced, fetched) in zip(CLIENTS, rates, strict=True):
+            for limit in self.broker.resolve(user, client_id):
+                if limit.matched is None:
+                    continue
+                figure = {
+                    "producer_byte_rate": produced,
+                    "consumer_byte_rate": fetched,
+                    "request_percentage": 3.0 + fetched / 4e6,
+                    "controller_mutation_rate": 0.0,
+                }[limit.key]
+                entity = use.setdefault(limit.matched, {})
+                entity[limit.key] = entity.get(limit.key, 0.0) + figure
+        self.broker.observed = use
+
+    def _hold(self, ms: int) -> None:
+        rows = [
+            replace(row, remaining_ms=row.remaining_ms - ms, since_ms=row.since_ms + ms)
+            for row in self.broker.throttled_rows
+            if row.remaining_ms > ms
+        ]
+        held = {row.connection_id for row in rows}
+        for row, (client_id, user, produced, fetched) in zip(
+            self.broker.connection_rows, CLIENTS, strict=True
+        ):
+            kind = "produce" if produced > fetched else "fetch"
+            rule = HELD_UNDER.get((client_id, kind))
+            limits = self.broker.quota(rule) if rule else None
+            if rule is None or limits is None or row.connection_id in held or self.random.random() > 0.16:
+                continue
+            key = "producer_byte_rate" if kind == "produce" else "consumer_byte_rate"
+            bound = limits.value(key)
+            if bound is None:
+                continue
+            observed = bound * self.random.uniform(1.05, 3.4)
+            rows.append(
+                self._throttle(row.connection_id, row.address, client_id, user, kind, rule, observed, bound)
+            )
+        self.broker.throttled_rows = rows
+
+    def _throttle(
+        self,
+        connection_id: str,
+        address: str,
+        client_id: str,
+        user: str,
+        kind: str,
+        rule: EntityPairs,
+        observed: float,
+        bound: float,
+    ) -> ThrottledRow:
+        delay = int((observed - bound) / bound * 10_500 / 4)
+        times = self.times[connection_id] = self.times.get(connection_id, 0) + 1
+        obeys = None if times < 2 else client_id != "clickstream-ingest"
+        return ThrottledRow(
+            connection_id,
+            client_id,
+            user,
+            address,
+            QuotaKind(kind),
+            rule,
+            observed,
+            bound,
+            delay,
+            delay,
+            0,
+            times,
+            obeys,
+        )

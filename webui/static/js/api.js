@@ -1,0 +1,37 @@
+// Asking the REST API. Whoever is not signed in any more is shown the sign-in page.
+
+export class Problem extends Error {
+  constructor(status, document) {
+    super(document.detail || document.title || `The broker answered ${status}.`);
+    this.status = status;
+    this.document = document;
+  }
+}
+
+export function get(path, signal) {
+  return ask("GET", path, undefined, signal);
+}
+
+export function patch(path, body, signal) {
+  return ask("PATCH", path, body, signal);
+}
+
+export function post(path, body) {
+  return ask("POST", path, body);
+}
+
+async function ask(method, path, body, signal) {
+  const headers = {};
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (document.body.dataset.csrf) headers["X-CSRF-Token"] = document.body.dataset.csrf;
+  let response;
+  try {
+    response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { detail: "The broker does not answer." });
+  }
+  if (response.ok) return response.status === 204 ? null : response.json();
+  if (response.status === 401 && document.body.dataset.csrf) location.reload();
+  throw new Problem(response.status, await response.json().catch(() => ({})));
+}

@@ -1,0 +1,92 @@
+// Elements, built by hand. Text only ever goes in as text: there is no innerHTML anywhere, and the browser is
+// told (trusted-types 'none') to refuse it.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** h("td.num", {title: "x"}, "text", child, null) */
+export function h(spec, ...rest) {
+  return build(document.createElement(spec.split(".")[0]), spec, rest);
+}
+
+export function svg(spec, ...rest) {
+  return build(document.createElementNS(SVG, spec.split(".")[0]), spec, rest);
+}
+
+function build(element, spec, rest) {
+  const classes = spec.split(".").slice(1);
+  if (classes.length) element.setAttribute("class", classes.join(" "));
+  for (const part of rest) {
+    if (isProperties(part)) setAll(element, part);
+    else append(element, part);
+  }
+  return element;
+}
+
+function isProperties(part) {
+  return part !== null && typeof part === "object" && !(part instanceof Node) && !Array.isArray(part);
+}
+
+function setAll(element, properties) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "data") Object.assign(element.dataset, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+}
+
+function append(element, part) {
+  if (Array.isArray(part)) part.forEach((one) => append(element, one));
+  else if (part !== null && part !== undefined && part !== false) element.append(part);
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren();
+  append(element, children);
+}
+
+/** Writes only what differs, so that a selection or a screen reader is not disturbed by an update. */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+export function icon(name) {
+  return svg("svg.icon", { "aria-hidden": "true" }, svg("use", { href: `#i-${name}` }));
+}
+
+export function iconButton(name, label, onclick) {
+  return h("button.plain.icon-only", { type: "button", title: label, "aria-label": label, onclick }, icon(name));
+}
+
+export function copyButton(text, label = "Copy") {
+  const button = h("button.small", { type: "button" }, label);
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(typeof text === "function" ? text() : text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Not allowed";
+    }
+    setTimeout(() => (button.textContent = label), 1600);
+  });
+  return button;
+}
+
+/** A command or snippet with its copy button. */
+export function copyable(text, label) {
+  return h("div.copyable", h("pre", { tabindex: "0", "aria-label": label }, text), copyButton(text));
+}
+
+export function empty(iconName, title, text, action = null) {
+  return h("div.state", icon(iconName), h("h2", title), h("p", text), action);
+}
+
+export function failed(problem, retry) {
+  const again = h("button", { type: "button", onclick: retry }, "Try again");
+  return h("div.state", { role: "alert" }, h("h2", "This could not be loaded"), h("p", problem.message), again);
+}
+
+export function skeleton(lines = 6) {
+  const rows = Array.from({ length: lines }, () => h("i"));
+  return h("div.skeleton", { "aria-label": "Loading", role: "status" }, rows);
+}

@@ -1,0 +1,32 @@
+// A quota rule's entity, as chips and in words.
+
+import { h } from "./dom.js";
+
+const KINDS = { user: "user", "client-id": "client id", ip: "address" };
+const DEFAULTS = { user: "every other user", "client-id": "every other client id", ip: "every other address" };
+
+export function entityChips(entity) {
+  return h("span.chips", Object.entries(entity).map(([kind, name]) => chip(kind, name)));
+}
+
+function chip(kind, name) {
+  const shown = name === null ? h("em", "default") : h("span.name", name);
+  const title = name === null ? DEFAULTS[kind] : `${KINDS[kind]} ${name}`;
+  return h("span.chip", { title }, h("span", KINDS[kind]), shown);
+}
+
+/** A link to the rule on the quotas page. */
+export function ruleLink(entity) {
+  const rule = JSON.stringify(entity);
+  return h("a.rule", { href: `/quotas?${new URLSearchParams({ rule })}` }, entityChips(entity));
+}
+
+export function entityWords(entity) {
+  const words = Object.entries(entity).map(([kind, name]) => (name === null ? `default ${KINDS[kind]}` : `${KINDS[kind]} ${name}`));
+  return words.join(", ");
+}
+
+/** The same entity gives the same key, in whatever order its parts came. */
+export function entityKey(entity) {
+  return JSON.stringify(Object.entries(entity).sort(([one], [other]) => (one < other ? -1 : 1)));
+}

@@ -1,0 +1,83 @@
+// One stream of server-sent events for a page. It is closed while nobody sees the page (browsers allow six
+// connections to a host, and a hidden page needs no figures) and says so when figures stop coming.
+
+const STALE_AFTER_MS = 4000;
+const HIDDEN_FOR_MS = 5000;
+
+export class Live {
+  /** `onstate(state, since)`: "waiting", "live", "stale" or "paused". */
+  constructor(topics, onstate) {
+    this.topics = topics;
+    this.onstate = onstate;
+    this.handlers = new Map();
+    this.query = {};
+    this.source = null;
+    this.lastAt = 0;
+    this.openedAt = 0;
+    document.addEventListener("visibilitychange", () => this.seen());
+    setInterval(() => this.watch(), 1000);
+  }
+
+  on(topic, handler) {
+    this.handlers.set(topic, handler);
+    return this;
+  }
+
+  /** Opens the stream, or opens it anew with other parameters. */
+  open(query = this.query) {
+    this.query = query;
+    this.close();
+    const search = new URLSearchParams({ ...query, topics: this.topics.join(",") });
+    const source = new EventSource(`/api/v1/events?${search}`);
+    this.source = source;
+    this.openedAt = Date.now();
+    for (const topic of this.topics) {
+      source.addEventListener(topic, (event) => this.arrived(topic, event));
+    }
+    source.addEventListener("signed-out", () => location.reload());
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) this.refused(source);
+    });
+  }
+
+  close() {
+    this.source?.close();
+    this.source = null;
+  }
+
+  arrived(topic, event) {
+    this.lastAt = Date.now();
+    this.onstate("live", this.lastAt);
+    this.handlers.get(topic)?.(JSON.parse(event.data));
+  }
+
+  // The server said no instead of going away: signed out, or too many pages.
+  async refused(source) {
+    try {
+      const answer = await fetch("/session");
+      if (answer.status === 401) location.reload();
+    } catch {
+      // It went away after all.
+    }
+    setTimeout(() => this.source === source && !document.hidden && this.open(), 3000);
+  }
+
+  seen() {
+    clearTimeout(this.hiding);
+    if (document.hidden) {
+      this.hiding = setTimeout(() => {
+        this.close();
+        this.onstate("paused", this.lastAt);
+      }, HIDDEN_FOR_MS);
+    } else if (this.source === null) {
+      this.onstate("waiting", this.lastAt);
+      this.open();
+    }
+  }
+
+  watch() {
+    if (this.source === null) return;
+    const quietFor = Date.now() - Math.max(this.lastAt, this.openedAt);
+    if (quietFor > STALE_AFTER_MS) this.onstate("stale", this.lastAt);
+  }
+}

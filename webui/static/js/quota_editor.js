@@ -1,0 +1,183 @@
+// The editor of one rule: its four limits, whom the change would reach, and the command that does the same.
+
+import { patch } from "./api.js";
+import { h, replace, setText } from "./dom.js";
+import { EntityPicker } from "./entity_picker.js";
+import { entityChips } from "./entity.js";
+import { reachLines, showCommand } from "./quota_preview.js";
+import { saved } from "./quota_saving.js";
+import { debounced } from "./shell.js";
+import { KEYS, rate, rawRate, readLimit, writeLimit } from "./units.js";
+
+const PATH = "/api/v1/client-quotas";
+let serial = 0;
+
+export class QuotaEditor {
+  /** `row` null: a new rule, which may start with somebody else's `limits`. `onedit(row)`: edit another instead. */
+  constructor({ row, limits = row?.limits ?? {}, enforced, onclose, onedit }) {
+    this.row = row;
+    this.onclose = onclose;
+    this.onedit = onedit;
+    this.version = row?.version ?? 0;
+    this.before = row?.limits ?? {};
+    this.picker = row ? null : new EntityPicker(() => this.changed());
+    this.fields = new Map(Object.keys(KEYS).map((key) => [key, this.field(key, limits[key]?.value, enforced.has(key))]));
+    this.reach = h("div.reach", { "aria-live": "polite" });
+    this.command = h("div");
+    this.trouble = h("div.field-error", { role: "alert" });
+    this.save = h("button.primary", { type: "submit" }, row ? "Save limits" : "Add quota");
+    const cancel = h("button", { type: "button", onclick: () => onclose() }, "Cancel");
+    const title = row ? h("h2", "Limits of ", entityChips(row.entity)) : h("h2", "Add a quota");
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event) },
+      title,
+      this.picker?.element,
+      h("div.limits", [...this.fields.values()].map(({ element }) => element)),
+      h("div.consequences", this.reach, this.command),
+      this.trouble,
+      h("div.buttons", this.save, cancel));
+    this.asked = null;
+    this.previewSoon = debounced(() => this.preview(), 220);
+    this.changed();
+  }
+
+  field(key, value, isEnforced) {
+    const { label, hint, unit, per } = KEYS[key];
+    const id = `limit-${(serial += 1)}`;
+    const input = h("input", { id, type: "text", inputmode: unit === "bytes" ? "text" : "decimal", autocomplete: "off", spellcheck: "false", placeholder: "no limit", "aria-describedby": `${id}-note` });
+    input.value = writeLimit(key, value);
+    input.addEventListener("input", () => this.changed());
+    const note = h("span.note", { id: `${id}-note` });
+    const per_ = unit === "bytes" ? "per second" : unit === "percent" ? "of one thread" : `per second`;
+    const head = h("label", { for: id }, label, h("span.quiet", ` ${per_}`));
+    return { key, input, note, hint: `e.g. ${hint}${per}`, isEnforced, element: h("div.field", head, input, note) };
+  }
+
+  focus() {
+    (this.picker ?? this.fields.get("producer_byte_rate").input).focus();
+  }
+
+  close() {
+    this.asked?.abort();
+    this.closed = true;
+  }
+
+  key(event) {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    this.onclose();
+  }
+
+  entity() {
+    return this.row ? this.row.entity : this.picker.entity();
+  }
+
+  /** What is typed, as operations; null where a field makes no sense. Each field says how it was read. */
+  ops() {
+    const ops = [];
+    let sound = true;
+    for (const { key, input, note, hint, isEnforced } of this.fields.values()) {
+      const { value, error } = readLimit(key, input.value);
+      const stored = isEnforced ? "" : " · kept, not enforced yet";
+      sound &&= !error;
+      note.dataset.kind = error ? "bad" : "";
+      input.setAttribute("aria-invalid", String(Boolean(error)));
+      setText(note, error ?? (value === null ? hint : rawRate(key, value)) + stored);
+      const before = this.before[key]?.value ?? null;
+      if (!error && value !== before) ops.push(value === null ? { key, remove: true } : { key, value });
+    }
+    return sound ? ops : null;
+  }
+
+  entries(ops) {
+    return { entries: [{ entity: this.entity(), ops, version: this.version }] };
+  }
+
+  changed() {
+    const ops = this.ops();
+    const ready = Boolean(ops?.length) && this.entity() !== null;
+    this.save.disabled = !ready;
+    setText(this.trouble, "");
+    if (ready) {
+      this.previewSoon();
+      return;
+    }
+    this.asked?.abort();
+    const why = ops === null ? "" : this.entity() === null ? "Say whom the quota governs." : this.row ? "Nothing is changed yet." : "Give at least one limit.";
+    replace(this.reach, why && h("p.quiet", why));
+    replace(this.command);
+  }
+
+  async preview() {
+    const ops = this.ops();
+    if (this.closed || !ops?.length || this.entity() === null) return;
+    this.asked?.abort();
+    this.asked = new AbortController();
+    try {
+      const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.asked.signal);
+      replace(this.reach, reachLines(results[0].reach, ops));
+      showCommand(this.command, results[0].command);
+    } catch (problem) {
+      if (problem.name !== "AbortError") this.refused(problem, ops);
+    }
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    const ops = this.ops();
+    if (!ops?.length || this.entity() === null) return;
+    this.asked?.abort();
+    this.save.disabled = true;
+    try {
+      const { results } = await patch(PATH, this.entries(ops));
+      this.onclose();
+      saved(results[0], ops, this.before);
+    } catch (problem) {
+      this.save.disabled = false;
+      this.refused(problem, ops);
+    }
+  }
+
+  /** A refusal stands beside the field that it is about, and what was typed stays. */
+  refused(problem, ops) {
+    const current = problem.document?.results?.[0]?.current;
+    if (problem.status === 412 && current) {
+      this.conflict(current, ops);
+      return;
+    }
+    const about = [...this.fields.values()].find(({ key }) => problem.message.includes(key));
+    if (about) {
+      setText(about.note, problem.message);
+      about.note.dataset.kind = "bad";
+      about.input.setAttribute("aria-invalid", "true");
+      replace(this.reach);
+    } else setText(this.trouble, problem.message);
+  }
+
+  /** Somebody else was quicker: both versions are shown, and one is chosen. */
+  conflict(current, ops) {
+    const exists = Boolean(current.limits);
+    const theirs = exists ? current.limits : {};
+    const lines = ops.map(({ key, value }) => h("tr",
+      h("th", { scope: "row" }, KEYS[key].label),
+      h("td", shown(key, theirs[key]?.value)),
+      h("td", shown(key, value))));
+    const words = !exists ? "This rule was removed meanwhile." : this.row ? `${current.changed_by} changed this rule meanwhile.` : "There is a rule for this already.";
+    const overwrite = () => {
+      this.version = exists ? current.version : 0;
+      this.before = theirs;
+      this.element.requestSubmit();
+    };
+    const keep = () => (exists ? this.onedit(current) : this.onclose());
+    replace(this.trouble, h("div.conflict",
+      h("p", words),
+      h("table", h("thead", h("tr", h("th", { scope: "col" }, h("span.hidden", "Limit")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Yours"))), h("tbody", lines)),
+      h("div.buttons",
+        h("button", { type: "button", onclick: keep }, exists ? "Start from what it is now" : "Leave it removed"),
+        h("button", { type: "button", onclick: overwrite }, "Save mine over it"))));
+  }
+}
+
+function shown(key, value) {
+  return value === undefined || value === null ? "no limit" : rate(key, value);
+}
+

@@ -1,0 +1,52 @@
+// Whom an edit would reach, in sentences, and the command that makes the same edit.
+
+import { copyable, h, replace } from "./dom.js";
+import { entityChips } from "./entity.js";
+import { group, KEYS, rate } from "./units.js";
+
+export function reachLines(reaches, ops) {
+  const valueOf = new Map(ops.map(({ key, value }) => [key, value]));
+  return h("ul.reach-lines", reaches.map((reach) => line(reach, valueOf.get(reach.key))));
+}
+
+function line(reach, value) {
+  const label = h("b", KEYS[reach.key]?.label ?? reach.key);
+  return h("li", label, " ", consequence(reach, value), reach.shadowed.map(shadow));
+}
+
+function consequence(reach, value) {
+  if (reach.clients === 0) return reach.shadowed.length ? "" : "No client that is connected now falls under this.";
+  const who = connected(reach.clients);
+  if (value === undefined) return `${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}.`;
+  return [`${who} ${reach.clients === 1 ? "falls" : "fall"} under this`, over(reach, value)];
+}
+
+function connected(count) {
+  return `${group(count)} connected ${count === 1 ? "client" : "clients"}`;
+}
+
+// Kafka tries the rules from the most specific on, and a rule with a user goes before one with only a client id.
+function shadow({ entity, clients }) {
+  return h("span.shadow", ` ${connected(clients)} ${clients === 1 ? "stays" : "stay"} under `, entityChips(entity), ", which goes first.");
+}
+
+function falls(reach) {
+  const ways = reach.falls_to.map(({ bound, clients }) => {
+    const where = bound === null ? (clients === 1 ? "becomes unlimited" : "become unlimited") : `${clients === 1 ? "falls" : "fall"} to ${rate(reach.key, bound)}`;
+    return reach.falls_to.length > 1 ? `${group(clients)} ${where}` : where;
+  });
+  return ways.join(", ");
+}
+
+function over({ key, clients, over: above, unmeasured }, value) {
+  if (above > 0) {
+    const each = above === 1 ? "is" : "are";
+    return ["; ", h("strong.warn", `${group(above)} ${each} above ${rate(key, value)} now and would be throttled`), "."];
+  }
+  if (unmeasured === clients) return "; how fast, no rule has measured yet.";
+  return `; none is above ${rate(key, value)} now.`;
+}
+
+export function showCommand(box, command) {
+  replace(box, h("p.field-label", "The same from a shell"), copyable(command, "kafka-configs.sh command"));
+}

@@ -1,0 +1,211 @@
+// Client quotas: the table of rules with their use, and the one editor that may be open in it.
+
+import { empty, h, iconButton, replace, setText, skeleton } from "./dom.js";
+import { entityChips, entityKey, entityWords } from "./entity.js";
+import { QuotaEditor } from "./quota_editor.js";
+import { QuotaRemoval } from "./quota_removal.js";
+import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { once, Table } from "./table.js";
+import { ago, group, KEYS, rate, rawRate } from "./units.js";
+
+const PAGE = 50;
+
+const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "" });
+const box = document.getElementById("table");
+const adding = document.getElementById("adding");
+const filter = document.getElementById("filter");
+const shape = document.getElementById("shape");
+const count = document.getElementById("count");
+const pager = document.getElementById("pager");
+const mayEdit = document.body.dataset.mayEdit === "yes";
+const enforced = new Set(document.body.dataset.enforced.split(","));
+
+let listing = null;
+// What is open below which row: {key, panel}.
+let open = null;
+
+const table = new Table({
+  label: "Client quota rules",
+  keyOf: (row) => entityKey(row.entity),
+  onsort: sortBy,
+  columns: [
+    { label: "Rule", sort: "entity", size: "entity", whole: "bare", cell: (row, td) => once(td, entityKey(row.entity), () => entityChips(row.entity)) },
+    ...Object.entries(KEYS).map(([key, { label }]) => ({ label, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
+    { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
+    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+  ],
+});
+
+function limitCell(key, row, td) {
+  const limit = row.limits[key];
+  const shown = limit ? `${limit.value} ${limit.observed} ${limit.throttled}` : "";
+  td.dataset.limit = limit ? "yes" : "no";
+  once(td, shown || "none", () => (limit ? limitFigure(key, limit) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
+}
+
+function limitFigure(key, limit) {
+  const { value, observed, used, throttled } = limit;
+  const bar = h("i");
+  bar.style.transform = `scaleX(${enforced.has(key) ? Math.min(1, used ?? 0) : 0})`;
+  const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}`;
+  return h("span.limit", { title },
+    h("span.apart", throttled > 0 ? h("a.held", { href: "/throttled" }, `${group(throttled)} held`) : h("span"), h("b", rate(key, value))),
+    h("span.bar", { data: { level } }, bar),
+    h("span.apart.use", useWords(key, limit)));
+}
+
+function useWords(key, { value, observed, used }) {
+  if (!enforced.has(key)) {
+    const title = "This broker keeps this limit and answers it, but does not act on it yet";
+    return h("span.stored", { title }, "not enforced yet");
+  }
+  if (observed === null) return "not in use";
+  return [h("span", rate(key, observed, value)), h("span", `${Math.round(used * 100)} %`)];
+}
+
+function changedCell(row, td) {
+  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () =>
+    h("span.two.small", { title: `${new Date(row.changed_at).toLocaleString()} (${row.changed_at})` },
+      h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
+}
+
+function actionsCell(row, td) {
+  td.row = row;
+  once(td, "actions", () => {
+    const words = entityWords(row.entity);
+    return h("span.actions",
+      iconButton("edit", `Edit ${words}`, () => edit(td.row)),
+      iconButton("copy", `Duplicate ${words}`, () => add(td.row.limits)),
+      iconButton("remove", `Remove ${words}`, () => remove(td.row)));
+  });
+}
+
+function edit(row) {
+  const key = entityKey(row.entity);
+  openBelow(key, new QuotaEditor({ row, enforced, onclose: () => closePanel(key, "Edit"), onedit: edit }));
+}
+
+function remove(row) {
+  const key = entityKey(row.entity);
+  openBelow(key, new QuotaRemoval({ row, onclose: () => closePanel(key, "Remove") }));
+}
+
+function openBelow(key, panel) {
+  closeAll();
+  const cell = h("td", { colspan: table.columns.length }, panel.element);
+  open = { key, panel, element: h("tr.panel", cell) };
+  show();
+  panel.focus();
+}
+
+function add(limits = {}) {
+  closeAll();
+  const panel = new QuotaEditor({ row: null, limits, enforced, onclose: closeAdding, onedit: edit });
+  open = { key: null, panel };
+  replace(adding, h("div.card.panel", panel.element));
+  panel.focus();
+}
+
+function closeAdding() {
+  closeAll();
+  document.getElementById("add").focus();
+}
+
+function closePanel(key, action) {
+  const row = table.rows.get(key);
+  closeAll();
+  row?.querySelector(`button[aria-label^="${action}"]`)?.focus();
+}
+
+function closeAll() {
+  open?.panel.close();
+  open = null;
+  replace(adding);
+  show();
+}
+
+function sortBy(key) {
+  const same = url.values.sort === key;
+  const first = key === "entity" ? "asc" : "desc";
+  const order = !same ? first : url.values.order === "asc" ? "desc" : "asc";
+  ask({ sort: key, order, offset: "0" });
+}
+
+function ask(changes) {
+  url.set(changes);
+  const { q, shape: kind, sort, order, offset } = url.values;
+  live.open({ search: q, ...(kind && { shape: kind }), sort, order, offset, limit: PAGE });
+}
+
+function show() {
+  if (!listing) return;
+  table.showSort(url.values.sort, url.values.order);
+  table.show(listing.items, (key) => (open?.key === key ? open.element : null));
+  for (const [key, element] of table.rows) element.classList.toggle("pointed", key === pointed);
+  const shown = listing.items.length ? table.element : nothing();
+  if (box.firstChild !== shown) replace(box, shown);
+  const { total, of } = listing;
+  setText(count, total === of ? (of ? `${group(of)} ${of === 1 ? "rule" : "rules"}` : "") : `${group(total)} of ${group(of)} rules`);
+  showPager();
+}
+
+const NOTHING = {
+  empty: empty("quotas", "No quotas yet", "Every client may use the broker as it likes. A quota holds a user, a client id, or both, to a rate.",
+    mayEdit ? h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota") : null),
+  filtered: empty("search", "No match", "Other rules exist; clear the search to see them.",
+    h("button", { type: "button", onclick: clear }, "Show all rules")),
+};
+
+function nothing() {
+  return listing.of ? NOTHING.filtered : NOTHING.empty;
+}
+
+function clear() {
+  filter.value = "";
+  shape.value = "";
+  ask({ q: "", shape: "", offset: "0", rule: "" });
+}
+
+function showPager() {
+  const { total, offset, limit, items } = listing;
+  pager.hidden = total <= limit && offset === 0;
+  if (pager.hidden) return;
+  const go = (to) => ask({ offset: String(Math.max(0, to)) });
+  replace(pager,
+    h("span.quiet", items.length ? `${group(offset + 1)} to ${group(offset + items.length)} of ${group(total)}` : "Past the end"),
+    h("button", { type: "button", disabled: offset === 0, onclick: () => go(offset - limit) }, "Previous"),
+    h("button", { type: "button", disabled: offset + limit >= total, onclick: () => go(offset + limit) }, "Next"));
+}
+
+// A link from a throttled row names a rule: look for it and mark it.
+let pointed = null;
+
+function point() {
+  let entity;
+  try {
+    entity = JSON.parse(url.values.rule);
+  } catch {
+    return;
+  }
+  pointed = entityKey(entity);
+  const name = Object.values(entity).find((one) => typeof one === "string");
+  if (name === undefined) url.values.shape = "default";
+  else url.values.q = name;
+}
+
+if (url.values.rule) point();
+filter.value = url.values.q;
+shape.value = url.values.shape;
+filter.addEventListener("input", debounced(() => ask({ q: filter.value.trim(), offset: "0" }), 180));
+shape.addEventListener("change", () => ask({ shape: shape.value, offset: "0" }));
+document.getElementById("add")?.addEventListener("click", () => add());
+onKeys({ "/": () => filter.focus(), ...(mayEdit && { n: () => add() }) });
+replace(box, skeleton());
+const live = startLive(["quotas"], {
+  quotas: (answer) => {
+    listing = answer;
+    show();
+  },
+});
+ask({});

@@ -1,0 +1,50 @@
+// The overview's two short lists: who is held now, and which rules are nearly used up.
+
+import { h, replace } from "./dom.js";
+import { entityKey, ruleLink } from "./entity.js";
+import { group, KEYS, milliseconds, rate } from "./units.js";
+
+const SHOWN = 5;
+const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate" };
+
+export function showHeld(box, { items, total }) {
+  if (total === 0) {
+    replace(box, h("p.quiet", "Nobody is held; every client is within its quotas."));
+    return;
+  }
+  const worst = [...items].sort((one, other) => other.observed / other.bound - one.observed / one.bound);
+  const rows = worst.slice(0, SHOWN).map(heldRow);
+  const more = total > SHOWN ? h("p.quiet.small", `and ${group(total - SHOWN)} more`) : null;
+  replace(box, h("ul.shortlist", rows), more);
+}
+
+function heldRow(row) {
+  const key = LIMIT_KEYS[row.quota_type];
+  const pace = row.observed === null ? rate(key, row.bound) : `${rate(key, row.observed, row.bound)} / ${rate(key, row.bound)}`;
+  return h("li",
+    h("span.two", h("b.name", row.client_id), h("span.name", `${row.principal}, ${row.address}`)),
+    h("span.two.num", h("span", pace), h("span", `held for ${milliseconds(row.throttle_ms)}`)));
+}
+
+export function showNear(box, { items, of }, enforced) {
+  const limits = items.flatMap((row) => Object.entries(row.limits)
+    .filter(([key, limit]) => enforced.has(key) && limit.used !== null)
+    .map(([key, limit]) => ({ key, entity: row.entity, ...limit })));
+  if (limits.length === 0) {
+    replace(box, h("p.quiet", of ? "No rule is in use now." : "There are no quotas yet."));
+    return;
+  }
+  limits.sort((one, other) => other.used - one.used || (entityKey(one.entity) < entityKey(other.entity) ? -1 : 1));
+  replace(box, h("ul.shortlist", limits.slice(0, SHOWN).map(nearRow)));
+}
+
+function nearRow({ key, entity, value, observed, used }) {
+  const bar = h("i");
+  bar.style.transform = `scaleX(${Math.min(1, used)})`;
+  const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  return h("li",
+    ruleLink(entity),
+    h("span.two.num",
+      h("span", `${KEYS[key].label} ${rate(key, observed, value)} / ${rate(key, value)}`),
+      h("span.apart-bar", h("span.bar", { data: { level } }, bar), `${Math.round(used * 100)} %`)));
+}

@@ -1,0 +1,82 @@
+// A table whose rows are updated in place: a row keeps its element for as long as it is there, so focus,
+// selection and an open editor survive a live update.
+
+import { h, replace } from "./dom.js";
+
+export class Table {
+  /**
+   * `columns`: [{label, cell(row, td, tr), sort?, num?, size?, whole?}]; `cell` fills its td, at first and at
+   * every update; `size` is a width of the style sheet; on a phone a `whole` cell has a line to itself. `keyOf(row)` tells rows apart. `onsort(key)` is called for a header that is clicked.
+   */
+  constructor({ columns, keyOf, onsort, label }) {
+    this.columns = columns;
+    this.keyOf = keyOf;
+    this.rows = new Map();
+    this.heads = new Map();
+    const cells = columns.map((column) => {
+      const content = column.sort
+        ? h("button.sort", { type: "button", onclick: () => onsort(column.sort) }, column.label)
+        : h(column.label ? "span" : "span.hidden", column.label || "Actions");
+      const head = h(column.num ? "th.num" : "th", { scope: "col" }, content);
+      if (column.sort) this.heads.set(column.sort, head);
+      return head;
+    });
+    const sizes = columns.map(({ size }) => h("col", { class: size && `size-${size}` }));
+    this.body = h("tbody");
+    this.element = h("table.cards", h("caption.hidden", label), h("colgroup", sizes), h("thead", h("tr", cells)), this.body);
+  }
+
+  showSort(key, order) {
+    for (const [name, head] of this.heads) {
+      if (name === key) head.setAttribute("aria-sort", order === "desc" ? "descending" : "ascending");
+      else head.removeAttribute("aria-sort");
+    }
+  }
+
+  /** Rows in their new order; those that are gone are removed. `extra(key)` may give an element to stand below. */
+  show(rows, extra = () => null) {
+    const wanted = [];
+    const kept = new Map();
+    for (const row of rows) {
+      const key = this.keyOf(row);
+      const element = this.rows.get(key) ?? this.make();
+      this.fill(element, row);
+      kept.set(key, element);
+      wanted.push(element);
+      const below = extra(key);
+      if (below) wanted.push(below);
+    }
+    this.rows = kept;
+    place(this.body, wanted);
+  }
+
+  make() {
+    const cells = this.columns.map((column) => {
+      const classes = (column.num ? ".num" : "") + (column.whole ? ".whole" : "");
+      return h(`td${classes}`, column.label && column.whole !== "bare" ? { data: { label: column.label } } : null);
+    });
+    return h("tr", cells);
+  }
+
+  fill(element, row) {
+    this.columns.forEach((column, index) => column.cell(row, element.children[index], element));
+  }
+}
+
+// Moves only what is not where it should be: an element that is moved loses the focus.
+function place(body, wanted) {
+  const staying = new Set(wanted);
+  for (const element of [...body.children]) if (!staying.has(element)) element.remove();
+  let here = body.firstChild;
+  for (const element of wanted) {
+    if (element === here) here = here.nextSibling;
+    else body.insertBefore(element, here);
+  }
+}
+
+/** Fills a cell again only when `key` says that it looks different. */
+export function once(td, key, make) {
+  if (td.dataset.shown === key) return;
+  td.dataset.shown = key;
+  replace(td, make());
+}

@@ -1,0 +1,170 @@
+// Throttled now: who is held, by which rule, and the milliseconds left, counted down here between updates.
+
+import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
+import { entityWords, ruleLink } from "./entity.js";
+import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { once, Table } from "./table.js";
+import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
+
+const LINGER_MS = 4000;
+const FRAME_MS = 50;
+const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate" };
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections" };
+const OBEYS = { true: "waits", false: "ignores it", null: "" };
+
+const url = new UrlState({ q: "", sort: "times", order: "desc" });
+const box = document.getElementById("table");
+const filter = document.getElementById("filter");
+const count = document.getElementById("count");
+const mayEdit = document.body.dataset.mayEdit === "yes";
+
+// What is held, and what was until a moment ago: a client that is throttled again and again stays one row.
+const held = new Map();
+let total = 0;
+let arrived = false;
+
+const SORTS = {
+  client: (row) => row.client_id.toLowerCase(),
+  address: (row) => row.address,
+  type: (row) => row.quota_type,
+  rule: (row) => entityWords(row.entity),
+  over: (row) => (row.observed ?? 0) / row.bound,
+  delay: (row) => row.throttle_ms,
+  left: (row) => row.endsAt,
+  times: (row) => row.times,
+};
+
+const table = new Table({
+  label: "Connections that are held for a broken quota",
+  keyOf: (row) => `${row.connection_id} ${row.quota_type}`,
+  onsort: sortBy,
+  columns: [
+    { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
+    { label: "Address", sort: "address", size: "address", cell: (row, td) => once(td, row.address, () => h("span.mono.small", row.address)) },
+    { label: "Quota", sort: "type", size: "type", cell: typeCell },
+    { label: "Rule that matched", sort: "rule", size: "rule", whole: true, cell: (row, td) => once(td, JSON.stringify(row.entity), () => ruleLink(row.entity)) },
+    { label: "Rate against limit", sort: "over", size: "rate", whole: true, cell: rateCell },
+    { label: "Delay", sort: "delay", size: "delay", num: true, cell: (row, td) => setText(td, milliseconds(row.throttle_ms)) },
+    { label: "Left", sort: "left", size: "left", num: true, cell: leftCell },
+    { label: "Times", sort: "times", size: "times", num: true, cell: timesCell },
+  ],
+});
+
+function clientCell(row, td) {
+  once(td, `${row.client_id} ${row.principal} ${row.connection_id}`, () =>
+    h("span.two", { title: `Connection ${row.connection_id}` }, h("b.name", row.client_id), h("span.name", row.principal)));
+}
+
+function typeCell(row, td) {
+  once(td, row.quota_type, () => h("span.tag", { data: { kind: row.quota_type } }, TYPES[row.quota_type] ?? row.quota_type));
+}
+
+function rateCell(row, td) {
+  const key = LIMIT_KEYS[row.quota_type];
+  once(td, `${row.observed} ${row.bound}`, () => {
+    const times = row.observed === null ? null : row.observed / row.bound;
+    const bar = h("i");
+    bar.style.transform = `scaleX(${times === null ? 0 : Math.min(1, 1 / times)})`;
+    const observed = row.observed === null ? "–" : rate(key, row.observed, row.bound);
+    const title = row.observed === null ? "" : `${rawRate(key, row.observed)} observed, ${rawRate(key, row.bound)} allowed`;
+    return h("span.against", { title },
+      h("span", h("b", observed), h("span.quiet", ` / ${rate(key, row.bound)}`), times && h("span.over", `${digits(times)}×`)),
+      h("span.bar.inverse", bar));
+  });
+}
+
+function leftCell(row, td, tr) {
+  if (!td.firstChild) replace(td, h("span.left", h("b"), h("span.bar", h("i"))));
+  tr.row = row;
+}
+
+function timesCell(row, td) {
+  const words = OBEYS[String(row.obeys)];
+  once(td, `${row.times} ${words}`, () => {
+    const title = row.obeys === false ? "The client sends on without waiting; the broker holds it all the same" : words ? "The client waits as it is told" : "";
+    return h("span.two", { title }, h("span", group(row.times)), words && h("span", { data: { obeys: String(row.obeys) } }, words));
+  });
+}
+
+function sortBy(key) {
+  const same = url.values.sort === key;
+  url.set({ sort: key, order: same && url.values.order === "desc" ? "asc" : "desc" });
+  show();
+}
+
+function update({ items, total: all }) {
+  const now = performance.now();
+  arrived = true;
+  total = all;
+  const present = new Set();
+  for (const row of items) {
+    const key = table.keyOf(row);
+    present.add(key);
+    held.set(key, { ...row, endsAt: now + row.remaining_ms, goneAt: null });
+  }
+  for (const [key, row] of held) {
+    if (!present.has(key)) row.goneAt ??= now;
+    if (row.goneAt !== null && now - row.goneAt > LINGER_MS) held.delete(key);
+  }
+  show();
+}
+
+function matches(row, needle) {
+  const text = [row.client_id, row.principal, row.address, row.quota_type, entityWords(row.entity)].join("\n");
+  return text.toLowerCase().includes(needle);
+}
+
+function show() {
+  if (!arrived) return;
+  const { q, sort, order } = url.values;
+  const measure = SORTS[sort] ?? SORTS.times;
+  const direction = order === "desc" ? -1 : 1;
+  const compare = (one, other) => (measure(one) < measure(other) ? -direction : measure(one) > measure(other) ? direction : 0);
+  const needle = q.toLowerCase();
+  const rows = [...held.values()].filter((row) => matches(row, needle)).sort(compare);
+  table.showSort(sort, order);
+  table.show(rows);
+  const shown = rows.length ? table.element : nothing(needle);
+  if (box.firstChild !== shown) replace(box, shown);
+  const now = [...held.values()].filter((row) => row.goneAt === null).length;
+  const more = total > now ? `, the longest ${group(now)} shown` : "";
+  setText(count, held.size ? `${group(total)} held now${more}` : "");
+  tick();
+}
+
+const EMPTY = {
+  free: empty("throttled", "Nobody is held", "Every client is within its quotas. A client that breaks one appears here within a second, and stays a few seconds after it was let go.",
+    mayEdit ? h("a.button", { href: "/quotas" }, icon("quotas"), "Client quotas") : null),
+  filtered: empty("search", "No match", "Others may be held; clear the filter to see them."),
+};
+
+function nothing(needle) {
+  return needle && held.size ? EMPTY.filtered : EMPTY.free;
+}
+
+// Between updates the time left is this page's own arithmetic.
+function tick() {
+  const now = performance.now();
+  for (const tr of table.rows.values()) {
+    const { row } = tr;
+    const left = Math.max(0, row.endsAt - now);
+    const [figure, bar] = tr.children[6].firstChild.children;
+    const free = row.goneAt !== null || left === 0;
+    setText(figure, free ? "released" : milliseconds(left));
+    bar.firstChild.style.transform = `scaleX(${free ? 0 : left / Math.max(row.throttle_ms, 1)})`;
+    tr.dataset.free = free ? "yes" : "no";
+    tr.title = `Held since ${clock(Date.parse(row.since))}`;
+  }
+}
+
+const search = debounced(() => {
+  url.set({ q: filter.value.trim() });
+  show();
+}, 80);
+
+filter.value = url.values.q;
+filter.addEventListener("input", search);
+onKeys({ "/": () => filter.focus() });
+replace(box, skeleton());
+setInterval(tick, FRAME_MS);
+startLive(["throttled"], { throttled: update }).open();

@@ -1,0 +1,127 @@
+// Figures for people: sizes, rates, times; and what people type, read back as figures.
+
+const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB"];
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export const KEYS = {
+  producer_byte_rate: { label: "Produce", unit: "bytes", per: "/s", hint: "10 MB" },
+  consumer_byte_rate: { label: "Fetch", unit: "bytes", per: "/s", hint: "20 MB" },
+  request_percentage: { label: "Request time", unit: "percent", per: "", hint: "50 %" },
+  controller_mutation_rate: { label: "Topic changes", unit: "count", per: "/s", hint: "5" },
+};
+
+/** Three significant digits, no trailing zeros: 1.05, 31.5, 312. */
+export function digits(value) {
+  const size = Math.abs(value);
+  if (size >= 999.5 || Number.isInteger(value)) return group(Math.round(value));
+  const decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return String(Number(value.toFixed(decimals)));
+}
+
+export function group(value) {
+  return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
+}
+
+/** 1048576 is 1 MiB and 1000000 is 1 MB: a limit is shown in the family in which it is round. */
+export function isBinary(value) {
+  return value >= 1024 && value % 1024 === 0 && value % 1000 !== 0;
+}
+
+export function bytes(value, binary = false) {
+  const base = binary ? 1024 : 1000;
+  const names = binary ? BINARY : DECIMAL;
+  let step = 0;
+  let shown = Math.abs(value);
+  while (step < names.length - 1 && shown >= base * 0.9995) {
+    shown /= base;
+    step += 1;
+  }
+  return `${value < 0 ? "-" : ""}${step === 0 ? group(Math.round(shown)) : digits(shown)} ${names[step]}`;
+}
+
+export function bytesPerSecond(value, binary = false) {
+  return `${bytes(value, binary)}/s`;
+}
+
+/** A limit, or a rate held against it, in the limit's own unit. */
+export function rate(key, value, bound = value) {
+  const { unit, per } = KEYS[key] ?? { unit: "count", per: "/s" };
+  if (unit === "bytes") return bytes(value, isBinary(bound)) + per;
+  if (unit === "percent") return `${digits(value)} %`;
+  return digits(value) + per;
+}
+
+/** The same without rounding, for a tooltip. */
+export function rawRate(key, value) {
+  const { unit, per } = KEYS[key] ?? { unit: "count", per: "/s" };
+  const exact = group(Number.isInteger(value) ? value : Number(value.toFixed(3)));
+  if (unit === "bytes") return `${exact} bytes${per}`;
+  if (unit === "percent") return `${exact} % of one thread's time`;
+  return `${exact} partitions${per}`;
+}
+
+const FACTORS = {
+  b: 1, k: 1e3, kb: 1e3, m: 1e6, mb: 1e6, g: 1e9, gb: 1e9, t: 1e12, tb: 1e12,
+  ki: 1024, kib: 1024, mi: 1024 ** 2, mib: 1024 ** 2, gi: 1024 ** 3, gib: 1024 ** 3, ti: 1024 ** 4, tib: 1024 ** 4,
+};
+
+/**
+ * Reads a limit as typed: "10 MB", "1.5MiB/s", "1048576", "50 %". Gives {value}, or {error} to show beside the
+ * field; nothing typed is {value: null}, no limit.
+ */
+export function readLimit(key, typed) {
+  const text = typed.trim().replace(/[\s\u202f\u00a0_]/g, "").replace(/,/g, ".");
+  if (text === "") return { value: null };
+  const { unit } = KEYS[key];
+  const found = /^(\d+(?:\.\d+)?|\.\d+)([a-z%]*)(?:\/s(?:ec)?|ps)?$/i.exec(text);
+  if (!found) return { error: unit === "bytes" ? "A number with a unit, such as 10 MB." : "A number." };
+  const [, number, suffix] = found;
+  const factor = suffix === "" ? 1 : unit === "bytes" ? FACTORS[suffix.toLowerCase()] : suffix === "%" && unit === "percent" ? 1 : undefined;
+  if (factor === undefined) return { error: `${suffix} is not a unit here.` };
+  let value = Number(number) * factor;
+  if (unit === "bytes") value = Math.round(value);
+  if (value <= 0) return { error: "Must be more than 0. An empty field is no limit." };
+  if (value >= 2 ** 63) return { error: "Too large." };
+  return { value };
+}
+
+/** How a stored limit stands in its field. */
+export function writeLimit(key, value) {
+  if (value === null || value === undefined) return "";
+  if (KEYS[key].unit !== "bytes") return String(value);
+  const shown = bytes(value, isBinary(value)).replace(/\u202f/g, "");
+  return readLimit(key, shown).value === value ? shown : String(value);
+}
+
+export function milliseconds(value) {
+  return `${group(Math.max(0, Math.round(value)))} ms`;
+}
+
+export function quantile(value) {
+  if (value === null) return "–";
+  return value < 10 ? `${Number(value.toFixed(2))} ms` : milliseconds(value);
+}
+
+export function percent(fraction) {
+  return `${digits(Math.round(fraction * 1000) / 10)} %`;
+}
+
+export function duration(ms) {
+  const seconds = Math.floor(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+}
+
+export function ago(iso, now = Date.now()) {
+  const passed = now - Date.parse(iso);
+  if (passed < 5000) return "just now";
+  if (passed < 86400_000) return `${duration(passed)} ago`;
+  return new Date(iso).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+}
+
+/** Local time, with UTC for the tooltip. */
+export function clock(ms) {
+  return new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
