@@ -19,6 +19,7 @@ from broker.api.broker import Broker, Endpoint
 from broker.api.group_answers import expire_groups, forget_topics, release_groups
 from broker.api.waking import expire_fetches, wake_fetches
 from broker.config.load import Configuration
+from broker.config.rooms import QuotaConfig
 from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
 from broker.control.reading import ControlViews
@@ -26,6 +27,7 @@ from broker.control.views import Place
 from broker.exposition import Exposition
 from broker.figures import BrokerFigures
 from broker.groups.requests import Now
+from broker.log.report import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.metadata.changes import Delta
@@ -95,10 +97,11 @@ class House:
         self.control = Control(self.metadata.image, configuration, self.writer)
         rooms = self.rooms = self.control.rooms
         self.log = LogStore(rooms.log)
-        self.log.open()
+        _report(self.log.open(rooms.topic_settings))
         self.quotas = ClientQuotas(
             Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000),
-            longest_throttle_ms=rooms.quotas.max_throttle_ms if rooms.quotas.max_throttle_ms >= 0 else None,
+            longest_throttle_ms=_longest_throttle(rooms.quotas),
+            paced=rooms.quotas.bandwidth_algorithm == "paced",
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         self.broker = Broker(
@@ -140,7 +143,7 @@ class House:
         self.place = replace(self.place, bootstrap=bootstrap)
         stopped = trio.Event()
         async with trio.open_nursery() as storage:
-            start_storage(storage, self.log, self.rooms.log, self.clock)
+            start_storage(storage, self.log, self.rooms.log, self.server.handlers, self.clock)
             async with trio.open_nursery() as timers:
                 self.server.throttling.start_reapers(timers)
                 for reaper in self.reapers:
@@ -166,7 +169,8 @@ class House:
 
     def close(self) -> None:
         """What was appended is flushed, and the stores are closed."""
-        self.log.close()
+        for error in self.log.close():
+            logger.error("a log was not closed cleanly", extra={"reason": str(error)})
         self.metadata.close()
 
     async def _drain(self) -> None:
@@ -233,7 +237,12 @@ class House:
         """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
         for change in delta.quotas:
             self.quotas.apply(Entity.of(change.entity), change.key, change.value)
+        if delta.quotas:
+            self.server.throttling.poke()
         self.server.forget_answers()
+        if delta.broker_configs:
+            self.quotas.set_longest_throttle(_longest_throttle(self.control.rooms.quotas))
+            self.partitions.follow(new, new.topics)
         if delta.topics:
             self._follow_topics(old, new, delta)
 
@@ -253,6 +262,35 @@ class House:
         while True:
             await trio.sleep(QUOTA_EXPIRY_SECONDS)
             self.quotas.expire(self.clock.ms())
+
+
+def _report(recovery: Recovery) -> None:
+    """What the start found out about the logs."""
+    for directory in recovery.unclean:
+        logger.warning(
+            "the last stop was not clean",
+            extra={"directory": directory, "checked_bytes": recovery.scanned_bytes},
+        )
+    for cut in recovery.cut:
+        logger.warning(
+            "a torn end was cut off",
+            extra={
+                "partition": f"{cut.topic}-{cut.partition}",
+                "end": cut.end_offset,
+                "bytes": cut.bytes_cut,
+            },
+        )
+    for damage in recovery.damage:
+        logger.error("records are damaged and will not be served", extra={"where": str(damage)})
+    for lost in recovery.unreadable:
+        logger.error(
+            "a partition is offline",
+            extra={"partition": f"{lost.topic}-{lost.partition}", "reason": str(lost.error)},
+        )
+
+
+def _longest_throttle(config: QuotaConfig) -> int | None:
+    return None if config.max_throttle_ms < 0 else config.max_throttle_ms
 
 
 def _calm_collector() -> None:

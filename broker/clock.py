@@ -1,7 +1,8 @@
 """Two clocks, kept apart: a monotonic one for every rule, a wall clock for what is written down.
 
-Rooms below `network` never read a clock: they are handed `now_ms`. `ms()` starts from a large base, so that arithmetic
-which subtracts windows never meets zero (Kafka's token bucket starts full only because its epoch clock is large).
+Rooms below `network` never read a clock: they are handed `now_ms`. `ms()` starts from a large base, so that
+arithmetic which subtracts windows never meets zero (Kafka's token bucket starts full only because its epoch
+clock is large).
 """
 
 import time

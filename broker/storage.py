@@ -4,13 +4,14 @@ Appends go to the page cache within a request; what blocks for longer runs in th
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
 
 from broker.config.rooms import LogConfig
+from broker.log.chores import Chore
 from broker.log.store import LogStore
 from broker.metadata.actor import Actor
 from broker.metadata.audit import AuditFilter, AuditRow
@@ -18,10 +19,19 @@ from broker.metadata.changes import Change
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
+from broker.network.handler_pool import HandlerPool
 
 logger = logging.getLogger(__name__)
 
-LONGEST_SLEEP_SECONDS: Final = 86_400.0
+REMOVAL_CHECK_MS: Final = 60_000
+"""How often files whose `file.delete.delay.ms` is over are looked for, if retention is not checked more
+often.
+"""
+
+FLUSH_CHECK_MS: Final = 1_000
+"""How often partitions are looked at whose `flush.ms` may be over; ours, for Kafka never looks unless it is
+told to.
+"""
 
 
 class MetadataWriter:
@@ -46,5 +56,46 @@ class MetadataWriter:
             return await trio.to_thread.run_sync(self._store.history, wanted)
 
 
-def start_storage(nursery: trio.Nursery, log: LogStore, config: LogConfig, clock: TrioClock) -> None:
+def start_storage(
+    nursery: trio.Nursery, log: LogStore, config: LogConfig, handlers: HandlerPool, clock: TrioClock
+) -> None:
     """The tasks that outlive every client."""
+
+    async def retain() -> None:
+        await _finish(log.retention(clock.wall_ms()), "cannot remove files")
+
+    async def flush() -> None:
+        await _finish(log.due_flushes(clock.wall_ms()), "cannot flush")
+
+    async def checkpoint() -> None:
+        await _finish([log.checkpoint()], "cannot write the recovery points")
+
+    retention_ms = min(config.retention_check_interval_ms, REMOVAL_CHECK_MS)
+    flush_ms = min(config.flush_scheduler_interval_ms, FLUSH_CHECK_MS)
+    nursery.start_soon(_every, retention_ms, retain, name="log-retention")
+    nursery.start_soon(_every, flush_ms, flush, name="log-flusher")
+    nursery.start_soon(_every, config.flush_offset_checkpoint_interval_ms, checkpoint, name="log-checkpoint")
+    nursery.start_soon(_flush_before_answering, handlers, name="log-flusher-of-acknowledged")
+
+
+async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await trio.sleep(max(interval_ms, 1) / 1000)
+        await work()
+
+
+async def _flush_before_answering(handlers: HandlerPool) -> None:
+    """flush.messages: the answer to an append leaves when its records are on the disk."""
+    while True:
+        flushes, waiting = await handlers.next_unflushed()
+        await _finish(flushes, "cannot flush")
+        handlers.flushed(waiting)
+
+
+async def _finish(chores: Sequence[Chore], failure: str) -> None:
+    """Runs what blocks in threads, one after the other, and draws the conclusions here."""
+    for chore in chores:
+        await trio.to_thread.run_sync(chore.run)
+        chore.finish()
+        if chore.error is not None:
+            logger.error(failure, extra={"reason": str(chore.error)})

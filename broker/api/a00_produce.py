@@ -10,11 +10,12 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent
 from broker.api.produce_repeat import ProduceRepeats
-from broker.api.produce_rules import hosted_topic, refusal_of
+from broker.api.produce_rules import append_error, hosted_topic, refusal_of
 from broker.api.registry import api
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
-from broker.log.partition import PartitionLog, Staged
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import (
     PartitionProduceData,
@@ -105,8 +106,8 @@ class _Pending:
     def finish(self) -> Outcome:
         broker = self.broker
         for log, staged, response in self.appended:
-            if staged.error:
-                response.error_code = staged.error
+            response.error_code = append_error(log, staged)
+            if response.error_code:
                 continue
             response.base_offset = staged.base_offset
             response.log_append_time_ms = staged.log_append_time

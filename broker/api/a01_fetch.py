@@ -9,6 +9,7 @@ quota is answered empty, with the throttle, and what was recorded for it is take
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
+from broker.api.fetch_repeat import FetchRepeats
 from broker.api.outcome import PARKED, Answered, Outcome
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
@@ -39,7 +40,7 @@ class PendingFetch:
         self.incremental = incremental
 
 
-@api(ApiKey.FETCH, versions=(4, 18))
+@api(ApiKey.FETCH, versions=(4, 18), repeats=FetchRepeats)
 def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome:
     try:
         wanted, session, incremental = _wanted(message, context, broker)

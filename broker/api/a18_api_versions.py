@@ -1,8 +1,9 @@
 """ApiVersions: which APIs are served, in which versions.
 
-Versions 0-4. A version above answers in the format of version 0 with UNSUPPORTED_VERSION and the range of ApiVersions
-itself, so that the client can ask again (KIP-511). From 3 on the client names its software, which the connection keeps.
-Left out: features (none are finalized; one with minimum level 0 would have to be hidden below version 4).
+Versions 0-4. A version above answers in the format of version 0 with UNSUPPORTED_VERSION and the range of
+ApiVersions itself, so that the client can ask again (KIP-511). From 3 on the client names its software,
+which the connection keeps. Left out: features (none are finalized; one with minimum level 0 would have to
+be hidden below version 4).
 """
 
 import re

@@ -11,10 +11,11 @@ from typing import Final
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
-from broker.api.produce_rules import hosted_topic, refusal_of
+from broker.api.produce_rules import append_error, hosted_topic, refusal_of
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
-from broker.log.partition import PartitionLog, Staged
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.produce import (
@@ -142,7 +143,9 @@ class ProduceRepeats:
             )
         return AfterCommit(_Repeat(shape, staged, throttle, context.correlation_id, broker).finish)
 
-    def learn(self, frame: Buffer, message: ProduceRequest, context: RequestContext, broker: Broker) -> None:
+    def learn(
+        self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
+    ) -> None:
         """Remembers the beginning of a request for one partition, if it could be served."""
         if (
             self._version < 5
@@ -186,12 +189,11 @@ class _Repeat:
 
     def finish(self) -> Outcome:
         shape, staged, throttle = self.shape, self.staged, self.throttle
-        if staged.error:
+        error = append_error(shape.log, staged)
+        if error:
             if shape.acks == 0:
-                return Hangup(f"acks=0 and {staged.error.name}")
-            return Answered(
-                shape.answer.refuse(staged.error, throttle.throttle_ms if throttle else 0), throttle
-            )
+                return Hangup(f"acks=0 and {error.name}")
+            return Answered(shape.answer.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
         broker = self.broker
         if broker.fetches.watched:
             wake_fetches(broker, shape.log)

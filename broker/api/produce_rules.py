@@ -2,6 +2,8 @@
 
 from broker.api.broker import Broker
 from broker.errors import ErrorCode
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
 from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
 from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import HostedTopic
@@ -21,3 +23,10 @@ def hosted_topic(topic: TopicProduceData, broker: Broker) -> HostedTopic | None:
     if topic.topic_id != ZERO_UUID:
         return broker.partitions.by_id.get(topic.topic_id)
     return broker.partitions.by_name.get(topic.name)
+
+
+def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:
+    """What became of an append by the time its answer leaves: it may not have been written, or not flushed."""
+    if staged.error is not None:
+        return staged.error
+    return ErrorCode.NONE if log.offline is None else ErrorCode.KAFKA_STORAGE_ERROR

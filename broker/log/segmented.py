@@ -178,7 +178,7 @@ class SegmentedLog:
         return Flush(self, files, end_offset, now_ms)
 
     def _sealed_unflushed(self, sealed: list[Segment], active: Segment) -> list[Segment]:
-        ends = [segment.base_offset for segment in (*sealed[1:], active)]
+        ends = [segment.base_offset for segment in (*sealed, active)][1:]
         return [segment for segment, end in zip(sealed, ends, strict=True) if end > self.recovery_point]
 
     def flushed(self, end_offset: int, now_ms: int, *, names_too: bool) -> None:

@@ -9,9 +9,10 @@ Knows outcomes, not APIs: the route says who answers.
 """
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import CoroutineType
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 import trio
 
@@ -33,6 +34,11 @@ BATCH: Final = 128
 """Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to
 about a millisecond.
 """
+
+
+Waiting = list[tuple[Request, AfterCommit]]
+Unflushed = tuple[Sequence[Any], Waiting]
+"""What is to be flushed, which only the storage tasks understand, and who waits for it."""
 
 
 class HandlerPool:
@@ -60,7 +66,9 @@ class HandlerPool:
         self._frames = frames
         self._followers = trio.lowlevel.ParkingLot()
         self._is_led = False
-        self._after_commit: list[tuple[Request, AfterCommit]] = []
+        self._after_commit: Waiting = []
+        self._unflushed: deque[Unflushed] = deque()
+        self._has_unflushed = trio.Event()
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
@@ -131,6 +139,11 @@ class HandlerPool:
             if self._after_commit:
                 broker.partitions.commit()
                 waiting, self._after_commit = self._after_commit, []
+                overdue = broker.partitions.overdue_flushes()
+                if overdue:
+                    self._unflushed.append((overdue, waiting))
+                    self._has_unflushed.set()
+                    continue
                 for request, outcome in waiting:
                     self._guarded(request, outcome.finish)
             while completions:
@@ -142,6 +155,19 @@ class HandlerPool:
                 responder.flush()
         for reaper in self._reapers:
             reaper.poke()
+
+    async def next_unflushed(self) -> "Unflushed":
+        """The next appends whose answers wait for the disk; the caller flushes, then calls `flushed`."""
+        while not self._unflushed:
+            self._has_unflushed = trio.Event()
+            await self._has_unflushed.wait()
+        return self._unflushed.popleft()
+
+    def flushed(self, waiting: "Waiting") -> None:
+        """What these waited for is done, or has failed and taken the partition offline."""
+        for request, outcome in waiting:
+            self._guarded(request, outcome.finish)
+        self.deliver()
 
     def _begin(self, now: int) -> None:
         self._last = now
@@ -172,7 +198,7 @@ class HandlerPool:
                 slow: Awaitable[Outcome] = outcome
                 return slow
             if repeats is not None:
-                repeats.learn(frame, message, request, self._broker)
+                repeats.learn(frame, offset, message, request, self._broker)
             self._conclude(request, outcome)
         except ProtocolViolation as violation:
             self._conclude(request, Hangup(str(violation)))

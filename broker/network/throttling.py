@@ -46,6 +46,11 @@ class Throttling:
         self._quotas.throttle(channel, channel, throttle, self._clock.ms())
         self._reapers[throttle.kind].poke()
 
+    def poke(self) -> None:
+        """Limits have changed: what is held may be due earlier."""
+        for reaper in self._reapers.values():
+            reaper.poke()
+
     def forget(self, channel: Channel) -> None:
         """The connection is closed."""
         self._quotas.forget(channel)

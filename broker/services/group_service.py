@@ -20,7 +20,8 @@ from broker.groups.coordinator import GroupCoordinator
 from broker.groups.records import UnreadableRecord, decode_key
 from broker.groups.replies import Effects, Record
 from broker.groups.requests import Now
-from broker.log.partition import PartitionLog, Staged
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import header_at
 from broker.records.walk import batches, records
@@ -112,7 +113,8 @@ class GroupService:
         return self._write_now(self.coordinator.expire(now), now)
 
     def topics_deleted(self, topics: Iterable[tuple[str, int]], now: Now) -> Effects:
-        """(name, partitions) of topics that are gone: no group keeps offsets for them. Commits as `expire` does.
+        """(name, partitions) of topics that are gone: no group keeps offsets for them. Commits as `expire`
+        does.
         """
         gone = {(name, index) for name, count in topics for index in range(count)}
         return self._write_now(self.coordinator.partitions_deleted(gone, now), now)

@@ -4,11 +4,12 @@ Binds the metadata image to the log store: a topic appears here when the image s
 when somebody first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.config.rooms.topics import TopicSettings
 from broker.config.topic import topic_settings
+from broker.log.chores import Flush
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
@@ -60,7 +61,7 @@ class HostedTopic:
         self.count = topic.partitions
         self._settings = settings
         for log in self._logs.values():
-            log.configure(settings)
+            log.adopt(settings)
 
 
 class Partitions:
@@ -72,6 +73,10 @@ class Partitions:
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self.commit = store.commit
+
+    def overdue_flushes(self) -> Sequence[Flush]:
+        """What must be on the disk before what was just committed may be acknowledged (flush.messages)."""
+        return self.store.overdue_flushes() if self.store.has_overdue_flushes else ()
 
     def log(self, name: str, index: int) -> PartitionLog | None:
         topic = self.by_name.get(name)

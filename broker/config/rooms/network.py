@@ -41,9 +41,11 @@ class NetworkConfig:
     )
     num_network_threads: int = setting(
         "num.network.threads",
-        3,
+        1,
         integer(1, 64),
         "Processors of each listener; each serves its share of the connections.",
+        kafka_default="3",
+        why="Processors are tasks of one thread: one that sees all ready connections wastes no wake-up.",
     )
     num_io_threads: int = setting(
         "num.io.threads",
@@ -74,17 +76,21 @@ class NetworkConfig:
     )
     socket_send_buffer_bytes: int = setting(
         "socket.send.buffer.bytes",
-        102_400,
+        -1,
         integer(-1),
         "SO_SNDBUF of each connection; -1: the system's.",
         unit="bytes",
+        kafka_default="102400",
+        why="The system grows a buffer with what its connection can use, and a fetch of 1 MB is one write.",
     )
     socket_receive_buffer_bytes: int = setting(
         "socket.receive.buffer.bytes",
-        102_400,
+        -1,
         integer(-1),
         "SO_RCVBUF of each connection; -1: the system's.",
         unit="bytes",
+        kafka_default="102400",
+        why="The system grows a buffer with what its connection can use.",
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import integer, long
+from broker.config.kinds import integer, long, one_of
 from broker.config.setting import setting
 
 
@@ -20,6 +20,14 @@ class QuotaConfig:
         integer(1),
         "The length of one window.",
         unit="s",
+    )
+    bandwidth_algorithm: str = setting(
+        "quota.bandwidth.algorithm",
+        "paced",
+        one_of("paced", "rate"),
+        "How a client that has broken its byte rate is brought down to it: `rate` is Kafka's rule alone, which lets "
+        "ten seconds' worth through in one burst and then waits; `paced` goes on from the same first wait evenly.",
+        ours=True,
     )
     max_throttle_ms: int = setting(
         "quota.max.throttle.ms",

@@ -1,0 +1,50 @@
+"""A whole broker in the test's own nursery, on a port of its own, without a console unless asked for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trio
+
+from broker.app import House, Started
+from broker.config.load import load
+from broker.network.clock import TrioClock
+from tests.support.wire import CLIENT_ID, WireClient, connect
+
+
+@dataclass
+class RunningBroker:
+    house: House
+    started: Started
+    stop: trio.Event
+    clients: list[WireClient] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return int(self.started.bootstrap[0].rpartition(":")[2])
+
+    async def connect(self, client_id: str | None = CLIENT_ID) -> WireClient:
+        client = await connect(self.port, client_id)
+        self.clients.append(client)
+        return client
+
+
+@asynccontextmanager
+async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[RunningBroker]:
+    """Stops by its own drain when the block is left."""
+    settings = ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={directory}", "console.listener=", *overrides]
+    house = House(load(None, settings, {}), TrioClock())
+    stop = trio.Event()
+    try:
+        async with trio.open_nursery() as nursery:
+            started: Started = await nursery.start(house.run, stop)
+            try:
+                running = RunningBroker(house, started, stop)
+                yield running
+            finally:
+                for client in running.clients:
+                    await trio.aclose_forcefully(client.stream)
+                stop.set()
+    finally:
+        house.close()
