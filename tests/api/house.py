@@ -1,0 +1,222 @@
+"""A broker without a network: real services over a directory of the test's own, asked message by message.
+
+A question goes through the codec both ways, so an answer that its version cannot say fails the test too. What
+the handler pool does around a handler (commit, finish, take up completions) is done here in the same order.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker.api import registry
+from broker.api.broker import Broker, Endpoint
+from broker.api.context import RequestContext
+from broker.api.group_answers import expire_groups, forget_topics
+from broker.api.outcome import AfterCommit, Answered, Outcome, Parked
+from broker.clock import ManualClock
+from broker.config.load import load
+from broker.control.control import Control
+from broker.groups.requests import Now
+from broker.log.store import LogStore
+from broker.metadata.changes import Delta
+from broker.metadata.image import Image
+from broker.metadata.store import MetadataStore
+from broker.metrics.window import Window
+from broker.protocol import codec
+from broker.protocol.api_key import response_header_version
+from broker.protocol.header import parse_request_header, parse_response_header
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.schema import Message
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
+from broker.records.build import NewRecord, build_batch
+from broker.security.plain import PlainAuthenticator
+from broker.services.fetch_sessions import FetchSessions
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.services.producer_ids import ProducerIds
+from tests.control.world import StoreCommitter
+
+Reply = TypeVar("Reply", bound=Message)
+
+WALL_MS = 1_700_000_000_000
+
+
+class Connection:
+    """A client's, logged in unless it is said otherwise."""
+
+    def __init__(self, listener: str = "PLAINTEXT", *, authenticated: bool = True) -> None:
+        self.id = "127.0.0.1:9092-127.0.0.1:50000-0-0"
+        self.address = "127.0.0.1"
+        self.port = 50_000
+        self.listener = listener
+        self.principal = "ANONYMOUS"
+        self.authenticated = authenticated
+        self.sasl_mechanism: str | None = None
+        self.software_name = self.software_version = "unknown"
+        self.shape = 0
+
+
+class Asking(RequestContext):
+    """A request that was put to a handler, and what came of it so far: None while it is parked."""
+
+    __slots__ = ("outcome",)
+
+    outcome: Outcome | None
+
+
+class House:
+    """`clock` moves when the test says so. `overrides` are `key=value` of the broker's configuration."""
+
+    def __init__(self, directory: Path, *overrides: str) -> None:
+        self.clock = ManualClock(wall_ms=WALL_MS)
+        configuration = load(None, [f"log.dirs={directory}", *overrides], {})
+        self.metadata = MetadataStore.open(directory / "metadata.sqlite", WALL_MS)
+        self.control = Control(self.metadata.image, configuration, StoreCommitter(self.metadata))
+        rooms = self.control.rooms
+        self.log = LogStore(rooms.log)
+        self.log.open()
+        self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
+        self.partitions.follow(self.control.image, self.control.image.topics)
+        self.control.subscribe(self._follow)
+        self.quotas = ClientQuotas(Window(11, 1_000))
+        self.broker = Broker(
+            config=rooms.broker,
+            topic_defaults=rooms.topics,
+            group_config=rooms.groups,
+            fetch_config=rooms.fetch,
+            security_config=rooms.security,
+            registry=registry.load(),
+            control=self.control,
+            partitions=self.partitions,
+            quotas=self.quotas,
+            fetches=Purgatory("Fetch", 1_000),
+            sessions=FetchSessions(rooms.fetch.max_incremental_sessions),
+            groups=GroupService(rooms.groups, self.partitions),
+            producer_ids=ProducerIds(),
+            plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+            endpoints={
+                endpoint.name: Endpoint("broker.example", 9092 + number)
+                for number, endpoint in enumerate(rooms.network.listeners)
+            },
+        )
+        self.broker.groups.load(self.now)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.clock.ms(), self.clock.wall_ms())
+
+    def close(self) -> None:
+        self.log.close()
+        self.metadata.close()
+
+    async def ask(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        connection: Connection | None = None,
+        client_id: str | None = "test",
+    ) -> Any:
+        """The answer, as a client of that version (the latest served) reads it. It must not be parked."""
+        asking = await self.put(message, version, connection=connection, client_id=client_id)
+        return self.answer(asking)
+
+    async def put(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        connection: Connection | None = None,
+        client_id: str | None = "test",
+    ) -> Asking:
+        """Hands the message to its handler, and does what the handler pool does at the end of a batch."""
+        asking = await self.stage(message, version, connection=connection, client_id=client_id)
+        self.deliver([asking])
+        return asking
+
+    async def stage(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        connection: Connection | None = None,
+        client_id: str | None = "test",
+    ) -> Asking:
+        """Hands the message to its handler and leaves it there; `deliver` ends the batch."""
+        key = message.API_KEY
+        assert key is not None
+        entry = self.broker.registry.get(key)
+        assert entry is not None, f"{type(message).__name__} is not served"
+        asking = Asking()
+        asking.api_key = key
+        asking.api_version = entry.max_version if version is None else version
+        assert entry.min_version <= asking.api_version <= entry.max_version
+        asking.connection = connection or Connection()
+        asking.client_id = client_id
+        asking.correlation_id = 7
+        asking.now_ms, asking.wall_ms = self.now
+        frame = b"".join(codec.encode_request(key, asking.api_version)(message, 7, client_id))[4:]
+        asking.size = len(frame)
+        body = parse_request_header(frame).body_offset
+        question = codec.decode_request(key, asking.api_version)(frame, body)
+        outcome = entry.handle(question, asking, self.broker)
+        if hasattr(outcome, "__await__"):
+            outcome = await outcome
+        asking.outcome = outcome
+        return asking
+
+    def deliver(self, batch: Sequence[Asking] = ()) -> None:
+        """What the handler pool does once a batch of requests has been handled."""
+        if any(isinstance(asking.outcome, AfterCommit) for asking in batch):
+            self.partitions.commit()
+        for asking in batch:
+            if isinstance(asking.outcome, AfterCommit):
+                asking.outcome = asking.outcome.finish()
+            if isinstance(asking.outcome, Parked):
+                asking.outcome = None
+        completions = self.broker.completions
+        while completions:
+            context, outcome = completions.popleft()
+            assert isinstance(context, Asking)
+            context.outcome = outcome
+
+    def answer(self, asking: Asking) -> Any:
+        """What a client reads."""
+        outcome = asking.outcome
+        assert isinstance(outcome, Answered), f"not answered: {outcome}"
+        key, version = asking.api_key, asking.api_version
+        frame = b"".join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
+        correlation_id, body = parse_response_header(frame, response_header_version(key, version))
+        assert correlation_id == 7
+        return codec.decode_response(key, version)(frame, body)
+
+    def advance(self, ms: int) -> None:
+        """Time passes, and what is due by then happens at its own moment."""
+        end = self.clock.ms() + ms
+        while (deadline := self.broker.groups.next_deadline()) is not None and deadline <= end:
+            self.clock.now_ms = max(deadline, self.clock.ms())
+            expire_groups(self.broker, *self.now)
+            self.deliver()
+        self.clock.now_ms = end
+
+    async def create_topic(self, name: str, partitions: int = 1) -> None:
+        topic = CreatableTopic(name, partitions, 1)
+        reply = await self.ask(CreateTopicsRequest([topic]))
+        assert reply.topics[0].error_code == 0, reply
+
+    def append(self, topic: str, *timestamps: int, partition: int = 0) -> int:
+        """One batch with a record for each timestamp; the offset of its first."""
+        log = self.partitions.log(topic, partition)
+        assert log is not None
+        records = [NewRecord(b"key", b"value", timestamp) for timestamp in timestamps]
+        staged = log.stage(build_batch(records), now_wall_ms=WALL_MS)
+        self.partitions.commit()
+        return staged.base_offset
+
+    def _follow(self, old: Image, new: Image, delta: Delta) -> None:
+        self.partitions.follow(new, delta.topics)
+        gone = [
+            (name, old.topics[name].partitions) for name in delta.topics & (old.topics.keys() - new.topics)
+        ]
+        forget_topics(self.broker, gone, *self.now)

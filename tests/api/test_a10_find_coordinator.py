@@ -1,0 +1,64 @@
+"""FindCoordinator."""
+
+import pytest
+import trio
+
+from broker.errors import ErrorCode
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.api.house import House
+
+
+@pytest.mark.parametrize("version", [0, 1, 3])
+async def test_one_group_is_kept_by_this_broker(house: House, version: int) -> None:
+    reply = await house.ask(FindCoordinatorRequest("readers"), version)
+    assert (reply.error_code, reply.node_id) == (ErrorCode.NONE, 1)
+    assert (reply.host, reply.port) == ("broker.example", 9092)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+async def test_each_of_several_groups_has_an_answer(house: House, version: int) -> None:
+    reply = await house.ask(FindCoordinatorRequest(coordinator_keys=["a", "b"]), version)
+    assert [(each.key, each.node_id, each.error_code) for each in reply.coordinators] == [
+        ("a", 1, ErrorCode.NONE),
+        ("b", 1, ErrorCode.NONE),
+    ]
+
+
+async def test_the_first_question_makes_the_offsets_topic_and_the_second_finds_it(house: House) -> None:
+    assert not house.broker.groups.is_available
+    first = await house.put(FindCoordinatorRequest(coordinator_keys=["a"]))
+    topic = house.control.image.topics["__consumer_offsets"]
+    assert (topic.partitions, topic.internal, topic.configs["cleanup.policy"]) == (1, True, "compact")
+    second = await house.put(FindCoordinatorRequest(coordinator_keys=["a"]))
+    assert house.answer(first) == house.answer(second)
+    assert second.outcome.cacheable  # type: ignore[union-attr]
+    assert house.control.image.topics["__consumer_offsets"] is topic
+
+
+async def test_two_who_ask_first_at_once_are_both_served(house: House) -> None:
+    errors = []
+
+    async def ask() -> None:
+        reply = await house.ask(FindCoordinatorRequest(coordinator_keys=["a"]))
+        errors.append(reply.coordinators[0].error_code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        nursery.start_soon(ask)
+    assert errors == [ErrorCode.NONE, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("key_type", "error"),
+    [
+        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (2, ErrorCode.INVALID_REQUEST),
+        (3, ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_other_coordinators_are_refused(house: House, key_type: int, error: ErrorCode) -> None:
+    old = await house.ask(FindCoordinatorRequest("x", key_type), 3)
+    assert (old.error_code, old.node_id) == (error, -1)
+    new = await house.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]))
+    assert [(each.error_code, each.node_id) for each in new.coordinators] == [(error, -1)]
+    assert not house.broker.groups.is_available

@@ -1,0 +1,176 @@
+"""AlterClientQuotas and DescribeClientQuotas over the wire: V77 to V83."""
+
+import pytest
+
+from broker.errors import ErrorCode
+from broker.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
+from broker.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from tests.api.house import House
+
+Entity = dict[str, str | None]
+Values = dict[str, float | None]
+
+EXACT, DEFAULT, ANY = 0, 1, 2
+BOTH: Entity = {"user": "ann", "client-id": "app"}
+
+
+async def alter(house: House, entity: Entity, values: Values, *, validate_only: bool = False) -> ErrorCode:
+    parts = [EntityData(kind, name) for kind, name in entity.items()]
+    ops = [OpData(key, value or 0.0, value is None) for key, value in values.items()]
+    reply = await house.ask(AlterClientQuotasRequest([RequestEntryData(parts, ops)], validate_only))
+    (entry,) = reply.entries
+    assert {part.entity_type: part.entity_name for part in entry.entity} == entity
+    assert bool(entry.error_code) == bool(entry.error_message)
+    return ErrorCode(entry.error_code)
+
+
+async def describe(
+    house: House, *components: tuple[str, int, str | None], strict: bool = False
+) -> list[tuple[Entity, dict[str, float]]]:
+    asked = [ComponentData(*component) for component in components]
+    reply = await house.ask(DescribeClientQuotasRequest(asked, strict))
+    assert reply.error_code == ErrorCode.NONE, reply
+    return [
+        (
+            {part.entity_type: part.entity_name for part in entry.entity},
+            {value.key: value.value for value in entry.values},
+        )
+        for entry in reply.entries
+    ]
+
+
+async def test_v77_what_was_altered_is_what_is_described(house: House) -> None:
+    steps: list[tuple[Values, dict[str, float]]] = [
+        (
+            {"producer_byte_rate": 10_000, "consumer_byte_rate": 20_000},
+            {"producer_byte_rate": 10_000, "consumer_byte_rate": 20_000},
+        ),
+        ({"producer_byte_rate": 15_000}, {"producer_byte_rate": 15_000, "consumer_byte_rate": 20_000}),
+        ({"producer_byte_rate": None}, {"consumer_byte_rate": 20_000}),
+        ({"request_percentage": None}, {"consumer_byte_rate": 20_000}),
+        ({"producer_byte_rate": 5_000}, {"producer_byte_rate": 5_000, "consumer_byte_rate": 20_000}),
+        (
+            {"producer_byte_rate": 20_000, "consumer_byte_rate": None, "request_percentage": 12.3},
+            {"producer_byte_rate": 20_000, "request_percentage": 12.3},
+        ),
+    ]
+    for values, expected in steps:
+        assert await alter(house, BOTH, values) == ErrorCode.NONE
+        assert await describe(house, ("user", EXACT, "ann"), ("client-id", EXACT, "app")) == [
+            (BOTH, expected)
+        ]
+
+
+async def test_v78_validating_changes_nothing(house: House) -> None:
+    steps: list[Values] = [
+        {"producer_byte_rate": 20_000},
+        {"consumer_byte_rate": 30_000},
+        {"producer_byte_rate": None},
+        {"producer_byte_rate": None, "request_percentage": 5},
+    ]
+    await alter(house, BOTH, {"producer_byte_rate": 10_000})
+    for values in steps:
+        assert await alter(house, BOTH, values, validate_only=True) == ErrorCode.NONE
+        assert await describe(house) == [(BOTH, {"producer_byte_rate": 10_000})]
+
+
+@pytest.mark.parametrize(
+    ("entity", "values"),
+    [
+        ({"user": ""}, {"producer_byte_rate": 1}),
+        ({"client-id": ""}, {"producer_byte_rate": 1}),
+        ({"": "name"}, {"producer_byte_rate": 1}),
+        ({}, {"producer_byte_rate": 1}),
+        ({"user": "ann"}, {"bad": 1}),
+        ({"user": "ann"}, {"producer_byte_rate": 10_000.5}),
+        ({"user": "ann"}, {"producer_byte_rate": 0.0}),
+        ({"user": "ann"}, {"producer_byte_rate": -1}),
+        ({"user": "ann"}, {"request_percentage": float("nan")}),
+        ({"user": "ann", "ip": "127.0.0.1"}, {"producer_byte_rate": 1}),
+        ({"client-id": "app", "ip": "127.0.0.1"}, {"producer_byte_rate": 1}),
+        ({"ip": "not an address"}, {"connection_creation_rate": 1}),
+        ({"ip": "127.0.0.1"}, {"producer_byte_rate": 1}),
+        ({"user": "ann"}, {"connection_creation_rate": 1}),
+    ],
+)
+async def test_v79_v83_what_is_wrong_is_an_invalid_request(
+    house: House, entity: Entity, values: Values
+) -> None:
+    assert await alter(house, entity, values) == ErrorCode.INVALID_REQUEST
+    assert await describe(house) == []
+
+
+@pytest.mark.parametrize(
+    ("components", "error"),
+    [
+        ([("ip", EXACT, "127.0.0.1"), ("user", EXACT, "ann")], ErrorCode.INVALID_REQUEST),
+        ([("ip", EXACT, "127.0.0.1"), ("client-id", EXACT, "app")], ErrorCode.INVALID_REQUEST),
+        ([("other", EXACT, "x")], ErrorCode.UNSUPPORTED_VERSION),
+        ([("user", 3, None)], ErrorCode.INVALID_REQUEST),
+        ([("user", EXACT, None)], ErrorCode.INVALID_REQUEST),
+        ([("", EXACT, "x")], ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_v79_what_cannot_be_asked_has_an_error_and_no_entries(
+    house: House, components: list[tuple[str, int, str | None]], error: ErrorCode
+) -> None:
+    request = DescribeClientQuotasRequest([ComponentData(*each) for each in components])
+    reply = await house.ask(request)
+    assert (reply.error_code, reply.entries) == (error, None)
+    assert reply.error_message
+
+
+async def test_v80_addresses_have_one_limit(house: House) -> None:
+    one, all_others = {"ip": "127.0.0.1"}, {"ip": None}
+    for rate in (100, 150):
+        assert await alter(house, one, {"connection_creation_rate": rate}) == ErrorCode.NONE
+        assert await describe(house, ("ip", EXACT, "127.0.0.1")) == [
+            (one, {"connection_creation_rate": rate})
+        ]
+    await alter(house, all_others, {"connection_creation_rate": 200})
+    assert await describe(house, ("ip", DEFAULT, None)) == [(all_others, {"connection_creation_rate": 200})]
+    assert len(await describe(house, ("ip", ANY, None))) == 2
+    for entity in (one, all_others):
+        await alter(house, entity, {"connection_creation_rate": None})
+    assert await describe(house, ("ip", ANY, None)) == []
+
+
+async def test_v82_names_are_taken_as_they_are(house: House) -> None:
+    entities: list[Entity] = [{"user": "user with spaces"}, {"client-id": "<default>"}, {"client-id": None}]
+    for number, entity in enumerate(entities, 1):
+        assert await alter(house, entity, {"producer_byte_rate": number}) == ErrorCode.NONE
+    assert await describe(house, ("user", EXACT, "user with spaces")) == [
+        (entities[0], {"producer_byte_rate": 1})
+    ]
+    assert await describe(house, ("client-id", EXACT, "<default>")) == [
+        (entities[1], {"producer_byte_rate": 2})
+    ]
+    assert await describe(house, ("client-id", DEFAULT, None)) == [(entities[2], {"producer_byte_rate": 3})]
+
+
+async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(house: House) -> None:
+    request = AlterClientQuotasRequest(
+        [
+            RequestEntryData([EntityData("user", "ann")], [OpData("producer_byte_rate", 1.0)]),
+            RequestEntryData([EntityData("user", "bob")], [OpData("bad", 1.0)]),
+            RequestEntryData([EntityData("user", None)], [OpData("producer_byte_rate", 3.0)]),
+        ]
+    )
+    for version in (0, 1):
+        reply = await house.ask(request, version)
+        assert [(each.entity[0].entity_name, each.error_code) for each in reply.entries] == [
+            ("ann", ErrorCode.NONE),
+            ("bob", ErrorCode.INVALID_REQUEST),
+            (None, ErrorCode.NONE),
+        ]
+    assert len(await describe(house)) == 2
+
+
+async def test_nothing_found_is_an_empty_list_and_never_null(house: House) -> None:
+    for version in (0, 1):
+        assert (await house.ask(DescribeClientQuotasRequest(), version)).entries == []

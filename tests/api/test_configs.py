@@ -1,0 +1,141 @@
+"""DescribeConfigs, IncrementalAlterConfigs and AlterConfigs."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.commands import OpType, ResourceType
+from broker.errors import ErrorCode
+from broker.protocol.messages import alter_configs, incremental_alter_configs
+from broker.protocol.messages.alter_configs import AlterConfigsRequest
+from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from broker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.api.house import House
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+
+
+@pytest.fixture
+async def orders(house: House) -> House:
+    await house.create_topic("orders")
+    return house
+
+
+async def described(
+    house: House, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **more: bool
+) -> Any:
+    request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], **more)
+    return (await house.ask(request, version)).results[0]
+
+
+async def altered(
+    house: House, kind: int, name: str, *ops: tuple[str, int, str | None], validate_only: bool = False
+) -> Any:
+    configs = [incremental_alter_configs.AlterableConfig(*op) for op in ops]
+    resource = incremental_alter_configs.AlterConfigsResource(kind, name, configs)
+    reply = await house.ask(IncrementalAlterConfigsRequest([resource], validate_only))
+    return reply.responses[0]
+
+
+async def replaced(house: House, kind: int, name: str, **values: str) -> Any:
+    configs = [alter_configs.AlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
+    resource = alter_configs.AlterConfigsResource(kind, name, configs)
+    return (await house.ask(AlterConfigsRequest([resource]))).responses[0]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+async def test_a_topic_without_settings_of_its_own_has_defaults(orders: House, version: int) -> None:
+    result = await described(orders, TOPIC, "orders", ["retention.ms"], version)
+    assert (result.error_code, result.resource_type, result.resource_name) == (0, TOPIC, "orders")
+    (row,) = result.configs
+    assert (row.name, row.value, row.config_source) == ("retention.ms", "604800000", 5)
+    assert (row.synonyms, row.documentation) == ([], None)
+
+
+async def test_null_asks_for_all_and_an_empty_list_for_none(orders: House) -> None:
+    assert len((await described(orders, TOPIC, "orders")).configs) > 10
+    assert (await described(orders, TOPIC, "orders", [])).configs == []
+
+
+async def test_synonyms_and_words_come_when_they_are_asked_for(orders: House) -> None:
+    await altered(orders, TOPIC, "orders", ("retention.ms", OpType.SET, "5000"))
+    result = await described(
+        orders, TOPIC, "orders", ["retention.ms"], include_synonyms=True, include_documentation=True
+    )
+    (row,) = result.configs
+    assert (row.value, row.config_source, row.read_only, row.is_sensitive) == ("5000", 1, False, False)
+    assert [(each.name, each.value, each.source) for each in row.synonyms] == [
+        ("retention.ms", "5000", 1),
+        ("log.retention.ms", "604800000", 5),
+    ]
+    assert row.documentation and row.config_type == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "error"),
+    [
+        (TOPIC, "missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "1", ErrorCode.NONE),
+        (BROKER, "", ErrorCode.NONE),
+        (BROKER, "2", ErrorCode.INVALID_REQUEST),
+        (BROKER, "one", ErrorCode.INVALID_REQUEST),
+        (16, "metrics", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_what_cannot_be_described_says_why(
+    orders: House, kind: int, name: str, error: ErrorCode
+) -> None:
+    result = await described(orders, kind, name)
+    assert (result.error_code, result.resource_type, result.resource_name) == (error, kind, name)
+
+
+async def test_settings_are_set_and_removed_one_by_one(orders: House) -> None:
+    await altered(orders, TOPIC, "orders", ("retention.ms", OpType.SET, "5000"))
+    reply = await altered(
+        orders, TOPIC, "orders", ("retention.ms", OpType.DELETE, None), ("segment.ms", OpType.SET, "7")
+    )
+    assert (reply.error_code, reply.resource_name) == (ErrorCode.NONE, "orders")
+    assert dict(orders.control.image.topics["orders"].configs) == {"segment.ms": "7"}
+
+
+@pytest.mark.parametrize(
+    ("op", "error"),
+    [
+        (("retention.ms", OpType.SET, "soon"), ErrorCode.INVALID_CONFIG),
+        (("no.such.key", OpType.SET, "1"), ErrorCode.INVALID_CONFIG),
+        (("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_bad_setting_changes_nothing(
+    orders: House, op: tuple[str, int, str], error: ErrorCode
+) -> None:
+    reply = await altered(orders, TOPIC, "orders", ("segment.ms", OpType.SET, "7"), op)
+    assert reply.error_code == error and reply.error_message
+    assert dict(orders.control.image.topics["orders"].configs) == {}
+
+
+async def test_validating_settings_changes_nothing(orders: House) -> None:
+    reply = await altered(orders, TOPIC, "orders", ("segment.ms", OpType.SET, "7"), validate_only=True)
+    assert reply.error_code == ErrorCode.NONE
+    assert dict(orders.control.image.topics["orders"].configs) == {}
+
+
+async def test_replacing_removes_what_is_not_named(orders: House) -> None:
+    await replaced(orders, TOPIC, "orders", retention_ms="5000", segment_ms="7")
+    reply = await replaced(orders, TOPIC, "orders", segment_ms="8")
+    assert reply.error_code == ErrorCode.NONE
+    assert dict(orders.control.image.topics["orders"].configs) == {"segment.ms": "8"}
+
+
+async def test_replacing_the_settings_of_a_missing_topic_is_refused(house: House) -> None:
+    reply = await replaced(house, TOPIC, "missing", segment_ms="8")
+    assert reply.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_the_settings_of_the_broker_are_replaced_too(house: House) -> None:
+    await replaced(house, BROKER, "1", log_retention_ms="5000")
+    assert dict(house.control.image.broker_configs["1"]) == {"log.retention.ms": "5000"}
+    await replaced(house, BROKER, "1")
+    assert not house.control.image.broker_configs.get("1")

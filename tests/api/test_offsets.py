@@ -1,0 +1,163 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete."""
+
+import pytest
+
+from broker.errors import ErrorCode
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from broker.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
+from tests.api.house import House
+
+
+@pytest.fixture
+async def ready(house: House) -> House:
+    await house.create_topic("orders", 2)
+    await find_coordinator(house)
+    return house
+
+
+@pytest.mark.parametrize("version", range(2, 10))
+async def test_what_was_committed_is_fetched(ready: House, version: int) -> None:
+    assert await commit(ready, 42, version, metadata="note") == ErrorCode.NONE
+    topics = [OffsetFetchRequestTopic("orders", [0, 1])]
+    for reader in range(1, 8):
+        reply = await ready.ask(OffsetFetchRequest(GROUP, topics), reader)
+        first, second = reply.topics[0].partitions
+        assert (first.committed_offset, first.metadata, first.error_code) == (42, "note", ErrorCode.NONE)
+        assert (second.committed_offset, second.metadata, second.error_code) == (-1, "", ErrorCode.NONE)
+
+
+async def test_the_leader_epoch_comes_back(ready: House) -> None:
+    part = OffsetCommitRequestPartition(0, 42, 0, "note")
+    request = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("orders", partitions=[part])])
+    await ready.ask(request)
+    reply = await ready.ask(OffsetFetchRequest(GROUP, [OffsetFetchRequestTopic("orders", [0])]), 7)
+    assert reply.topics[0].partitions[0].committed_leader_epoch == 0
+
+
+@pytest.mark.parametrize("version", [2, 7])
+async def test_null_asks_for_everything_that_is_committed(ready: House, version: int) -> None:
+    await commit(ready, 1)
+    await commit(ready, 2, partition=1)
+    reply = await ready.ask(OffsetFetchRequest(GROUP, None), version)
+    (topic,) = reply.topics
+    assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+async def test_several_groups_are_asked_for_at_once(ready: House, version: int) -> None:
+    await commit(ready, 1)
+    groups = [
+        OffsetFetchRequestGroup(GROUP, topics=None),
+        OffsetFetchRequestGroup("nobody", topics=None),
+        OffsetFetchRequestGroup("nobody", topics=[OffsetFetchRequestTopics("orders", partition_indexes=[1])]),
+    ]
+    reply = await ready.ask(OffsetFetchRequest(groups=groups), version)
+    found = [
+        (group.group_id, group.error_code, [[p.committed_offset for p in t.partitions] for t in group.topics])
+        for group in reply.groups
+    ]
+    assert found == [(GROUP, 0, [[1]]), ("nobody", 0, []), ("nobody", 0, [[-1]])]
+
+
+async def test_without_a_coordinator_every_version_says_so_in_its_place(house: House) -> None:
+    await house.create_topic("orders")
+    topics = [OffsetFetchRequestTopic("orders", [0])]
+    oldest = await house.ask(OffsetFetchRequest(GROUP, topics), 1)
+    assert oldest.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert (await house.ask(OffsetFetchRequest(GROUP, topics), 7)).error_code == ErrorCode.NOT_COORDINATOR
+    newest = await house.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP)]))
+    assert newest.groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    assert await commit(house, 1) == ErrorCode.NOT_COORDINATOR
+    deleted = await house.ask(OffsetDeleteRequest(GROUP))
+    assert deleted.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_partitions_that_do_not_exist_are_refused_one_by_one(ready: House) -> None:
+    parts = [OffsetCommitRequestPartition(index, 5) for index in (-1, 0, 2)]
+    topics = [OffsetCommitRequestTopic(name, partitions=parts) for name in ("missing", "orders")]
+    reply = await ready.ask(OffsetCommitRequest(GROUP, topics=topics))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [[each.error_code for each in topic.partitions] for topic in reply.topics] == [
+        [unknown, unknown, unknown],
+        [unknown, ErrorCode.NONE, unknown],
+    ]
+    assert await committed(ready) == 5
+
+
+@pytest.mark.parametrize("size", [4_095, 4_096, 4_097])
+async def test_metadata_has_a_longest(ready: House, size: int) -> None:
+    error = await commit(ready, 1, metadata="x" * size)
+    assert error == (ErrorCode.NONE if size <= 4_096 else ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+
+async def test_only_its_members_commit_to_a_group(ready: House) -> None:
+    member_id, generation = await stable_member(ready)
+    assert await commit(ready, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await commit(ready, 1, member_id="stranger", generation=1) == ErrorCode.UNKNOWN_MEMBER_ID
+    late = await commit(ready, 1, member_id=member_id, generation=generation - 1)
+    assert late == ErrorCode.ILLEGAL_GENERATION
+    assert await commit(ready, 1, member_id=member_id, generation=generation) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
+)
+async def test_a_generation_of_no_group_is_refused_in_the_words_of_its_version(
+    ready: House, version: int, error: ErrorCode
+) -> None:
+    assert await commit(ready, 1, version, member_id="m", generation=3) == error
+
+
+async def test_a_group_id_that_no_record_can_hold_is_refused(ready: House) -> None:
+    assert await commit(ready, 1, group="x" * 8_000) == ErrorCode.NONE
+    assert await commit(ready, 1, group="x" * 8_001) == ErrorCode.INVALID_GROUP_ID
+
+
+async def delete(house: House, *partitions: tuple[str, int], group: str = GROUP) -> tuple[int, list[int]]:
+    topics = [
+        OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index)]) for name, index in partitions
+    ]
+    reply = await house.ask(OffsetDeleteRequest(group, topics))
+    return reply.error_code, [each.partitions[0].error_code for each in reply.topics]
+
+
+async def test_offsets_are_deleted_one_by_one(ready: House) -> None:
+    await commit(ready, 1)
+    await commit(ready, 2, partition=1)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await delete(ready, ("orders", 0), ("orders", 2), ("missing", 0)) == (0, [0, unknown, unknown])
+    assert (await committed(ready), await committed(ready, partition=1)) == (-1, 2)
+
+
+async def test_offsets_in_use_stay(ready: House) -> None:
+    member_id, generation = await stable_member(ready)
+    await commit(ready, 1, member_id=member_id, generation=generation)
+    assert await delete(ready, ("orders", 0)) == (0, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC])
+    assert await committed(ready) == 1
+
+
+async def test_no_group_has_no_offsets_to_delete(ready: House) -> None:
+    assert await delete(ready, ("orders", 0), group="nobody") == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+
+
+async def test_offsets_go_with_their_topic(ready: House) -> None:
+    await commit(ready, 1)
+    await ready.ask(DeleteTopicsRequest(topics=[DeleteTopicState("orders")]))
+    await ready.create_topic("orders", 2)
+    assert await committed(ready) == -1

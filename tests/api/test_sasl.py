@@ -1,0 +1,93 @@
+"""SaslHandshake and SaslAuthenticate, as one conversation."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.api.outcome import Answered, Login
+from broker.errors import ErrorCode
+from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.api.house import Asking, Connection, House
+
+JAAS = (
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config="
+    'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="secret";'
+)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path, "listeners=SASL_PLAINTEXT://127.0.0.1:0", JAAS)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def stranger() -> Connection:
+    return Connection("SASL_PLAINTEXT", authenticated=False)
+
+
+def login_of(asking: Asking) -> Login | None:
+    assert isinstance(asking.outcome, Answered)
+    return asking.outcome.login
+
+
+async def test_a_good_login_names_the_connection(guarded: House, stranger: Connection) -> None:
+    shaken = await guarded.put(SaslHandshakeRequest("PLAIN"), connection=stranger)
+    assert guarded.answer(shaken).error_code == ErrorCode.NONE
+    assert guarded.answer(shaken).mechanisms == ["PLAIN"]
+    assert login_of(shaken) is None and not stranger.authenticated
+    asking = await guarded.put(SaslAuthenticateRequest(b"\0ann\0secret"), connection=stranger)
+    reply = guarded.answer(asking)
+    assert (reply.error_code, reply.error_message, reply.session_lifetime_ms) == (ErrorCode.NONE, None, 0)
+    assert (stranger.principal, stranger.authenticated) == ("ann", True)
+    assert login_of(asking) is Login.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    "token", [b"\0ann\0wrong", b"\0bob\0secret", b"", b"\xff\0ann\0secret", b"ann\0secret"]
+)
+async def test_a_bad_login_is_told_so_and_the_connection_is_to_end(
+    guarded: House, stranger: Connection, token: bytes
+) -> None:
+    await guarded.ask(SaslHandshakeRequest("PLAIN"), connection=stranger)
+    asking = await guarded.put(SaslAuthenticateRequest(token), connection=stranger)
+    assert guarded.answer(asking).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert login_of(asking) is Login.FAILED
+    assert (stranger.principal, stranger.authenticated) == ("ANONYMOUS", False)
+
+
+async def test_an_unknown_user_and_a_wrong_password_get_the_same_words(guarded: House) -> None:
+    words = set()
+    for token in (b"\0ann\0wrong", b"\0bob\0secret"):
+        connection = Connection("SASL_PLAINTEXT", authenticated=False)
+        await guarded.ask(SaslHandshakeRequest("PLAIN"), connection=connection)
+        reply = await guarded.ask(SaslAuthenticateRequest(token), connection=connection)
+        words.add(reply.error_message)
+    assert words == {"Authentication failed: Invalid username or password"}
+
+
+async def test_an_unknown_mechanism_is_answered_with_those_there_are(
+    guarded: House, stranger: Connection
+) -> None:
+    asking = await guarded.put(SaslHandshakeRequest("SCRAM-SHA-256"), connection=stranger)
+    reply = guarded.answer(asking)
+    assert (reply.error_code, reply.mechanisms) == (ErrorCode.UNSUPPORTED_SASL_MECHANISM, ["PLAIN"])
+    assert login_of(asking) is Login.FAILED and stranger.sasl_mechanism is None
+
+
+async def test_a_token_before_the_handshake_ends_the_connection(guarded: House, stranger: Connection) -> None:
+    asking = await guarded.put(SaslAuthenticateRequest(b"\0ann\0secret"), connection=stranger)
+    assert guarded.answer(asking).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert login_of(asking) is Login.FAILED and not stranger.authenticated
+
+
+async def test_after_a_login_there_is_no_other(guarded: House) -> None:
+    friend = Connection("SASL_PLAINTEXT")
+    for message in (SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest(b"\0bob\0secret")):
+        asking = await guarded.put(message, connection=friend)
+        assert guarded.answer(asking).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert login_of(asking) is None
+    assert friend.principal == "ANONYMOUS"
