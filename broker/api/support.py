@@ -87,7 +87,7 @@ def _prose(doc: str) -> str:
     own.
     """
     _, _, text = doc.strip().partition(": ")
-    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\n(?=Left out:)", text)]
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\s(?=Left out:)", text)]
     paragraphs[0] = paragraphs[0][0].upper() + paragraphs[0][1:]
     return "\n\n".join(paragraphs)
 
