@@ -95,7 +95,7 @@ class LogDirectory:
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
         disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
         segment = Segment(self._shared.files, path, 0)
-        segment.open()
+        segment.open(make=True)
         self.count += 1
         loaded = Loaded([segment], Producers(), 0, 0, 0, is_new=True)
         return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)

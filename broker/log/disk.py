@@ -55,14 +55,14 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._files)
 
-    def get(self, path: str) -> OpenFile:
-        """The file for reading and writing, made when it is missing. Raises OSError."""
+    def get(self, path: str, *, make: bool = False) -> OpenFile:
+        """The file for reading and writing; `make` it when it is missing. Raises OSError."""
         files = self._files
         file = files.get(path)
         if file is not None:
             files.move_to_end(path)
             return file
-        file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        file = OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644))
         while len(files) >= self.capacity:
             files.popitem(last=False)
         files[path] = file
@@ -112,37 +112,49 @@ def _left(buffers: Sequence[Buffer], written: int) -> list[memoryview]:
 
 
 def read_at(file: OpenFile, position: int, length: int) -> bytes:
-    """Fewer bytes than asked for only at the end of the file."""
+    """All of them. Raises OSError, also where the file ends before."""
     piece = os.pread(file.fd, length, position)
-    if len(piece) == length or not piece:
+    if len(piece) == length:
         return piece
     pieces = [piece]
     missing = length - len(piece)
-    while missing and piece:
+    while missing:
+        if not piece:
+            raise too_short()
         piece = os.pread(file.fd, missing, position + length - missing)
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
 
 
+def too_short() -> OSError:
+    """Somebody else has shortened the file."""
+    return OSError(EIO, "a file of the log is shorter than it was")
+
+
 def send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
     """Page cache to socket by sendfile(2). Raises BlockingIOError when the socket takes nothing now."""
     sent = os.sendfile(sender.fileno(), file.fd, position, length)
     if sent == 0:
-        raise OSError(EIO, "a segment is shorter than its log")
+        raise too_short()
     return sent
 
 
 def map_window(file: OpenFile, position: int, length: int) -> mmap.mmap:
     """A readable view of at most `length` bytes from `position` (a multiple of the page size) that exist."""
-    exists = min(length, os.fstat(file.fd).st_size - position)
+    exists = min(length, size(file) - position)
     if exists <= 0:
-        raise OSError(EIO, "a segment is shorter than its log")
+        raise too_short()
     return mmap.mmap(file.fd, exists, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, offset=position)
 
 
-def truncate(file: OpenFile, size: int) -> None:
-    os.ftruncate(file.fd, size)
+def size(file: OpenFile) -> int:
+    """Bytes."""
+    return os.fstat(file.fd).st_size
+
+
+def truncate(file: OpenFile, length: int) -> None:
+    os.ftruncate(file.fd, length)
 
 
 def flush(file: OpenFile) -> None:

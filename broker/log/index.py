@@ -4,11 +4,16 @@ Owned by a Segment; `offsets` maps the last offset of a batch to the batch's pos
 entry), `times` maps the greatest timestamp so far to the offset that carries it (`.timeindex`, 12 bytes).
 Offsets are relative to the segment. Knows nothing of batches.
 
-An index can be made again from its segment, so entries are collected and written some hundreds at a time, and
-what a closed segment knows is looked up in the file: a partition costs no memory for its indexes.
+An index can be made again from its segment, so entries are collected and written some hundreds at a time.
+What is written is looked up in the file, so that a partition costs no memory for its indexes; only the offset
+indexes that readers used last are held, as numbers, because consumers ask for the same segments again and
+again.
 """
 
+import sys
+from array import array
 from bisect import bisect_right
+from collections import OrderedDict
 from operator import itemgetter
 from struct import Struct
 from typing import Final
@@ -21,6 +26,43 @@ TIME_ENTRY: Final = Struct(">qi")
 
 WRITTEN_TOGETHER: Final = 256
 _first = itemgetter(0)
+
+RESIDENT_ENTRIES: Final = 1_048_576
+"""Entries of offset indexes held in memory, over all segments: 8 MB, enough for 4 GB of small batches."""
+
+
+class Resident:
+    """The offset indexes that were asked last, each as an array of keys and one of values."""
+
+    def __init__(self, most: int = RESIDENT_ENTRIES) -> None:
+        self._most = most
+        self._held: OrderedDict[SparseIndex, tuple[array[int], array[int]]] = OrderedDict()
+        self.entries = 0
+
+    def get(self, index: "SparseIndex") -> tuple["array[int]", "array[int]"]:
+        """Read now if they are not held. Raises OSError."""
+        found = self._held.get(index)
+        if found is not None:
+            return found
+        pairs = array("i", index.read_stored())
+        if sys.byteorder == "little":
+            pairs.byteswap()
+        found = (pairs[0::2], pairs[1::2])
+        self.entries += len(found[0])
+        self._held[index] = found
+        while self.entries > self._most and len(self._held) > 1:
+            _, (keys, _values) = self._held.popitem(last=False)
+            self.entries -= len(keys)
+        return found
+
+    def forget(self, index: "SparseIndex") -> None:
+        """What is in the file has changed."""
+        found = self._held.pop(index, None)
+        if found is not None:
+            self.entries -= len(found[0])
+
+
+_resident = Resident()
 
 
 class SparseIndex:
@@ -77,8 +119,17 @@ class SparseIndex:
         if unwritten and unwritten[0][0] <= key:
             return unwritten[bisect_right(unwritten, key, key=_first) - 1]
         stored = len(self) - len(unwritten)
+        if self._entry is OFFSET_ENTRY:
+            keys, values = _resident.get(self)
+            found = bisect_right(keys, key)
+            return (keys[found - 1], values[found - 1]) if found else None
         found = bisect_right(self, key, hi=stored, key=_first)
         return self[found - 1] if found else None
+
+    def read_stored(self) -> bytes:
+        """What is in the file."""
+        size = self._entry.size * (len(self) - len(self._unwritten))
+        return disk.read_at(self._files.get(self.path), 0, size) if size else b""
 
     @property
     def unwritten(self) -> int:
@@ -91,13 +142,15 @@ class SparseIndex:
         if unwritten:
             pack, stored = self._entry.pack, len(self) - len(unwritten)
             written = b"".join([pack(*entry) for entry in unwritten])
-            disk.write_at(self._files.get(self.path), (written,), stored * self._entry.size)
+            disk.write_at(self._files.get(self.path, make=True), (written,), stored * self._entry.size)
             self._stored = stored + len(unwritten)
             self._unwritten = []
+            _resident.forget(self)
 
     def clear(self) -> None:
         """Forgets every entry, also in the file."""
-        disk.truncate(self._files.get(self.path), 0)
+        disk.truncate(self._files.get(self.path, make=True), 0)
         self._stored = 0
         self._unwritten = []
         self._last_key = -1
+        _resident.forget(self)

@@ -207,7 +207,7 @@ class PartitionLog(SegmentedLog):
                 if found is not None:
                     if len(self._marks) >= _MOST_MARKS:
                         self._marks.clear()
-                    mark = self._marks[offset] = Mark(segment, found.position, found.header.size)
+                    mark = self._marks[offset] = Mark(segment, *found)
                     return mark
         except OSError as error:
             raise storage_error(error) from error

@@ -66,7 +66,7 @@ def load(
     bases, snapshots = _list(directory)
     if not bases:
         segment = Segment(files, directory, start_offset)
-        segment.open()
+        segment.open(make=True)
         return Loaded([segment], Producers(), start_offset, start_offset, start_offset, is_new=True)
     start_offset = max(start_offset, bases[0])
     segments = [

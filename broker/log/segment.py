@@ -16,10 +16,12 @@ from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, WRITTEN_TOGETHER, SparseI
 from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, segment_file
 from broker.log.proof import Proof
 from broker.log.scan import Found
-from broker.records.header import HEADER_BYTES, NO_TIMESTAMP, Buffer, header_at
+from broker.records.header import EXTENT, HEADER_BYTES, LENGTH_OVERHEAD, NO_TIMESTAMP, Buffer, header_at
 
 _READ_AHEAD: Final = 4_096
 """What lies between two entries of the index, so that a batch is usually found with one read."""
+
+_read_extent = EXTENT.unpack_from
 
 
 class Batch(Protocol):
@@ -80,18 +82,19 @@ class Segment:
         return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, SNAPSHOT))
 
     @property
-    def durable_paths(self) -> tuple[str, ...]:
+    def durable_paths(self) -> list[str]:
         """What has to be on the disk before recovery may pass the segment over."""
-        return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX))
+        paths = [self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX)]
+        return [path for path in paths if disk.exists(path)]
 
     @property
     def index_bytes(self) -> int:
         """Of the larger index."""
         return max(self.offsets.size, self.times.size)
 
-    def open(self) -> OpenFile:
+    def open(self, *, make: bool = False) -> OpenFile:
         """Raises OSError."""
-        return self._files.get(self.path)
+        return self._files.get(self.path, make=make)
 
     def newest(self) -> tuple[int, int]:
         """The greatest timestamp (-1: no batch has one), and the last offset of the batch that has it. Raises
@@ -171,12 +174,25 @@ class Segment:
         self.proof = Proof(0)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 
-    def locate(self, offset: int) -> Found | None:
-        """The first batch whose last offset is not below `offset`. Raises OSError."""
+    def locate(self, offset: int) -> tuple[int, int] | None:
+        """(position, bytes) of the first batch whose last offset is not below `offset`. Raises OSError."""
         entry = self.offsets.at_or_before(offset - self.base_offset)
-        for found in self.batches(entry[1] if entry else 0):
-            if found.header.last_offset >= offset:
-                return found
+        position = entry[1] if entry else 0
+        if self.proof.doubtful:
+            for found in self.batches(position):
+                if found.header.last_offset >= offset:
+                    return found.position, found.header.size
+            return None
+        file, size = self._files.get(self.path), self.size
+        while size - position >= HEADER_BYTES:
+            chunk = disk.read_at(file, position, min(_READ_AHEAD, size - position))
+            at, last = 0, len(chunk) - HEADER_BYTES
+            while at <= last:
+                base_offset, length, delta = _read_extent(chunk, at)
+                if base_offset + delta >= offset:
+                    return position + at, length + LENGTH_OVERHEAD
+                at += length + LENGTH_OVERHEAD
+            position += at
         return None
 
     def batches(self, position: int = 0) -> Iterator[Found]:

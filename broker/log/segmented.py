@@ -145,7 +145,7 @@ class SegmentedLog:
             self.segments[-1].seal()
             self._write_snapshot()
             fresh = Segment(self._shared.files, self.directory, self.high_watermark)
-            fresh.open()
+            fresh.open(make=True)
         except OSError as error:
             raise storage_error(error) from error
         self.segments.append(fresh)

@@ -42,7 +42,8 @@ def newest(segments: Sequence[Segment]) -> tuple[int, int] | None:
     if best is None:
         return None
     timestamp, offset, segment = best
-    found = segment.locate(offset)
+    located = segment.locate(offset)
+    found = None if located is None else next(segment.batches(located[0]), None)
     return None if found is None else _record(segment, found, timestamp, 0)
 
 

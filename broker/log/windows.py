@@ -11,18 +11,23 @@ below an end that a reader has seen.
 
 import mmap
 from collections import OrderedDict
-from errno import EIO
 from typing import Final, Protocol
 
 from broker.log import disk
 from broker.log.disk import OpenFile, Sender
 
-WINDOW_BYTES: Final = 4 * 1_048_576
-"""A multiple of the page size. Large enough that mapping is rare, small enough that many readers fit."""
+WINDOW_BYTES: Final = 16 * 1_048_576
+"""A multiple of the page size. Pages are mapped when they are touched, so a large window costs no more than
+what is read of it, and fewer system calls.
+"""
 
-_SMALL: Final = 262_144
-"""Below this both ways cost about the same, and sendfile needs no mapping: many readers at many places would
-map and unmap for each answer.
+_SMALL: Final = 65_536
+"""Below this both ways cost the same, and sendfile needs no mapping."""
+
+_LARGE: Final = 262_144
+"""From this on a mapping pays even if it serves a single slice. Slices between the two are sent from a window
+that is there or that is going to last, not from the growing end of a file, whose window would have to be
+mapped anew each time.
 """
 
 
@@ -67,32 +72,32 @@ class MappedWindows:
             return disk.send_file(sender, file, position, length)
         number = position // WINDOW_BYTES
         start = position - number * WINDOW_BYTES
-        end = start + length
-        if end > WINDOW_BYTES:
-            end = WINDOW_BYTES
-        found = self._windows.get((file.serial, number))
+        end = min(start + length, WINDOW_BYTES)
+        key = (file.serial, number)
+        found = self._windows.get(key)
         if found is not None and len(found[1]) >= end:
-            self._windows.move_to_end((file.serial, number))
+            self._windows.move_to_end(key)
+        elif length >= _LARGE or disk.size(file) >= (number + 1) * WINDOW_BYTES:
+            found = self._map(file, key, end)
         else:
-            found = self._map(file, number, end)
+            return disk.send_file(sender, file, position, length)
         piece = found[1][start:end]
         try:
             return sender.send(piece)
         finally:
             piece.release()
 
-    def _map(self, file: OpenFile, number: int, end: int) -> tuple[mmap.mmap, memoryview]:
-        """A window at the growing end of a file is mapped anew, further, when a slice goes beyond it."""
-        key = (file.serial, number)
+    def _map(self, file: OpenFile, key: tuple[int, int], end: int) -> tuple[mmap.mmap, memoryview]:
+        """As much of a window as there is, which is at least `end`."""
         shorter = self._windows.pop(key, None)
         if shorter is not None:
             _unmap(shorter)
         while len(self._windows) >= self._most:
             _unmap(self._windows.popitem(last=False)[1])
-        mapping = disk.map_window(file, number * WINDOW_BYTES, WINDOW_BYTES)
+        mapping = disk.map_window(file, key[1] * WINDOW_BYTES, WINDOW_BYTES)
         if len(mapping) < end:
             mapping.close()
-            raise OSError(EIO, "a segment is shorter than its log")
+            raise disk.too_short()
         found = self._windows[key] = (mapping, memoryview(mapping))
         return found
 
