@@ -5,6 +5,7 @@ Owned by the store. Knows names and checkpoints; no batch.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from broker.config.rooms.topics import TopicSettings
 from broker.log import checkpoints, disk, layout
@@ -18,7 +19,8 @@ from broker.log.segment import Segment
 from broker.log.segmented import Place
 from broker.log.shared import Shared
 
-_UNKNOWN_ID = bytes(16)
+NO_TOPIC_ID: Final = bytes(16)
+"""Of a partition whose partition.metadata is lost; the topic that claims the name gets it."""
 
 
 class LogDirectory:
@@ -59,10 +61,10 @@ class LogDirectory:
         self, key: tuple[str, int], path: str, settings: TopicSettings, clean: bool, recovery: Recovery
     ) -> PartitionLog:
         topic, index = key
-        topic_id = _UNKNOWN_ID
+        topic_id = NO_TOPIC_ID
         try:
             metadata = disk.read_file(os.path.join(path, layout.PARTITION_METADATA))
-            topic_id = checkpoints.parse_partition_text(metadata) or _UNKNOWN_ID
+            topic_id = checkpoints.parse_partition_text(metadata) or NO_TOPIC_ID
             loaded = load(
                 self._shared.files,
                 path,
@@ -99,6 +101,12 @@ class LogDirectory:
         self.count += 1
         loaded = Loaded([segment], Producers(), 0, 0, 0, is_new=True)
         return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
+
+    def name(self, partition: PartitionLog, topic_id: bytes) -> None:
+        """Raises OSError."""
+        path = os.path.join(partition.directory, layout.PARTITION_METADATA)
+        disk.replace_file(path, checkpoints.partition_text(topic_id))
+        partition.topic_id = topic_id
 
     def forget(self, partition: PartitionLog) -> None:
         """It is being deleted. Raises OSError."""

@@ -34,7 +34,7 @@ from broker.records.rewrite import stamp_append_time
 from broker.records.validate import check_batch
 
 _UNUSUAL: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
-_MOST_MARKS: Final = 1_024
+_MOST_MARKS: Final = 128
 _FARTHEST: Final = 0x7FFF_FFFF
 """How far an offset may lie from the base of its segment: indexes store the distance in four bytes."""
 _FOR_EVER: Final = 0x7FFF_FFFF_FFFF_FFFF
@@ -98,6 +98,9 @@ class PartitionLog(SegmentedLog):
             taken = self.producers.check(producer_id, epoch, sequence, delta)
             if taken is not None:
                 return self._repeat(taken)
+        stamp = -1
+        if self._stamps:
+            stamp = max_timestamp = now_wall_ms
         size = length + LENGTH_OVERHEAD
         offset = self.next_offset
         last_offset = offset + delta
@@ -109,10 +112,8 @@ class PartitionLog(SegmentedLog):
             self._make_room(size, max_timestamp, delta)
             offset = self.next_offset
             last_offset = offset + delta
-        stamp = -1
-        if self._stamps:
-            stamp = max_timestamp = now_wall_ms
-            stamp_append_time(records, now_wall_ms)
+        if stamp >= 0:
+            stamp_append_time(records, stamp)
         _write_prefix(records, 0, offset, length, leader_epoch)
         if producer_id >= 0:
             last_sequence = sequence_after(sequence, delta)
@@ -128,13 +129,13 @@ class PartitionLog(SegmentedLog):
         self.next_offset = last_offset + 1
         return staged
 
-    def commit(self) -> None:
-        """Writes what is staged. A failure is noted in every Staged and in the store's list; nothing is
-        raised.
+    def commit(self) -> bool:
+        """Writes what is staged, or says no: then it is noted in every Staged and in the store's list. Raises
+        nothing.
         """
         staged, buffers = self._staged, self._buffers
         if not staged:
-            return
+            return True
         self._staged, self._buffers = [], []
         segment = self.segments[-1]
         position = segment.size
@@ -143,10 +144,10 @@ class PartitionLog(SegmentedLog):
         except HalfWritten as error:
             self._take_back(staged, error)
             self.go_offline(error)
-            return
+            return False
         except OSError as error:
             self._take_back(staged, error)
-            return
+            return False
         self.producers.settle()
         if self._repeats:
             self._repeats = []
@@ -160,6 +161,7 @@ class PartitionLog(SegmentedLog):
             self._roll_bytes = -1
         if self._flushes:
             self._note_unflushed()
+        return True
 
     def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
         """Bytes from the batch that holds `offset` on, at most `max_bytes`, so that the last batch may be cut
@@ -270,20 +272,19 @@ class PartitionLog(SegmentedLog):
             )
         active = self.segments[-1]
         try:
-            active.newest()
+            active.prepare()
             if self._end and self._first_ms == _UNKNOWN:
                 first = next(active.batches(), None)
                 self._first_ms = max_timestamp if first is None else first.header.max_timestamp
-            index_is_full = active.index_bytes >= settings.segment_index_bytes
         except OSError as error:
             raise storage_error(error) from error
         if self._end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
-        self._roll_ms = min(self._first_ms + settings.segment_ms, _FOR_EVER)
+        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _FOR_EVER
         self._roll_offset = active.base_offset + _FARTHEST
         if self._end and (
-            index_is_full
+            active.index_bytes >= settings.segment_index_bytes
             or self._end + size > self._roll_bytes
             or max_timestamp > self._roll_ms
             or self.next_offset + delta > self._roll_offset
@@ -295,7 +296,8 @@ class PartitionLog(SegmentedLog):
         """Writes what is staged, closes the active segment and opens the next one. Raises ApiError
         KAFKA_STORAGE_ERROR.
         """
-        self.commit()
+        if not self.commit():
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "What was appended before could not be written")
         if self.segments[-1].size:
             super().roll()
             self._end = 0

@@ -42,7 +42,7 @@ class HalfWritten(OSError):  # noqa: N818 - a state of the file
 
 
 class Segment:
-    """`size` is the end that readers may see."""
+    """`size` is the end that readers may see; `index_bytes` are those of the larger index."""
 
     __slots__ = (
         "_files",
@@ -51,6 +51,7 @@ class Segment:
         "_since_index",
         "base_offset",
         "directory",
+        "index_bytes",
         "offsets",
         "path",
         "proof",
@@ -70,6 +71,7 @@ class Segment:
         self.times = SparseIndex(files, self.file(TIME_INDEX), TIME_ENTRY, fresh=fresh)
         self.proof = Proof(size)
         self._since_index = 0
+        self.index_bytes = 0
         self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None
         self._max_timestamp_offset = base_offset
 
@@ -87,11 +89,6 @@ class Segment:
         paths = [self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX)]
         return [path for path in paths if disk.exists(path)]
 
-    @property
-    def index_bytes(self) -> int:
-        """Of the larger index."""
-        return max(self.offsets.size, self.times.size)
-
     def open(self, *, make: bool = False) -> OpenFile:
         """Raises OSError."""
         return self._files.get(self.path, make=make)
@@ -105,6 +102,11 @@ class Segment:
             self._max_timestamp, offset = self.times[count - 1] if count else (NO_TIMESTAMP, 0)
             self._max_timestamp_offset = self.base_offset + offset
         return self._max_timestamp, self._max_timestamp_offset
+
+    def prepare(self) -> None:
+        """Before the first append after a start: reads what appending has to know. Raises OSError."""
+        self.newest()
+        self._count_index_bytes()
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[Batch], index_interval: int) -> None:
         """Buffers are the bytes of the batches, one each.
@@ -131,7 +133,7 @@ class Segment:
         """The batch lies at the end of what is known: makes the index entries that Kafka makes, and moves the
         end.
 
-        `newest` has been asked before.
+        `prepare` has been called before.
         """
         timestamp = self._max_timestamp
         assert timestamp is not None
@@ -142,6 +144,7 @@ class Segment:
         if self._since_index > index_interval:
             self.offsets.append(last_offset - self.base_offset, self.size)
             self._index_time()
+            self._count_index_bytes()
             self._since_index = 0
             if self.offsets.unwritten >= WRITTEN_TOGETHER:
                 self._spill()
@@ -153,6 +156,9 @@ class Segment:
         with contextlib.suppress(OSError):
             self.offsets.spill()
             self.times.spill()
+
+    def _count_index_bytes(self) -> None:
+        self.index_bytes = max(self.offsets.size, self.times.size)
 
     def _index_time(self) -> None:
         timestamp, offset = self.newest()
@@ -170,7 +176,7 @@ class Segment:
         """Forgets what is known of the content; recovery notes the good batches anew. Raises OSError."""
         self.offsets.clear()
         self.times.clear()
-        self.size = self._since_index = 0
+        self.size = self._since_index = self.index_bytes = 0
         self.proof = Proof(0)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 

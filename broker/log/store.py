@@ -17,7 +17,7 @@ from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError
 from broker.log import disk
 from broker.log.chores import Checkpoint, Chore, Flush, Removal
-from broker.log.directory import LogDirectory
+from broker.log.directory import NO_TOPIC_ID, LogDirectory
 from broker.log.disk import OpenFiles
 from broker.log.layout import DELETED_DIRECTORY
 from broker.log.partition import PartitionLog
@@ -72,20 +72,26 @@ class LogStore:
 
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
-        known = self._partitions.get((topic, index))
-        if known is not None:
-            if known.topic_id == topic_id or known.offline is not None:
-                known.adopt(settings)
-                return known
-            self.delete_partition(topic, index)
-        directory = min(self._directories, key=lambda each: each.count)
         try:
-            made = directory.create(topic, topic_id, index, settings)
+            known = self._known(topic, topic_id, index)
+            if known is None:
+                directory = min(self._directories, key=lambda each: each.count)
+                known = directory.create(topic, topic_id, index, settings)
         except OSError as error:
             raise storage_error(error) from error
-        made.adopt(settings)
-        self._partitions[topic, index] = made
-        return made
+        known.adopt(settings)
+        self._partitions[topic, index] = known
+        return known
+
+    def _known(self, topic: str, topic_id: bytes, index: int) -> PartitionLog | None:
+        known = self._partitions.get((topic, index))
+        if known is None or known.topic_id == topic_id or known.offline is not None:
+            return known
+        if known.topic_id == NO_TOPIC_ID:
+            self._directory_of(known).name(known, topic_id)
+            return known
+        self.delete_partition(topic, index)
+        return None
 
     def delete_partition(self, topic: str, index: int) -> None:
         """Gone for every caller at once; slices on their way to readers stay readable, and the files go with

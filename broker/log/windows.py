@@ -26,8 +26,7 @@ _SMALL: Final = 65_536
 
 _LARGE: Final = 262_144
 """From this on a mapping pays even if it serves a single slice. Slices between the two are sent from a window
-that is there or that is going to last, not from the growing end of a file, whose window would have to be
-mapped anew each time.
+that is there, and make none: many readers at many places would map and unmap for every answer.
 """
 
 
@@ -77,7 +76,7 @@ class MappedWindows:
         found = self._windows.get(key)
         if found is not None and len(found[1]) >= end:
             self._windows.move_to_end(key)
-        elif length >= _LARGE or disk.size(file) >= (number + 1) * WINDOW_BYTES:
+        elif length >= _LARGE:
             found = self._map(file, key, end)
         else:
             return disk.send_file(sender, file, position, length)
