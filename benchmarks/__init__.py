@@ -10,6 +10,7 @@ In reading order:
     client.py    the other kind of load: librdkafka through Python, in a process of its own
     cells.py     what was measured so far, kept on disk so that a run that was cut off goes on
     run.py       the command: rounds, rotated order, cells
+    quota.py     apart from the peers: what a quota costs, and how well it holds
     report.py    medians, ratios, hits and misses, as Markdown
 
 `make bench` runs all of it and writes the figures into docs/benchmarks.md.

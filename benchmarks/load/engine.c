@@ -144,6 +144,7 @@ static void answered(struct engine *engine, struct connection *connection, size_
     if (engine->counting) {
         outcome->requests++;
         outcome->batch_bytes += bytes;
+        outcome->sent_bytes += (int64_t)connection->request.frame.length - PREFIX;
         histogram_add(&outcome->latency, now_ns() - connection->started_ns);
     }
     ask(engine, connection);

@@ -9,6 +9,7 @@ struct outcome {
     double seconds;      /* counted time */
     uint64_t requests;   /* answered within it */
     int64_t batch_bytes; /* produced or fetched within it; fetch: of whole batches */
+    int64_t sent_bytes;  /* of the requests answered within it, size prefix left out, as quotas count */
     struct histogram latency;
     char fault[256];     /* empty, or why the run was ended at once */
 };

@@ -1,0 +1,112 @@
+"""What a quota costs those who have none, and how well it holds one who has: `python -m benchmarks.quota`.
+
+Weir alone is measured. The first figure is the time of the test that each produce request makes without a quota, as a share of the broker's processor time for the request; the second is what a producer gets through that
+sends as fast as it is answered, with a quota of 1 MB/s.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import tempfile
+import time
+import timeit
+import urllib.request
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import click
+
+from benchmarks.install import install_load_program
+from benchmarks.loads import LOADS, PAGES, Load, measure, prepared
+from benchmarks.peers import PEERS
+from benchmarks.process import Broker, running
+from broker.quotas.client_quotas import ClientQuotas
+
+HELD_TO: Final = 1_000_000
+WINDOW_S: Final = (
+    11.0  # quota.window.num x quota.window.size.seconds: what was sent before the quota is forgotten
+)
+LOOPS: Final = 5_000_000
+HELD: Final = Load("held", "", "produce", "megabytes_per_second", 1.0, 1, PAGES)
+
+
+def _await_console(broker: Broker) -> None:
+    """The console answers a little later than the broker; nobody's records wait for a page."""
+    for _ in range(200):
+        with contextlib.suppress(OSError), urllib.request.urlopen(_url(broker, "/healthz"), timeout=5):
+            return
+        time.sleep(0.1)
+    raise click.ClickException("the console does not answer")
+
+
+def _url(broker: Broker, path: str) -> str:
+    return f"http://127.0.0.1:{broker.port + 1}{path}"
+
+
+def _set_quota(broker: Broker, token: str) -> None:
+    entry = {"entity": {"client-id": "weir-load"}, "ops": [{"key": "producer_byte_rate", "value": HELD_TO}]}
+    request = urllib.request.Request(
+        _url(broker, "/api/v1/client-quotas"),
+        data=json.dumps({"entries": [entry]}).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        method="PATCH",
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 200, answer.status
+
+
+def idle_test_ns() -> float:
+    """Nanoseconds of `if broker.quotas.produce.active` where no quota is set, the loop's own taken off."""
+    names = {"broker": SimpleNamespace(quotas=ClientQuotas())}
+    test = "if broker.quotas.produce.active: raise AssertionError"
+    timed = min(timeit.repeat(test, globals=names, number=LOOPS, repeat=5))
+    empty = min(timeit.repeat("pass", globals=names, number=LOOPS, repeat=5))
+    return (timed - empty) / LOOPS * 1e9
+
+
+def _cost(broker: Broker) -> None:
+    load = LOADS["produce_100b"]
+    with prepared(load, broker.port) as topic:
+        before = broker.cpu_s()
+        result = measure(load, broker.port, topic, seconds=5, warm_up_s=0)
+        request_us = (broker.cpu_s() - before) / result["requests"] * 1e6
+    test_ns = idle_test_ns()
+    share = test_ns / request_us / 10
+    click.echo(
+        f"no quota set: the test takes {test_ns:.0f} ns of {request_us:.1f} us per request, {share:.2f} %"
+    )
+
+
+def _hold(broker: Broker, token: str, seconds: float) -> None:
+    _await_console(broker)
+    _set_quota(broker, token)
+    for warm_up_s, what in (
+        (0.0, "from the first request on"),
+        (WINDOW_S, "once the first window has passed"),
+    ):
+        with prepared(HELD, broker.port) as topic:
+            result: dict[str, Any] = measure(HELD, broker.port, topic, seconds=seconds, warm_up_s=warm_up_s)
+        rate = result["sent_bytes"] / result["seconds"]
+        off = (rate / HELD_TO - 1) * 100
+        click.echo(
+            f"held to {HELD_TO / 1e6:g} MB/s, {what}: {rate / 1e6:.3f} MB/s over {seconds:g} s, {off:+.1f} %"
+        )
+
+
+@click.command()
+@click.option("--seconds", default=60.0, show_default=True, help="How long a held producer is watched.")
+def main(seconds: float) -> None:
+    """What a quota costs, and how well it holds."""
+    install_load_program()
+    token = os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(32)
+    with tempfile.TemporaryDirectory(prefix="weir-quota-") as scratch:
+        with running(PEERS["weir"], Path(scratch)) as broker:
+            _cost(broker)
+        with running(PEERS["weir"], Path(scratch)) as broker:
+            _hold(broker, token, seconds)
+
+
+if __name__ == "__main__":
+    main()
