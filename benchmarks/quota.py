@@ -1,7 +1,8 @@
 """What a quota costs those who have none, and how well it holds one who has: `python -m benchmarks.quota`.
 
-Weir alone is measured. The first figure is the time of the test that each produce request makes without a quota, as a share of the broker's processor time for the request; the second is what a producer gets through that
-sends as fast as it is answered, with a quota of 1 MB/s.
+Weir alone is measured. The first figure is the time of the test that each produce request makes without a
+quota, as a share of the broker's processor time for the request; the second is what a producer gets through
+that sends as fast as it is answered, with a quota of 1 MB/s.
 """
 
 import contextlib
