@@ -28,6 +28,11 @@ TRANSACTION: Final = 1
 
 NO_NODE: Final = -1
 
+FLUSH_MS: Final = 60_000
+"""How long a committed offset may lie in the page cache only. Kafka leaves it there; here the offsets topic
+is shortened from time to time, and only after what remains is on the disk.
+"""
+
 
 @api(ApiKey.FIND_COORDINATOR, versions=(0, 6))
 def handle(
@@ -53,6 +58,7 @@ async def _make_offsets_topic(
         (
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
+            ("flush.ms", str(FLUSH_MS)),
             ("segment.bytes", str(config.offsets_topic_segment_bytes)),
         ),
     )

@@ -4,14 +4,10 @@ GroupCoordinatorService)
 Called by the group handlers of `api` and by the groups' timer. What a call to the coordinator records is
 staged here, and the answers may leave when it has been committed; what could not be written is taken back.
 Knows neither messages nor connections: a token goes in with a request and comes out with its reply.
-
-The coordinator's state is one value for each key, so the log is replayed from the last value of each. That
-would grow without end, so the values that count are written again from time to time and everything before
-them is deleted: what compaction does for Kafka, done by the only one who writes here.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from broker.config.rooms.groups import GroupConfig
@@ -20,37 +16,26 @@ from broker.groups.coordinator import GroupCoordinator
 from broker.groups.records import UnreadableRecord, decode_key
 from broker.groups.replies import Effects, Record
 from broker.groups.requests import Now
-from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
-from broker.records.build import NewRecord, build_batch
-from broker.records.header import header_at
-from broker.records.walk import batches, records
 from broker.services.coordinator_partition import coordinator_partition
-from broker.services.partitions import Partitions
+from broker.services.offsets_log import OffsetsLog
+from broker.services.partitions import HostedTopic, Partitions
 
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 
-CHUNK: Final = 4 * 1024 * 1024
-"""Bytes of the log that are read at once when it is replayed."""
-
-BATCH: Final = 256 * 1024
-"""Bytes of keys and values in one batch, from which on another one is begun."""
-
-SPARE: Final = 20_000
-"""Records that no longer count, at which the log is written again at the earliest. Replaying takes about 6 us
-a record, so they cost a start an eighth of a second.
-"""
+Written = list[tuple[OffsetsLog, list[Record]]]
 
 
 class Writing:
     """What one call led to, while its records are on their way to the log."""
 
-    __slots__ = ("effects", "staged")
+    __slots__ = ("effects", "staged", "written")
 
-    def __init__(self, effects: Effects, staged: Sequence[Staged]) -> None:
+    def __init__(self, effects: Effects, written: Written, staged: Sequence[Staged]) -> None:
         self.effects = effects
+        self.written = written
         self.staged = staged
 
     @property
@@ -66,8 +51,8 @@ class GroupService:
         self.coordinator = GroupCoordinator(config)
         self.next_deadline = self.coordinator.next_deadline
         self._partitions = partitions
+        self._logs: dict[int, OffsetsLog] = {}
         self._open: list[Writing] = []
-        self._values: dict[bytes, bytes] = {}
 
     @property
     def is_available(self) -> bool:
@@ -76,22 +61,26 @@ class GroupService:
 
     def load(self, now: Now) -> None:
         """Once, before the first request; blocks. Raises ApiError where the disk refuses."""
-        for log in self._logs():
-            self._read(log)
-        for key, value in self._values.items():
-            try:
-                self.coordinator.replay(key, value)
-            except UnreadableRecord as error:
-                logger.warning("a record of %s is passed over: %s", OFFSETS_TOPIC, error)
+        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
+        for index in range(0 if topic is None else topic.count):
+            assert topic is not None
+            log = self._log(topic, index)
+            log.read()
+            for key, value in log.values.items():
+                try:
+                    self.coordinator.replay(key, value)
+                except UnreadableRecord as error:
+                    logger.error("a record of %s is passed over: %s", OFFSETS_TOPIC, error)
         self._write_now(self.coordinator.loaded(now), now)
 
     def write(self, effects: Effects, now: Now) -> Writing:
         """Stages the records of `effects`; `settle` is to be called once they have been committed."""
         try:
-            staged = self._stage(effects.records, now.wall_ms)
+            written = self._sort(effects.records)
+            staged = [each for log, added in written for each in log.stage(added, now.wall_ms)]
         except ApiError as error:
-            return Writing(self.coordinator.failed(effects, error.code, now), ())
-        writing = Writing(effects, staged)
+            return Writing(self.coordinator.failed(effects, error.code, now), [], ())
+        writing = Writing(effects, written, staged)
         self._open.append(writing)
         return writing
 
@@ -101,11 +90,13 @@ class GroupService:
             for each in reversed(self._open):
                 error = each.error
                 if error is not None:
-                    each.effects, each.staged = self.coordinator.failed(each.effects, error, now), ()
-        if writing.staged:
-            self._keep(writing.effects.records)
+                    each.effects = self.coordinator.failed(each.effects, error, now)
+                    each.written, each.staged = [], ()
         if writing in self._open:
             self._open.remove(writing)
+        for log, added in writing.written:
+            log.keep(added)
+            log.tidy(now.wall_ms, self._partitions.commit)
         return writing.effects
 
     def expire(self, now: Now) -> Effects:
@@ -131,10 +122,6 @@ class GroupService:
                     behind += max(log.high_watermark - committed.offset, 0)
         return behind
 
-    def _logs(self) -> Iterator[PartitionLog]:
-        topic = self._partitions.by_name.get(OFFSETS_TOPIC)
-        return iter(()) if topic is None else topic.logs()
-
     def _write_now(self, effects: Effects, now: Now) -> Effects:
         if not effects.records:
             return effects
@@ -142,41 +129,28 @@ class GroupService:
         self._partitions.commit()
         return self.settle(writing, now)
 
-    def _stage(self, new: Iterable[Record], wall_ms: int) -> list[Staged]:
+    def _sort(self, new: list[Record]) -> Written:
+        """The records by the partition that they belong to. Raises ApiError."""
         topic = self._partitions.by_name.get(OFFSETS_TOPIC)
         if topic is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
-        by_partition: dict[int, list[NewRecord]] = {}
-        for key, value in new:
-            index = 0 if topic.count == 1 else coordinator_partition(_group_of(key), topic.count)
-            by_partition.setdefault(index, []).append(NewRecord(key, value, wall_ms))
-        staged = []
-        for index, added in by_partition.items():
-            log = topic.log(index)
-            if log is None:
-                raise BrokerBug(f"{OFFSETS_TOPIC} has no partition {index}")
-            for some in _in_batches(added):
-                staged.append(log.stage(build_batch(some), now_wall_ms=wall_ms, internal=True))
-        return staged
+        if topic.count == 1:
+            return [(self._log(topic, 0), new)]
+        by_partition: dict[int, list[Record]] = {}
+        for record in new:
+            index = coordinator_partition(_group_of(record[0]), topic.count)
+            by_partition.setdefault(index, []).append(record)
+        return [(self._log(topic, index), added) for index, added in by_partition.items()]
 
-    def _keep(self, written: Iterable[Record]) -> None:
-        values = self._values
-        for key, value in written:
-            if value is None:
-                values.pop(key, None)
-            else:
-                values[key] = value
-
-    def _read(self, log: PartitionLog) -> None:
-        offset = log.log_start_offset
-        while offset < log.high_watermark:
-            chunk = log.read(offset, CHUNK, min_one_batch=True).read()
-            for batch in batches(chunk):
-                offset = header_at(batch).last_offset + 1
-                try:
-                    self._keep((each.key, each.value) for each in records(batch) if each.key is not None)
-                except ApiError as error:
-                    logger.error("a batch of %s before %d is passed over: %s", OFFSETS_TOPIC, offset, error)
+    def _log(self, topic: HostedTopic, index: int) -> OffsetsLog:
+        """Raises ApiError. One that was deleted and made again begins anew."""
+        log = topic.log(index)
+        if log is None:
+            raise BrokerBug(f"{OFFSETS_TOPIC} has no partition {index}")
+        known = self._logs.get(index)
+        if known is None or known.log is not log:
+            known = self._logs[index] = OffsetsLog(log)
+        return known
 
 
 def _group_of(key: bytes) -> str:
@@ -184,15 +158,3 @@ def _group_of(key: bytes) -> str:
     if decoded is None:
         raise BrokerBug("a record of no group")
     return decoded.group_id
-
-
-def _in_batches(new: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
-    batch: list[NewRecord] = []
-    size = 0
-    for each in new:
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-        batch.append(each)
-        size += len(each.key or b"") + len(each.value or b"")
-    yield batch

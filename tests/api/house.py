@@ -4,7 +4,7 @@ A question goes through the codec both ways, so an answer that its version canno
 the handler pool does around a handler (commit, finish, take up completions) is done here in the same order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,6 +40,10 @@ from tests.control.world import StoreCommitter
 Reply = TypeVar("Reply", bound=Message)
 
 WALL_MS = 1_700_000_000_000
+
+
+def join(parts: Iterable[Any]) -> bytes:
+    return b"".join(parts)
 
 
 class Connection:
@@ -156,7 +160,7 @@ class House:
         asking.client_id = client_id
         asking.correlation_id = 7
         asking.now_ms, asking.wall_ms = self.now
-        frame = b"".join(codec.encode_request(key, asking.api_version)(message, 7, client_id))[4:]
+        frame = join(codec.encode_request(key, asking.api_version)(message, 7, client_id))[4:]
         asking.size = len(frame)
         body = parse_request_header(frame).body_offset
         question = codec.decode_request(key, asking.api_version)(frame, body)
@@ -186,7 +190,7 @@ class House:
         outcome = asking.outcome
         assert isinstance(outcome, Answered), f"not answered: {outcome}"
         key, version = asking.api_key, asking.api_version
-        frame = b"".join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
+        frame = join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
         correlation_id, body = parse_response_header(frame, response_header_version(key, version))
         assert correlation_id == 7
         return codec.decode_response(key, version)(frame, body)

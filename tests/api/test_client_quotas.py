@@ -1,5 +1,7 @@
 """AlterClientQuotas and DescribeClientQuotas over the wire: V77 to V83."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from broker.errors import ErrorCode
@@ -12,7 +14,7 @@ from broker.protocol.messages.alter_client_quotas import (
 from broker.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from tests.api.house import House
 
-Entity = dict[str, str | None]
+Entity = Mapping[str, str | None]
 Values = dict[str, float | None]
 
 EXACT, DEFAULT, ANY = 0, 1, 2

@@ -1,0 +1,5 @@
+"""The same broker without a network as the handlers are tested with."""
+
+from tests.api.conftest import house
+
+__all__ = ["house"]
