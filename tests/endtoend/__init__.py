@@ -1,0 +1,1 @@
+"""Real clients, real sockets, real seconds."""
