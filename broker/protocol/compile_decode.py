@@ -68,7 +68,10 @@ class _Decoder(Emitter):
             self.emit("view = memoryview(buf)")
         self._struct(message, "m0", 0)
         self._settle()
-        self._refuse_if("pos != end", "bytes are left over")
+        # Kafka's broker does not ask whether a request goes on behind its end, and librdkafka 2.16 relies on
+        # it: its Metadata 13 for all topics has three bytes too many.
+        if not message.__name__.endswith("Request"):
+            self._refuse_if("pos != end", "bytes are left over")
         self.emit("return m0")
 
     def _kinds(self, struct_type: type[Struct]) -> set[str]:
