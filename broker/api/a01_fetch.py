@@ -95,7 +95,9 @@ def answer(pending: PendingFetch, *, fresh: bool = False) -> Answered:
 def _wanted(
     message: FetchRequest, context: RequestContext, broker: Broker
 ) -> tuple[list[Wanted], FetchSession | None, bool]:
-    """What this fetch reads, the session it belongs to, and whether its answer may leave out the unchanged."""
+    """What this fetch reads, the session it belongs to, and whether its answer may leave out the
+    unchanged.
+    """
     session_id, epoch = message.session_id, message.session_epoch
     if epoch == FINAL_EPOCH and session_id == NO_SESSION:
         return _named(message.topics, broker), None, False

@@ -25,8 +25,12 @@ from broker.services.fetching import check_epoch
 KNOWN: Final = 1024
 """Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
 
+LONGEST: Final = 1024
+"""Bytes of a request that is kept: more than a topic's longest name and any reasonable client id."""
+
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
+PREFIX: Final = struct.Struct(">ii")
 OFFSETS: Final = struct.Struct(">qqq")
 
 _SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
@@ -37,10 +41,21 @@ _OTHER_OFFSET: Final = 0x0A0B0C0D0E0F1011
 class AnswerWithHoles:
     """An encoded answer for one partition, in the pieces around its correlation id, offsets and records."""
 
-    __slots__ = ("_before_offsets", "_before_records", "_behind", "_fixed", "_flexible")
+    __slots__ = (
+        "_before_offsets",
+        "_before_records",
+        "_behind",
+        "_fixed",
+        "_flexible",
+        "_length",
+        "_size",
+        "_total",
+    )
 
     def __init__(self, topic: str, topic_id: bytes, index: int, version: int) -> None:
         self._flexible = version >= 12
+        self._size = self._total = -1
+        self._length = b""
         partition = PartitionData(index, ErrorCode.NONE, *_SENTINELS, records=_RECORDS)
         reply = FetchResponse(responses=[FetchableTopicResponse(topic, topic_id, [partition])])
         frame = b"".join(codec.encode_response(ApiKey.FETCH, version)(reply, 0))  # type: ignore[arg-type]
@@ -54,35 +69,40 @@ class AnswerWithHoles:
 
     def fill(self, correlation_id: int, log: PartitionLog, records: FileSlice) -> list[bytes | FileSlice]:
         """The frame, whose records stay where they are."""
-        size = len(records)
-        length = uvarint(size + 1) if self._flexible else INT32.pack(size)
+        size = records.remaining
+        if size != self._size:
+            # A consumer that catches up gets full answers, which are all of one size.
+            self._size = size
+            self._length = uvarint(size + 1) if self._flexible else INT32.pack(size)
+            self._total = self._fixed + len(self._length) + size
         end = log.high_watermark
         head = b"".join(
             (
-                INT32.pack(self._fixed + len(length) + size),
-                INT32.pack(correlation_id),
+                PREFIX.pack(self._total, correlation_id),
                 self._before_offsets,
                 OFFSETS.pack(end, end, log.log_start_offset),
                 self._before_records,
-                length,
+                self._length,
             )
         )
         return [head, records, self._behind] if self._behind else [head, records]
 
 
 class Shape:
-    """What the known bytes around an offset lead to."""
+    """What the known bytes around an offset, which stands at `at`, lead to."""
 
-    __slots__ = ("answer", "client_id", "log", "max_bytes", "min_bytes")
+    __slots__ = ("answer", "at", "client_id", "log", "max_bytes", "min_bytes")
 
     def __init__(
         self,
+        at: int,
         client_id: str | None,
         log: PartitionLog,
         max_bytes: int,
         min_bytes: int,
         answer: AnswerWithHoles,
     ) -> None:
+        self.at = at
         self.client_id = client_id
         self.log = log
         self.max_bytes = max_bytes
@@ -104,9 +124,11 @@ class FetchRepeats:
 
     def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
         """The outcome of a request whose shape is known; None leaves it to the full handler."""
+        if len(frame) > LONGEST:
+            return None
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]) + bytes(frame[at + 8 :]))
-        if shape is None or broker.quotas.fetch.active:
+        if shape is None or shape.at != at or broker.quotas.fetch.active:
             return None
         log = shape.log
         (offset,) = INT64.unpack_from(frame, at)
@@ -125,7 +147,9 @@ class FetchRepeats:
         self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext, broker: Broker
     ) -> None:
         """Remembers the bytes around the offset of a request for one partition, if it could be served."""
-        if self._version < 5 or len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
+        if len(frame) > LONGEST or self._version < 5:
+            return
+        if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
             return
         if message.session_id != NO_SESSION or message.session_epoch != FINAL_EPOCH:
             return
@@ -143,12 +167,14 @@ class FetchRepeats:
         max_bytes = min(asked.partition_max_bytes, message.max_bytes, broker.fetch_config.max_bytes)
         answer = AnswerWithHoles(topic.topic, topic.topic_id, asked.partition, self._version)
         self._shapes[bytes(frame[8:at]) + bytes(frame[at + 8 :])] = Shape(
-            context.client_id, log, max_bytes, min(message.min_bytes, max_bytes), answer
+            at, context.client_id, log, max_bytes, min(message.min_bytes, max_bytes), answer
         )
         context.connection.shape = at
 
     def _offset_at(self, frame: Buffer, body: int, message: FetchRequest) -> int | None:
-        """Where the fetch offset stands, proved by putting another one there and reading the request again."""
+        """Where the fetch offset stands, proved by putting another one there and reading the request
+        again.
+        """
         sought = INT64.pack(message.topics[0].partitions[0].fetch_offset)
         original = bytes(frame)
         decode = codec.decode_request(ApiKey.FETCH, self._version)

@@ -6,6 +6,7 @@ marked as throttled before the response is enqueued (KIP-219: answer first, mute
 
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 from broker.api.context import Connection
 from broker.protocol.schema import Struct
@@ -51,13 +52,13 @@ class Answered:
 
 
 class Encoded:
-    """A whole frame, ready to send: what an `Answered` becomes, where the handler can say it without a
-    message.
+    """A whole frame, ready to send (bytes, or a list of buffers and file slices): what an `Answered`
+    becomes, where the handler can say it without a message.
     """
 
     __slots__ = ("frame", "throttle")
 
-    def __init__(self, frame: bytes, throttle: Throttle | None) -> None:
+    def __init__(self, frame: Any, throttle: Throttle | None) -> None:
         self.frame = frame
         self.throttle = throttle
 

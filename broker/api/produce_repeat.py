@@ -25,10 +25,14 @@ from broker.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from broker.protocol.schema import Buffer
+from broker.protocol.varint import read_rest, uvarint
 from broker.quotas.verdict import Throttle
 
 KNOWN: Final = 1024
 """Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
+
+LONGEST: Final = 1024
+"""Bytes of a beginning that is kept: more than a topic's longest name and any reasonable client id."""
 
 OFFSETS: Final = struct.Struct(">qqq")
 INT32: Final = struct.Struct(">i")
@@ -86,11 +90,14 @@ class AnswerWithHoles:
 
 
 class Shape:
-    """What a known beginning leads to."""
+    """What a known beginning, which ends at `end`, leads to."""
 
-    __slots__ = ("acks", "answer", "client_id", "log")
+    __slots__ = ("acks", "answer", "client_id", "end", "log")
 
-    def __init__(self, client_id: str | None, acks: int, log: PartitionLog, answer: AnswerWithHoles) -> None:
+    def __init__(
+        self, end: int, client_id: str | None, acks: int, log: PartitionLog, answer: AnswerWithHoles
+    ) -> None:
+        self.end = end
         self.client_id = client_id
         self.acks = acks
         self.log = log
@@ -115,16 +122,14 @@ class ProduceRepeats:
         """The outcome of a request whose shape is known; None leaves it to the full handler."""
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]))
-        if shape is None:
+        if shape is None or shape.end != at or len(frame) < at + 5:
             return None
         if self._flexible:
-            length, shift = frame[at] & 0x7F, 7
-            while frame[at] > 0x7F:
-                at += 1
-                length |= (frame[at] & 0x7F) << shift
-                shift += 7
-            length -= 1
+            length = frame[at]
             at += 1
+            if length > 0x7F:
+                length, at = read_rest(frame, at, length)
+            length -= 1
         else:
             (length,) = INT32.unpack_from(frame, at)
             at += 4
@@ -163,13 +168,16 @@ class ProduceRepeats:
         if log is None or records is None:
             return
         start = len(frame) - self._tail - len(records)
-        at = start - (_varint_bytes(len(records) + 1) if self._flexible else 4)
+        length = uvarint(len(records) + 1) if self._flexible else INT32.pack(len(records))
+        at = start - len(length)
+        if at > LONGEST or frame[at:start] != length:
+            return
         if self._flexible and frame[len(frame) - self._tail :] != NO_TAGS:
             return
         if len(self._shapes) >= KNOWN:
             self._shapes.clear()
         answer = AnswerWithHoles(topic.name, topic.topic_id, partition.index, self._version)
-        self._shapes[bytes(frame[8:at])] = Shape(context.client_id, message.acks, log, answer)
+        self._shapes[bytes(frame[8:at])] = Shape(at, context.client_id, message.acks, log, answer)
         context.connection.shape = at
 
 
@@ -202,7 +210,3 @@ class _Repeat:
         if throttle is None:
             return Encoded(shape.answer.fill(self.correlation_id, staged, 0), None)
         return Encoded(shape.answer.fill(self.correlation_id, staged, throttle.throttle_ms), throttle)
-
-
-def _varint_bytes(value: int) -> int:
-    return max((value.bit_length() + 6) // 7, 1)

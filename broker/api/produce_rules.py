@@ -26,7 +26,9 @@ def hosted_topic(topic: TopicProduceData, broker: Broker) -> HostedTopic | None:
 
 
 def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:
-    """What became of an append by the time its answer leaves: it may not have been written, or not flushed."""
+    """What became of an append by the time its answer leaves: it may not have been written, or not
+    flushed.
+    """
     if staged.error is not None:
         return staged.error
     return ErrorCode.NONE if log.offline is None else ErrorCode.KAFKA_STORAGE_ERROR

@@ -43,10 +43,8 @@ class Repeats(Protocol):
     def serve(self, frame: Any, context: Any, broker: Any) -> Any:
         """An Outcome; None leaves the request to the full handler, and nothing has happened."""
 
-    def learn(self, frame: Any, message: Any, context: Any, broker: Any) -> None:
-        """A request that the full handler has just served; `frame` is whole and `message` what it decodes
-        to.
-        """
+    def learn(self, frame: Any, body: int, message: Any, context: Any, broker: Any) -> None:
+        """A request that the full handler has just served; `frame` decodes to `message` from `body` on."""
 
     def forget(self) -> None:
         """The metadata image has changed."""

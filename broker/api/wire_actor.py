@@ -1,4 +1,6 @@
-"""Who makes a change that comes over the Kafka protocol, for the audit and for the role that control checks."""
+"""Who makes a change that comes over the Kafka protocol, for the audit and for the role that control
+checks.
+"""
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
@@ -6,7 +8,9 @@ from broker.control.commands import Actor, Door, Role
 
 
 def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = False) -> Actor:
-    """The client of this request. `automatic`: the broker acts because of it, as for an auto-created topic."""
+    """The client of this request. `automatic`: the broker acts because of it, as for an auto-created
+    topic.
+    """
     name = f"User:{context.connection.principal}"
     if automatic or name in broker.security_config.super_users:
         role = Role.ADMIN

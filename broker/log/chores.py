@@ -109,4 +109,6 @@ class Checkpoint:
             self.error = error
 
     def finish(self) -> None:
-        """The old content stays where the new could not be written: the next start checks more than it must."""
+        """The old content stays where the new could not be written: the next start checks more than it
+        must.
+        """

@@ -132,6 +132,16 @@ def too_short() -> OSError:
     return OSError(EIO, "a file of the log is shorter than it was")
 
 
+def read_into(file: OpenFile, view: memoryview, position: int) -> None:
+    """Fills the whole view. Raises OSError, also where the file ends before it."""
+    filled = os.preadv(file.fd, (view,), position)
+    while filled < len(view):
+        more = os.preadv(file.fd, (view[filled:],), position + filled)
+        if not more:
+            raise too_short()
+        filled += more
+
+
 def send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
     """Page cache to socket by sendfile(2). Raises BlockingIOError when the socket takes nothing now."""
     sent = os.sendfile(sender.fileno(), file.fd, position, length)

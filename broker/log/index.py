@@ -12,7 +12,7 @@ again.
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from operator import itemgetter
 from struct import Struct
@@ -119,12 +119,22 @@ class SparseIndex:
         if unwritten and unwritten[0][0] <= key:
             return unwritten[bisect_right(unwritten, key, key=_first) - 1]
         stored = len(self) - len(unwritten)
-        if self._entry is OFFSET_ENTRY:
-            keys, values = _resident.get(self)
-            found = bisect_right(keys, key)
-            return (keys[found - 1], values[found - 1]) if found else None
         found = bisect_right(self, key, hi=stored, key=_first)
         return self[found - 1] if found else None
+
+    def around(self, key: int) -> tuple[int, int | None]:
+        """The value of the last entry below `key`, 0 where there is none, and of the first one at or
+        above it.
+        """
+        unwritten = self._unwritten
+        keys, values = _resident.get(self)
+        stored = len(keys)
+        if not stored or key > keys[-1]:
+            at = bisect_left(unwritten, key, key=_first)
+            before = unwritten[at - 1][1] if at else (values[-1] if stored else 0)
+            return before, unwritten[at][1] if at < len(unwritten) else None
+        at = bisect_left(keys, key)
+        return values[at - 1] if at else 0, values[at]
 
     def read_stored(self) -> bytes:
         """What is in the file."""

@@ -34,7 +34,6 @@ from broker.records.rewrite import stamp_append_time
 from broker.records.validate import check_batch
 
 _UNUSUAL: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
-_MOST_MARKS: Final = 128
 _FARTHEST: Final = 0x7FFF_FFFF
 """How far an offset may lie from the base of its segment: indexes store the distance in four bytes."""
 _FOR_EVER: Final = 0x7FFF_FFFF_FFFF_FFFF
@@ -152,11 +151,8 @@ class PartitionLog(SegmentedLog):
         if self._repeats:
             self._repeats = []
         self.high_watermark = self.next_offset
-        marks = self._marks
-        if len(marks) >= _MOST_MARKS:
-            marks.clear()
         first = staged[0]
-        marks[first.base_offset] = Mark(segment, position, first.size)
+        self._remember(first.base_offset, Mark(segment, position, first.size))
         if segment.index_bytes >= self.settings.segment_index_bytes:
             self._roll_bytes = -1
         if self._flushes:
@@ -207,13 +203,20 @@ class PartitionLog(SegmentedLog):
             for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:
                 found = segment.locate(offset)
                 if found is not None:
-                    if len(self._marks) >= _MOST_MARKS:
-                        self._marks.clear()
-                    mark = self._marks[offset] = Mark(segment, *found)
+                    mark = Mark(segment, *found)
+                    self._remember(offset, mark)
                     return mark
         except OSError as error:
             raise storage_error(error) from error
         return None
+
+    def _remember(self, offset: int, mark: Mark) -> None:
+        self._shared.count_mark(self)
+        self._marks[offset] = mark
+
+    def forget_marks(self) -> None:
+        """The store remembers too many places at which readers start."""
+        self._marks.clear()
 
     def delete(self) -> None:
         """Nobody may use it from now on; what is staged fails. The files are the store's business."""

@@ -18,7 +18,9 @@ _SEQUENCE_MAX: Final = 0x7FFF_FFFF
 
 
 class TakenBatch(NamedTuple):
-    """A batch that is in the log: sequences and offsets of its first and last record, its greatest timestamp."""
+    """A batch that is in the log: sequences and offsets of its first and last record, its greatest
+    timestamp.
+    """
 
     first_sequence: int
     last_sequence: int

@@ -139,7 +139,9 @@ def _ends_at(active: Segment, end_offset: int) -> bool:
 
 
 def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Producers, int]:
-    """The newest snapshot that is readable and not after `latest`, and its offset; (nobody, 0) without one."""
+    """The newest snapshot that is readable and not after `latest`, and its offset; (nobody, 0) without
+    one.
+    """
     for offset in reversed(snapshots):
         if offset <= latest:
             content = disk.read_file(os.path.join(directory, segment_file(offset, SNAPSHOT)))

@@ -60,7 +60,9 @@ class Segment:
     )
 
     def __init__(self, files: OpenFiles, directory: str, base_offset: int, *, size: int = 0) -> None:
-        """`size` more than 0: the files are there, and their bytes are taken for unproven. Touches no file."""
+        """`size` more than 0: the files are there, and their bytes are taken for unproven. Touches no
+        file.
+        """
         self._files = files
         self.directory = directory
         self.base_offset = base_offset
@@ -152,7 +154,9 @@ class Segment:
         self._since_index += batch.size
 
     def _spill(self) -> None:
-        """A full disk is no reason to refuse an append that has succeeded: the entries wait for better times."""
+        """A full disk is no reason to refuse an append that has succeeded: the entries wait for better
+        times.
+        """
         with contextlib.suppress(OSError):
             self.offsets.spill()
             self.times.spill()
@@ -182,14 +186,18 @@ class Segment:
 
     def locate(self, offset: int) -> tuple[int, int] | None:
         """(position, bytes) of the first batch whose last offset is not below `offset`. Raises OSError."""
-        entry = self.offsets.at_or_before(offset - self.base_offset)
-        position = entry[1] if entry else 0
+        position, likely = self.offsets.around(offset - self.base_offset)
         if self.proof.doubtful:
             for found in self.batches(position):
                 if found.header.last_offset >= offset:
                     return found.position, found.header.size
             return None
         file, size = self._files.get(self.path), self.size
+        if likely is not None and likely + HEADER_BYTES <= size:
+            # Where every batch has its entry, the one sought is the one that the index names.
+            base_offset, length, _ = _read_extent(disk.read_at(file, likely, HEADER_BYTES), 0)
+            if base_offset <= offset:
+                return likely, length + LENGTH_OVERHEAD
         while size - position >= HEADER_BYTES:
             chunk = disk.read_at(file, position, min(_READ_AHEAD, size - position))
             at, last = 0, len(chunk) - HEADER_BYTES

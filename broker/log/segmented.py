@@ -165,7 +165,9 @@ class SegmentedLog:
         return self.has_new_names or self.recovery_point != self.high_watermark
 
     def flush(self, now_ms: int, *, sealed_only: bool = False) -> Flush:
-        """The work of putting everything on the disk that readers see now, or what lies in closed segments."""
+        """The work of putting everything on the disk that readers see now, or what lies in closed
+        segments.
+        """
         *sealed, active = self.segments
         paths = [path for segment in self._sealed_unflushed(sealed, active) for path in segment.durable_paths]
         if not sealed_only:

@@ -4,7 +4,7 @@ done.
 Made by the store, handed to every partition. Belongs to the event loop's thread.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.log.disk import OpenFiles
 from broker.log.staged import FailedAppend
@@ -15,13 +15,29 @@ if TYPE_CHECKING:
     from broker.log.segmented import SegmentedLog
 
 
+MOST_MARKS: Final = 100_000
+"""Offsets of which the position is remembered, over all partitions: about 25 MB. Readers of one
+partition often ask for the same offsets, one group after the other.
+"""
+
+
 class Shared:
     """`dirty` have staged batches. `unflushed` have records that their topic wants on the disk some time,
     with the time of the oldest; `overdue` have more of them than the topic allows; `rolled` have closed a
     segment that is not flushed.
     """
 
-    __slots__ = ("dirty", "failed", "files", "overdue", "rolled", "transfer", "unflushed")
+    __slots__ = (
+        "_marked",
+        "_marks",
+        "dirty",
+        "failed",
+        "files",
+        "overdue",
+        "rolled",
+        "transfer",
+        "unflushed",
+    )
 
     def __init__(self, files: OpenFiles, transfer: Transfer) -> None:
         self.files = files
@@ -31,9 +47,22 @@ class Shared:
         self.unflushed: dict[SegmentedLog, int] = {}
         self.overdue: dict[SegmentedLog, None] = {}
         self.rolled: dict[SegmentedLog, None] = {}
+        self._marked: dict[PartitionLog, None] = {}
+        self._marks = 0
+
+    def count_mark(self, partition: "PartitionLog") -> None:
+        """The partition is about to remember one more; all are forgotten when there are too many."""
+        if self._marks >= MOST_MARKS:
+            for each in self._marked:
+                each.forget_marks()
+            self._marked.clear()
+            self._marks = 0
+        self._marks += 1
+        self._marked[partition] = None
 
     def forget(self, partition: "SegmentedLog") -> None:
         """It is gone, or offline."""
         self.unflushed.pop(partition, None)
         self.overdue.pop(partition, None)
         self.rolled.pop(partition, None)
+        self._marked.pop(partition, None)  # type: ignore[call-overload]

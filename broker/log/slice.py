@@ -48,6 +48,17 @@ class FileSlice:
             total += sent
         return total
 
+    def piece(self) -> memoryview | None:
+        """The first bytes that are left, to be sent together with others and dropped at once; None where only
+        `send_to` will do. `advance` says afterwards how many went. Raises OSError.
+        """
+        return self._transfer.piece(self._file, self.position, self.remaining)
+
+    def advance(self, sent: int) -> None:
+        """So many bytes of the last piece are gone."""
+        self.position += sent
+        self.remaining -= sent
+
     def read(self) -> bytes:
         """What is left, copied; for TLS and for small answers. Sends nothing and moves nothing. Raises
         OSError.

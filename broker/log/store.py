@@ -110,7 +110,9 @@ class LogStore:
         self._removable.append((0, [aside]))
 
     def commit(self) -> Sequence[FailedAppend]:
-        """Writes everything that is staged, each partition with one system call, and says what could not be."""
+        """Writes everything that is staged, each partition with one system call, and says what could not
+        be.
+        """
         dirty, failed = self._shared.dirty, self._shared.failed
         if dirty:
             for partition in dirty:
@@ -134,7 +136,9 @@ class LogStore:
         return [partition.flush(self._shared.unflushed.get(partition, 0)) for partition in overdue]
 
     def due_flushes(self, now_wall_ms: int) -> list[Flush]:
-        """Of the partitions whose oldest unflushed record is at least flush.ms old, and of closed segments."""
+        """Of the partitions whose oldest unflushed record is at least flush.ms old, and of closed
+        segments.
+        """
         shared = self._shared
         due = [
             partition.flush(now_wall_ms)

@@ -22,7 +22,7 @@ what is read of it, and fewer system calls.
 """
 
 _SMALL: Final = 65_536
-"""Below this both ways cost the same, and sendfile needs no mapping."""
+"""Below this a mapping is not even looked for."""
 
 _LARGE: Final = 262_144
 """From this on a mapping pays even if it serves a single slice. Slices between the two are sent from a window
@@ -30,7 +30,21 @@ that is there, and make none: many readers at many places would map and unmap fo
 """
 
 
+COPIED: Final = 131_072
+"""Up to here a slice is read into memory and leaves in one system call with what stands before and behind it:
+that costs a copy, and saves two calls and two wake-ups of the reader, which are dearer.
+"""
+
+_copied: Final = memoryview(bytearray(COPIED))
+"""One for all, since a piece is sent before the next is made; a fresh one would be faulted in each time."""
+
+
 class Transfer(Protocol):
+    def piece(self, file: OpenFile, position: int, length: int) -> memoryview | None:
+        """A view of the first of these bytes, at least 1, that is to be sent and dropped before the next
+        piece is asked for; None where `send` is the only way. Raises OSError.
+        """
+
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
         """Bytes sent, at least 1. Raises BlockingIOError when the socket takes nothing now, OSError."""
 
@@ -41,6 +55,9 @@ class Sendfile:
     """sendfile(2): an unreadable page is an error of this call, and nothing is mapped."""
 
     __slots__ = ()
+
+    def piece(self, file: OpenFile, position: int, length: int) -> memoryview | None:
+        return _copy(file, position, length) if length <= COPIED else None
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
         return disk.send_file(sender, file, position, length)
@@ -67,8 +84,17 @@ class MappedWindows:
         return sum(len(mapping) for mapping, _ in self._windows.values())
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
-        if length < _SMALL:
+        piece = self.piece(file, position, length)
+        if piece is None:
             return disk.send_file(sender, file, position, length)
+        try:
+            return sender.send(piece)
+        finally:
+            piece.release()
+
+    def piece(self, file: OpenFile, position: int, length: int) -> memoryview | None:
+        if length < _SMALL:
+            return _copy(file, position, length)
         number = position // WINDOW_BYTES
         start = position - number * WINDOW_BYTES
         end = min(start + length, WINDOW_BYTES)
@@ -79,12 +105,8 @@ class MappedWindows:
         elif length >= _LARGE:
             found = self._map(file, key, end)
         else:
-            return disk.send_file(sender, file, position, length)
-        piece = found[1][start:end]
-        try:
-            return sender.send(piece)
-        finally:
-            piece.release()
+            return _copy(file, position, length) if length <= COPIED else None
+        return found[1][start:end]
 
     def _map(self, file: OpenFile, key: tuple[int, int], end: int) -> tuple[mmap.mmap, memoryview]:
         """As much of a window as there is, which is at least `end`."""
@@ -103,6 +125,12 @@ class MappedWindows:
     def close(self) -> None:
         while self._windows:
             _unmap(self._windows.popitem()[1])
+
+
+def _copy(file: OpenFile, position: int, length: int) -> memoryview:
+    piece = _copied[:length]
+    disk.read_into(file, piece, position)
+    return piece
 
 
 def _unmap(window: tuple[mmap.mmap, memoryview]) -> None:

@@ -11,7 +11,8 @@ from broker.errors import ProtocolViolation
 from broker.protocol.varint import skip_tags
 
 KEPT_IDS: Final = 4096
-"""Client ids are chosen by clients, so what is kept of them is bounded."""
+KEPT_ID_BYTES: Final = 256
+"""Client ids are chosen by clients, so what is kept of them is bounded, and longer ones are not kept."""
 
 _known: dict[bytes, str] = {}
 
@@ -23,29 +24,34 @@ def client_id_and_body(frame: bytes | bytearray | memoryview, flexible: bool) ->
     length = frame[8] << 8 | frame[9]
     at = 10
     client_id: str | None = None
-    if length != 0xFFFF:
+    if length < 0x8000:
         at += length
         raw = bytes(frame[10:at])
         client_id = _known.get(raw)
         if client_id is None:
             if len(raw) != length:
                 raise ProtocolViolation(f"a client id of {length} bytes in a frame of {len(frame)}")
-            client_id = _remember(raw)
+            client_id = _decoded(raw)
     if flexible:
         if at >= len(frame):
             raise ProtocolViolation("the request ends within its header")
         tags = frame[at]
         at += 1
         if tags:
-            at = skip_tags(frame, at, len(frame), tags)
+            try:
+                at = skip_tags(frame, at, len(frame), tags)
+            except IndexError as error:
+                raise ProtocolViolation("the request ends within its header") from error
     return client_id, at
 
 
-def _remember(raw: bytes) -> str:
+def _decoded(raw: bytes) -> str:
     try:
         client_id = raw.decode()
     except UnicodeDecodeError as error:
         raise ProtocolViolation("a client id that is not UTF-8") from error
+    if len(raw) > KEPT_ID_BYTES:
+        return client_id
     if len(_known) >= KEPT_IDS:
         _known.clear()
     _known[raw] = client_id

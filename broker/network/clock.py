@@ -9,7 +9,9 @@ from broker.clock import BASE_MS
 
 
 class TrioClock:
-    """A `broker.clock.Clock` of this run, made inside of it. Under a mock clock every reading follows that."""
+    """A `broker.clock.Clock` of this run, made inside of it. Under a mock clock every reading follows
+    that.
+    """
 
     def __init__(self) -> None:
         run_clock = trio.lowlevel.current_clock()

@@ -20,7 +20,8 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
     """Closes the least recently used connection whenever it has been idle for `connections.max.idle.ms`,
     one at a time.
 
-    A connection whose request is still being served, or that is held by a throttle, counts as used.
+    A connection whose request is still being served, or that is held by a throttle, counts as used; one
+    that takes none of its answer does not.
     """
     while True:
         now_ms = clock.ms()
@@ -29,7 +30,7 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
         if left_ms > 0:
             await trio.sleep(left_ms / 1000)
         elif oldest is not None:
-            if oldest.mute_state is MuteState.NOT_MUTED:
+            if oldest.mute_state is MuteState.NOT_MUTED or oldest.send is not None:
                 selector.close_channel(oldest, f"idle for {limit_ms} ms")
             else:
                 oldest.last_active_ms = now_ms

@@ -45,6 +45,10 @@ NEXT: Final = {
     (_S.MUTED_AND_THROTTLED, _E.THROTTLE_ENDED): _S.MUTED,
 }
 
+RESPONSE_PENDING: Final = frozenset(
+    {_S.MUTED_AND_RESPONSE_PENDING, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING}
+)
+
 
 def after(state: MuteState, event: MuteEvent) -> MuteState:
     """The state that `event` leads to. Raises BrokerBug where Kafka raises IllegalStateException."""

@@ -96,6 +96,9 @@ class Receive:
             self._frame = None
 
     def _read_behind(self, sock: socket.socket, rest: bytes) -> Frame | None:
+        """What is here comes before what the kernel has, which may be the end of the stream."""
+        if len(rest) >= 4 and len(rest) - 4 >= SIZE.unpack_from(rest)[0]:
+            return self.next_buffered()
         try:
             n = sock.recv_into(self._scratch)
         except BlockingIOError:

@@ -21,7 +21,9 @@ class RequestChannel:
         self.put = self.send.send
 
     def depth(self) -> int:
-        """Requests waiting now (RequestQueueSize); also keeps `peak`, the deepest seen by anyone who asked."""
+        """Requests waiting now (RequestQueueSize); also keeps `peak`, the deepest seen by anyone who
+        asked.
+        """
         depth = self.send.statistics().current_buffer_used
         self.peak = max(self.peak, depth)
         return depth

@@ -19,7 +19,7 @@ from broker.network.mute import MuteEvent, MuteState
 from broker.network.request import Request
 from broker.network.routes import KeptAnswer, Route
 from broker.network.selector import READ, WRITE, Selector
-from broker.network.send import Send
+from broker.network.send import Part, Send, send_at_once
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
@@ -74,11 +74,9 @@ class Responder:
                     size = 0
                 else:
                     assert isinstance(reply, list)
-                    send = Send(reply, 0, request)
-                    if not send.write(channel.sock):
-                        self._start_send(channel, send)
+                    size = self._send_list(channel, request, reply)
+                    if size < 0:
                         continue
-                    size = send.written
             except OSError as error:
                 self._selector.close_channel(channel, str(error))
                 continue
@@ -93,6 +91,7 @@ class Responder:
                 self._after_unmute(channel)
             else:
                 channel.on(MuteEvent.RESPONSE_SENT)
+                self.settled()
 
     def answer_kept(
         self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
@@ -133,6 +132,21 @@ class Responder:
         if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
             self._after_unmute(channel)
 
+    def _send_list(self, channel: Channel, request: Request, parts: list[Part]) -> int:
+        """The bytes of the response if all of it was written now, else -1: its send is in progress."""
+        wanted = sum(map(len, parts))
+        try:
+            written = send_at_once(channel.sock, parts) if len(parts) > 1 else -1
+        except BlockingIOError:
+            written = 0
+        if written == wanted:
+            return wanted
+        send = Send(parts, max(written, 0), request)
+        if written < 0 and send.write(channel.sock):
+            return wanted
+        self._start_send(channel, send)
+        return -1
+
     def _start_send(self, channel: Channel, send: Send) -> None:
         channel.send = send
         self._selector.want(channel, channel.interest | WRITE)
@@ -142,27 +156,34 @@ class Responder:
         if send is None:
             self._selector.want(channel, channel.interest & ~WRITE)
             return
+        written = send.written
         try:
-            if not send.write(channel.sock):
-                return
+            is_whole = send.write(channel.sock)
         except OSError as error:
             self._selector.close_channel(channel, str(error))
+            return
+        if send.written > written:
+            channel.last_active_ms = self._clock.ms()
+        if not is_whole:
             return
         request = send.request
         assert request is not None
         channel.send = None
         self._selector.want(channel, channel.interest & ~WRITE)
         now = self._clock.ns()
-        channel.last_active_ms = self._clock.ms()
         channel.bytes_out += send.written
         metrics = request.route.metrics
         metrics.bytes_out += send.written
         metrics.record(request.received, request.dequeued, request.handled, now)
+        if request.login is not None and not self._after_login(channel, request.login):
+            return
         if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
+        else:
+            self.settled()
 
     def settled(self) -> None:
-        """A connection has nothing in flight any longer, or is gone. Tells whoever drains when that was the
+        """A connection has no request in hand any longer, or is gone. Tells whoever drains when that was the
         last.
         """
         if self.drained is not None and not self._selector.in_flight():

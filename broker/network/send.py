@@ -23,11 +23,40 @@ class FileRegion(Protocol):
     def remaining(self) -> int:
         """Bytes not yet sent."""
 
+    def __len__(self) -> int:
+        """The same."""
+
+    def piece(self) -> memoryview | None:
+        """The first of them, to be sent together with other buffers and dropped before any other region is
+        asked for its piece; None: use `send_to`. Never asked of a region without bytes.
+        """
+
+    def advance(self, sent: int) -> None:
+        """So many bytes of the last piece were sent."""
+
     def send_to(self, sock: socket.socket) -> int:
         """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing."""
 
 
 Part = Buffer | FileRegion
+BUFFERS: Final = (bytes, bytearray, memoryview)
+
+
+def send_at_once(sock: socket.socket, parts: list[Part]) -> int:
+    """One system call for a head, one file region and what is behind it: the bytes that went, or -1 where
+    such a call cannot take all of them. BlockingIOError, OSError from the socket.
+
+    Nearly every response with records is like that; `Send` does the rest.
+    """
+    region = parts[1]
+    if len(parts) > 3 or isinstance(region, BUFFERS):
+        return -1
+    piece = region.piece()
+    if piece is None or len(piece) < region.remaining:
+        return -1
+    run = parts.copy()
+    run[1] = piece
+    return sock.sendmsg(run)  # type: ignore[arg-type]
 
 
 class Send:
@@ -40,11 +69,9 @@ class Send:
         self.request = request
         self._parts = list(parts)
         self._at = 0
-        self.written = already
+        self.written = 0
         if already:
-            first = self._parts[0]
-            assert isinstance(first, bytes | bytearray | memoryview)
-            self._parts[0] = memoryview(first)[already:]
+            self._advance(already)
 
     def write(self, sock: socket.socket) -> bool:
         """Writes until everything is gone (True) or the socket is full (False). OSError when the peer is
@@ -53,32 +80,55 @@ class Send:
         parts = self._parts
         try:
             while self._at < len(parts):
-                part = parts[self._at]
-                if isinstance(part, bytes | bytearray | memoryview):
-                    self._write_buffers(sock)
-                else:
-                    while part.remaining:
-                        self.written += part.send_to(sock)
+                run, is_all = self._gather()
+                if run:
+                    # The last bytes of a gathered run share a segment with what follows them.
+                    self._advance(sock.sendmsg(run, (), 0 if is_all else socket.MSG_MORE))
+                    continue
+                region = parts[self._at]
+                assert not isinstance(region, BUFFERS)
+                self.written += region.send_to(sock)
+                if not region.remaining:
                     self._at += 1
         except BlockingIOError:
             return False
         return True
 
-    def _write_buffers(self, sock: socket.socket) -> None:
-        parts, start = self._parts, self._at
+    def _gather(self) -> tuple[list[Buffer], bool]:
+        """What one system call can take, with the piece of one region at most, and whether that is all there
+        is.
+        """
         run: list[Buffer] = []
-        flags = 0
-        for part in parts[start : start + IOV_MAX]:
-            if not isinstance(part, bytes | bytearray | memoryview):
-                flags = socket.MSG_MORE  # the head of a response shares a segment with the records behind it
-                break
-            run.append(part)
-        n = sock.sendmsg(run, (), flags)
-        self.written += n
-        for part in run:
-            size = len(part)
-            if n < size:
-                parts[self._at] = memoryview(part)[n:]
-                return
-            n -= size
+        parts = self._parts
+        has_piece = False
+        for part in parts[self._at : self._at + IOV_MAX]:
+            if isinstance(part, BUFFERS):
+                run.append(part)
+                continue
+            piece = None if has_piece else part.piece()
+            if piece is None:
+                return run, False
+            run.append(piece)
+            if len(piece) < part.remaining:
+                return run, False
+            has_piece = True
+        return run, self._at + len(run) == len(parts)
+
+    def _advance(self, sent: int) -> None:
+        self.written += sent
+        parts = self._parts
+        while self._at < len(parts):
+            part = parts[self._at]
+            if isinstance(part, BUFFERS):
+                size = len(part)
+                if sent < size:
+                    if sent:
+                        parts[self._at] = memoryview(part)[sent:]
+                    return
+            else:
+                size = part.remaining
+                part.advance(min(sent, size))
+                if sent < size:
+                    return
+            sent -= size
             self._at += 1

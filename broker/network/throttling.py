@@ -38,7 +38,9 @@ class Throttling:
         }
 
     def start(self, request: Request, throttle: Throttle) -> None:
-        """Marks the request's channel as throttled from now on. Called while its response is still pending."""
+        """Marks the request's channel as throttled from now on. Called while its response is still
+        pending.
+        """
         channel = request.channel
         if channel.fd < 0:
             return

@@ -21,6 +21,7 @@ from tests.support.wire import WireClient
 GREEDY = "greedy"
 
 
+# Every test asks for the mock clock itself: a fixture's clock does not become the run's.
 @pytest.fixture
 async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
     async with running_broker(tmp_path) as running:
@@ -54,7 +55,7 @@ def _readable(client: WireClient) -> bytes:
 
 @pytest.mark.parametrize(("size", "throttle_ms"), [(9_999, 0), (10_000, 0), (11_000, 1_000)])
 async def test_the_throttle_is_told_at_the_bound_and_above_it(
-    broker: RunningBroker, size: int, throttle_ms: int
+    broker: RunningBroker, mock_clock: MockClock, size: int, throttle_ms: int
 ) -> None:
     assert await produce(await broker.connect(GREEDY), size) == throttle_ms
 
@@ -76,13 +77,15 @@ async def test_the_answer_is_written_before_the_mute_begins(
     await greedy.receive(3, 9)
 
 
-async def test_others_are_not_held(broker: RunningBroker) -> None:
+async def test_others_are_not_held(broker: RunningBroker, mock_clock: MockClock) -> None:
     greedy, polite = await broker.connect(GREEDY), await broker.connect("polite")
     assert await produce(greedy, 11_000) == 1_000
     assert await is_answered_now(polite)
 
 
-async def test_the_held_connection_is_shown_with_its_rule(broker: RunningBroker) -> None:
+async def test_the_held_connection_is_shown_with_its_rule(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     greedy = await broker.connect(GREEDY)
     await produce(greedy, 11_000)
     (row,) = broker.house.broker.views.throttled()

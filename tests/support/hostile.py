@@ -1,0 +1,61 @@
+"""What a hostile peer sends and what is to come of it: raw frames, and claims about how a connection ended.
+
+Used by the tests of bad input. A broker answers each with an error code, or with the end of the connection within
+a second and one log line.
+"""
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+import trio
+
+from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.varint import uvarint
+from tests.support.wire import WireClient
+
+HEADER_V1 = struct.Struct(">hhih")
+
+
+def framed(body: bytes) -> bytes:
+    """`body` behind its honest size."""
+    return struct.pack(">i", len(body)) + body
+
+
+def request(api_key: int, version: int, body: bytes = b"", *, flexible: bool = False) -> bytes:
+    """A whole frame with an honest header and any body at all."""
+    client_id = b"hostile"
+    header = HEADER_V1.pack(api_key, version, 1, len(client_id)) + client_id
+    return framed(header + (b"\0" if flexible else b"") + body)
+
+
+def compact_array(count: int) -> bytes:
+    """The beginning of an array of `count` elements."""
+    return uvarint(count + 1)
+
+
+async def is_served(client: WireClient) -> bool:
+    """Whether a polite connection gets its answer within a second."""
+    with trio.move_on_after(1) as scope:
+        answer = await client.ask(MetadataRequest([]), 9)
+        assert len(answer.brokers) == 1
+    return not scope.cancelled_caught
+
+
+async def is_closed_soon(client: WireClient) -> bool:
+    """Whether the broker ends the connection within a second, without a word."""
+    with trio.move_on_after(1):
+        return await client.is_closed()
+    return False
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The reasons of the connections that were closed, one for each line that an operator saw."""
+    return list(_reasons(caplog))
+
+
+def _reasons(caplog: pytest.LogCaptureFixture) -> Iterator[str]:
+    for record in caplog.records:
+        if record.name.startswith("broker") and record.levelname != "DEBUG":
+            assert record.exc_info is None, record.getMessage()
+            yield str(getattr(record, "reason", record.getMessage()))
