@@ -1,7 +1,7 @@
 """What a hostile peer sends and what is to come of it: raw frames, and claims about how a connection ended.
 
-Used by the tests of bad input. A broker answers each with an error code, or with the end of the connection within
-a second and one log line.
+Used by the tests of bad input. A broker answers each with an error code, or with the end of the connection
+within a second and one log line.
 """
 
 import struct
