@@ -12,12 +12,13 @@ import trio
 from broker import logs
 from broker.config.load import Configuration, load
 from broker.errors import ConfigError
+from broker.version import VERSION
 
 logger = logging.getLogger("broker")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="weir", prog_name="weir")
+@click.version_option(VERSION, prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
 

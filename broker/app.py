@@ -8,7 +8,6 @@ closed, and what hangs on it ends.
 import gc
 import logging
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +45,7 @@ from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
 from broker.storage import MetadataWriter, start_storage
+from broker.version import VERSION
 from broker.web import start_console
 
 logger = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class House:
             clock,
             self.reapers,
         )
-        self.place = Place(version("weir"), (), "")
+        self.place = Place(VERSION, (), "")
         figures = BrokerFigures(clock, self.server, self.quotas, self.partitions, self.broker.groups)
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
         self._follow_all(self.metadata.image)

@@ -55,7 +55,7 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
                 [_append(data, hosted, missing, context.wall_ms, appended) for data in topic.partition_data],
             )
         )
-    return AfterCommit(_Pending(message.acks, responses, appended, throttle, broker).finish)
+    return _Pending(message.acks, responses, appended, throttle, broker)
 
 
 def _append(
@@ -84,7 +84,7 @@ def _append(
     return response
 
 
-class _Pending:
+class _Pending(AfterCommit):
     """A Produce whose appends are staged."""
 
     __slots__ = ("acks", "appended", "broker", "responses", "throttle")

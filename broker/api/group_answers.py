@@ -41,7 +41,7 @@ def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
     if not effects.records:
         return _deliver(effects, asked, broker)
     writing = broker.groups.write(effects, now_of(asked.context))
-    return AfterCommit(_Settling(writing, asked, broker).finish)
+    return _Settling(writing, asked, broker)
 
 
 def expire_groups(broker: Broker, now_ms: int, wall_ms: int) -> None:
@@ -59,7 +59,7 @@ def release_groups(broker: Broker) -> None:
     _deliver(broker.groups.coordinator.release(), None, broker)
 
 
-class _Settling:
+class _Settling(AfterCommit):
     """A call whose records are staged."""
 
     __slots__ = ("asked", "broker", "writing")

@@ -4,6 +4,7 @@ Expected errors are values inside a reply. A throttle travels beside the reply, 
 marked as throttled before the response is enqueued (KIP-219: answer first, mute afterwards).
 """
 
+from abc import abstractmethod
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -92,10 +93,11 @@ class AfterCommit:
     once.
     """
 
-    __slots__ = ("finish",)
+    __slots__ = ()
 
-    def __init__(self, finish: "Callable[[], Outcome]") -> None:
-        self.finish = finish
+    @abstractmethod
+    def finish(self) -> "Outcome":
+        """Any outcome but Parked."""
 
 
 PARKED = Parked()

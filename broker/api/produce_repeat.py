@@ -146,7 +146,7 @@ class ProduceRepeats:
             throttle = broker.quotas.produce.record(
                 context.connection.principal, shape.client_id, context.size, context.now_ms
             )
-        return AfterCommit(_Repeat(shape, staged, throttle, context.correlation_id, broker).finish)
+        return _Repeat(shape, staged, throttle, context.correlation_id, broker)
 
     def learn(
         self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
@@ -181,7 +181,7 @@ class ProduceRepeats:
         context.connection.shape = at
 
 
-class _Repeat:
+class _Repeat(AfterCommit):
     """A staged append of a known shape."""
 
     __slots__ = ("broker", "correlation_id", "shape", "staged", "throttle")

@@ -10,7 +10,7 @@ Knows outcomes, not APIs: the route says who answers.
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from types import CoroutineType
 from typing import Any, Final, assert_never
 
@@ -144,8 +144,7 @@ class HandlerPool:
                     self._unflushed.append((overdue, waiting))
                     self._has_unflushed.set()
                     continue
-                for request, outcome in waiting:
-                    self._guarded(request, outcome.finish)
+                self._finish(waiting)
             while completions:
                 context, completed = completions.popleft()
                 assert isinstance(context, Request)
@@ -165,9 +164,16 @@ class HandlerPool:
 
     def flushed(self, waiting: "Waiting") -> None:
         """What these waited for is done, or has failed and taken the partition offline."""
-        for request, outcome in waiting:
-            self._guarded(request, outcome.finish)
+        self._finish(waiting)
         self.deliver()
+
+    def _finish(self, waiting: "Waiting") -> None:
+        for request, outcome in waiting:
+            try:
+                self._conclude(request, outcome.finish())
+            except Exception:
+                logger.exception("a handler failed", extra=_place(request))
+                self._give_up(request)
 
     def _begin(self, now: int) -> None:
         self._last = now
@@ -216,10 +222,10 @@ class HandlerPool:
         else:
             self._guarded(request, outcome)
 
-    def _guarded(self, request: Request, outcome: Outcome | Callable[[], Outcome]) -> None:
+    def _guarded(self, request: Request, outcome: Outcome) -> None:
         """Concludes a request that was not answered at once."""
         try:
-            self._conclude(request, outcome() if callable(outcome) else outcome)
+            self._conclude(request, outcome)
         except Exception:
             logger.exception("a handler failed", extra=_place(request))
             self._give_up(request)
@@ -227,6 +233,13 @@ class HandlerPool:
     def _conclude(self, request: Request, outcome: Outcome) -> None:
         """Turns an outcome into a queued response."""
         match outcome:
+            case AfterCommit():
+                self._after_commit.append((request, outcome))
+                return
+            case Encoded():
+                if outcome.throttle is not None:
+                    self._throttling.start(request, outcome.throttle)
+                request.reply = outcome.frame
             case Answered():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
@@ -243,13 +256,6 @@ class HandlerPool:
                     request.reply = parts
                 if outcome.imprint is not None:
                     outcome.imprint(request.channel)
-            case Encoded():
-                if outcome.throttle is not None:
-                    self._throttling.start(request, outcome.throttle)
-                request.reply = outcome.frame
-            case AfterCommit():
-                self._after_commit.append((request, outcome))
-                return
             case Silent():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
