@@ -20,12 +20,26 @@ class Proof:
     touch.
     """
 
-    __slots__ = ("_checked", "_good_from", "_good_to", "damage", "doubtful")
+    __slots__ = (
+        "_ceiling",
+        "_checked",
+        "_exact",
+        "_expected",
+        "_good_from",
+        "_good_to",
+        "damage",
+        "doubtful",
+    )
 
-    def __init__(self, unproven: int) -> None:
-        """The first `unproven` bytes have to be checked; what is appended behind them is good."""
+    def __init__(self, unproven: int, base_offset: int, ceiling: int | None) -> None:
+        """The first `unproven` bytes, which begin at `base_offset` and end below `ceiling`, have to be
+        checked; what is appended behind them is good.
+        """
         self._good_to = 0
         self._good_from = unproven
+        self._expected = base_offset
+        self._exact = True
+        self._ceiling = ceiling
         self._checked = (0, 0)
         self.damage: list[Damage] = []
         self.doubtful = unproven > 0
@@ -61,24 +75,33 @@ class Proof:
 
     def _check(self, segment: "Segment", position: int, end: int) -> None:
         """Looks at the batches from `position` on, until past `end`, unless somebody has."""
-        start, (checked_from, checked_to) = position, self._checked
+        checked_from, checked_to = self._checked
         if (
             end <= self._good_to
             or position >= self._good_from
             or checked_from <= position < end <= checked_to
         ):
             return
-        enough = max(end, position + _CHECKED_TOGETHER)
-        for found in scan(segment.open(), position, segment.size, segment.base_offset):
+        enough = min(max(end, position + _CHECKED_TOGETHER), self._good_from)
+        in_order = position <= self._good_to
+        if in_order:
+            position = self._good_to
+        start, expected, exact = position, self._expected, self._exact
+        if not in_order:
+            expected, exact = segment.base_offset, False
+        for found in scan(
+            segment.open(), position, self._good_from, expected, exact=exact, ceiling=self._ceiling
+        ):
             if isinstance(found, Damage):
                 self.note_damage(found)
-                position = found.end
+                position, exact = found.end, False
             else:
-                position = found.position + found.header.size
+                position, exact = found.position + found.header.size, True
+                expected = found.header.last_offset + 1
                 if position >= enough:
                     break
         self._checked = (start, position)
-        if start <= self._good_to < position:
-            self._good_to = position
+        if in_order:
+            self._good_to, self._expected, self._exact = position, expected, exact
             if position >= self._good_from:
                 self.doubtful = bool(self.damage)

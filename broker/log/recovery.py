@@ -70,8 +70,14 @@ def load(
         return Loaded([segment], Producers(), start_offset, start_offset, start_offset, is_new=True)
     start_offset = max(start_offset, bases[0])
     segments = [
-        Segment(files, directory, base, size=disk.size_of(os.path.join(directory, segment_file(base, LOG))))
-        for base in bases
+        Segment(
+            files,
+            directory,
+            base,
+            size=disk.size_of(os.path.join(directory, segment_file(base, LOG))),
+            ceiling=following,
+        )
+        for base, following in zip(bases, [*bases[1:], recovery_point if clean else None], strict=True)
     ]
     if clean and _ends_at(segments[-1], recovery_point):
         producers, snapshot_at = _restore(directory, snapshots, recovery_point)
@@ -84,11 +90,10 @@ def load(
         for found in segment.batches():
             _replay(producers, found.header, replayed_from, disk.modified_ms(segment.path))
     end_offset = bases[first]
-    for segment in segments[first:]:
+    for segment, following in zip(segments[first:], [*bases[first + 1 :], None], strict=True):
         scanned += segment.size
-        end_offset = _recover(
-            segment, producers, replayed_from, max(end_offset, segment.base_offset), index_interval
-        )
+        start = max(end_offset, segment.base_offset)
+        end_offset = _recover(segment, producers, replayed_from, start, following, index_interval)
         if segment is segments[-1]:
             cut = _cut_tail(segment)
         else:
@@ -163,13 +168,18 @@ def _replay(producers: Producers, header: BatchHeader, from_offset: int, seen_ms
 
 
 def _recover(
-    segment: Segment, producers: Producers, replayed_from: int, next_offset: int, index_interval: int
+    segment: Segment,
+    producers: Producers,
+    replayed_from: int,
+    next_offset: int,
+    ceiling: int | None,
+    index_interval: int,
 ) -> int:
     """Checks every batch, makes the indexes anew, and returns the offset after the last one."""
     size = segment.size
     seen_ms = disk.modified_ms(segment.path)
     segment.restart()
-    for found in scan(segment.open(), 0, size, next_offset):
+    for found in scan(segment.open(), 0, size, next_offset, exact=True, ceiling=ceiling):
         match found:
             case Damage():
                 segment.proof.note_damage(found)

@@ -44,36 +44,44 @@ class Damage(NamedTuple):
     end: int
 
 
-def scan(file: OpenFile, position: int, end: int, expected: int) -> Iterator[Found | Damage]:
+def scan(
+    file: OpenFile, position: int, end: int, expected: int, *, exact: bool, ceiling: int | None
+) -> Iterator[Found | Damage]:
     """Everything from `position` to `end` in order, batches whole and with a good CRC.
 
-    `expected` is the least offset that may follow; offsets only go up. Raises OSError.
+    The CRC does not cover a batch's offset, so that is checked against its neighbours'. `expected` is the
+    offset that the first batch has, if `exact`, or the least that it may have. Later ones follow without a
+    gap, unless the batch behind agrees with the gap. All offsets are below `ceiling`; where that is not
+    known, the last batch may not leave a gap. Raises OSError.
     """
-    window = _Window(file, position, end)
+    window = _Window(file, position, end, ceiling)
     while position < end:
-        header = window.good_batch(position, expected)
+        header = window.good_batch(position, expected, exact=exact)
         if header is None:
             start = position
             position = window.next_good(start + 1, expected)
+            exact = False
             yield Damage(start, position)
         else:
             yield Found(position, header)
             position += header.size
             expected = header.last_offset + 1
+            exact = True
 
 
 class _Window:
     """A part of the file in memory, moved along."""
 
-    __slots__ = ("_chunk", "_end", "_file", "_start")
+    __slots__ = ("_ceiling", "_chunk", "_end", "_file", "_start")
 
-    def __init__(self, file: OpenFile, position: int, end: int) -> None:
+    def __init__(self, file: OpenFile, position: int, end: int, ceiling: int | None) -> None:
         self._file = file
         self._start = position
         self._end = end
+        self._ceiling = ceiling
         self._chunk = memoryview(b"")
 
-    def good_batch(self, position: int, expected: int) -> BatchHeader | None:
+    def good_batch(self, position: int, expected: int, *, exact: bool) -> BatchHeader | None:
         if self._end - position < HEADER_BYTES:
             return None
         at = self._show(position, HEADER_BYTES)
@@ -89,7 +97,16 @@ class _Window:
         at = self._show(position, size)
         if crc32c(self._chunk[at + CRC_FROM : at + size]) != header.crc:
             return None
-        return header
+        if exact and header.base_offset == expected:
+            return header
+        return header if self._agrees(position + size, header.last_offset, exact) else None
+
+    def _agrees(self, position: int, last_offset: int, exact: bool) -> bool:
+        """Whether what stands behind a batch speaks for its offsets."""
+        if self._end - position >= HEADER_BYTES:
+            at = self._show(position, HEADER_BYTES)
+            return header_at(self._chunk, at).base_offset > last_offset
+        return not exact if self._ceiling is None else last_offset < self._ceiling
 
     def next_good(self, position: int, expected: int) -> int:
         """The position of the next good batch, or the end."""
@@ -102,7 +119,7 @@ class _Window:
                 position = start + len(chunk) - MAGIC_AT
                 continue
             position = start + found - MAGIC_AT
-            if self.good_batch(position, expected) is not None:
+            if self.good_batch(position, expected, exact=False) is not None:
                 return position
             position += 1
         return self._end

@@ -59,9 +59,17 @@ class Segment:
         "times",
     )
 
-    def __init__(self, files: OpenFiles, directory: str, base_offset: int, *, size: int = 0) -> None:
-        """`size` more than 0: the files are there, and their bytes are taken for unproven. Touches no
-        file.
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int = 0,
+        ceiling: int | None = None,
+    ) -> None:
+        """`size` more than 0: the files are there, and their bytes are taken for unproven; all their offsets
+        are below `ceiling`, if that is known. Touches no file.
         """
         self._files = files
         self.directory = directory
@@ -71,7 +79,7 @@ class Segment:
         fresh = size == 0
         self.offsets = SparseIndex(files, self.file(OFFSET_INDEX), OFFSET_ENTRY, fresh=fresh)
         self.times = SparseIndex(files, self.file(TIME_INDEX), TIME_ENTRY, fresh=fresh)
-        self.proof = Proof(size)
+        self.proof = Proof(size, base_offset, ceiling)
         self._since_index = 0
         self.index_bytes = 0
         self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None
@@ -181,7 +189,7 @@ class Segment:
         self.offsets.clear()
         self.times.clear()
         self.size = self._since_index = self.index_bytes = 0
-        self.proof = Proof(0)
+        self.proof = Proof(0, self.base_offset, None)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 
     def locate(self, offset: int) -> tuple[int, int] | None:

@@ -1,0 +1,123 @@
+"""The four codecs: what clients' libraries write is read, what we write is read by them, and bombs do not go
+off.
+"""
+
+import gzip
+import io
+import random
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+
+from broker.errors import ApiError, ErrorCode
+from broker.records.compression import MAX_RATIO, Codec, compress, decompress
+
+COMPRESSED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+SIXTEEN_MEGABYTES = 16 * 1_048_576
+
+
+def text(size: int) -> bytes:
+    """Half of it repeats itself."""
+    return (random.Random(size).randbytes(size // 2) + b"abcdefgh" * (size // 16 + 1))[:size]
+
+
+def xerial(data: bytes, block: int = 32_768) -> bytes:
+    framed = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
+    for at in range(0, len(data), block):
+        packed = snappy.compress(data[at : at + block])
+        framed += len(packed).to_bytes(4, "big") + packed
+    return framed
+
+
+THEIRS = {
+    "gzip": (Codec.GZIP, gzip.compress),
+    "gzip in two members": (Codec.GZIP, lambda data: gzip.compress(data[:5]) + gzip.compress(data[5:])),
+    "snappy raw": (Codec.SNAPPY, snappy.compress),
+    "snappy xerial": (Codec.SNAPPY, xerial),
+    "lz4": (Codec.LZ4, lz4.frame.compress),
+    "lz4 without a size": (Codec.LZ4, lambda data: lz4.frame.compress(data, store_size=False)),
+    "zstd": (Codec.ZSTD, zstandard.ZstdCompressor().compress),
+    "zstd without a size": (Codec.ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress),
+}
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000, 65_536, 300_000])
+@pytest.mark.parametrize("name", THEIRS)
+def test_what_other_libraries_write_is_read(name, size):
+    codec, pack = THEIRS[name]
+    assert bytes(decompress(codec, pack(text(size)))) == text(size)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 300_000])
+@pytest.mark.parametrize("codec", [Codec.NONE, *COMPRESSED])
+def test_what_we_write_we_read(codec, size):
+    assert bytes(decompress(codec, compress(codec, text(size)))) == text(size)
+
+
+def test_what_we_write_other_libraries_read():
+    data = text(200_000)
+    assert gzip.decompress(compress(Codec.GZIP, data)) == data
+    assert lz4.frame.decompress(compress(Codec.LZ4, data)) == data
+    assert zstandard.ZstdDecompressor().stream_reader(io.BytesIO(compress(Codec.ZSTD, data))).read() == data
+
+
+def test_lz4_blocks_are_independent_because_java_reads_no_others():
+    packed = compress(Codec.LZ4, text(200_000))
+    assert lz4.frame.get_frame_info(packed)["block_linked"] is False
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_the_limit_is_the_last_byte_that_is_let_out(codec):
+    data = text(100_000)
+    packed = compress(codec, data)
+    assert bytes(decompress(codec, packed, limit=100_001)) == data
+    assert bytes(decompress(codec, packed, limit=100_000)) == data
+    with pytest.raises(ApiError) as caught:
+        decompress(codec, packed, limit=99_999)
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_a_bomb_is_let_out_up_to_what_is_harmless():
+    harmless = zstandard.ZstdCompressor().compress(bytes(SIXTEEN_MEGABYTES))
+    assert len(harmless) * MAX_RATIO < SIXTEEN_MEGABYTES
+    assert len(decompress(Codec.ZSTD, harmless)) == SIXTEEN_MEGABYTES
+    with pytest.raises(ApiError) as caught:
+        decompress(Codec.ZSTD, zstandard.ZstdCompressor().compress(bytes(SIXTEEN_MEGABYTES + 1)))
+    assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_many_gzip_members_share_one_limit():
+    packed = gzip.compress(bytes(1_000)) * 10
+    assert len(decompress(Codec.GZIP, packed, limit=10_000)) == 10_000
+    with pytest.raises(ApiError):
+        decompress(Codec.GZIP, packed, limit=9_999)
+
+
+def test_xerial_blocks_share_one_limit():
+    packed = xerial(bytes(10_000), block=1_000)
+    assert len(decompress(Codec.SNAPPY, packed, limit=10_000)) == 10_000
+    with pytest.raises(ApiError):
+        decompress(Codec.SNAPPY, packed, limit=9_999)
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_cut_and_flipped_data_never_raises_anything_else(codec):
+    chance = random.Random(codec)
+    whole = bytes(compress(codec, text(5_000)))
+    for _ in range(300):
+        broken = bytearray(whole)
+        broken[chance.randrange(len(broken))] ^= 1 << chance.randrange(8)
+        refused = None
+        try:
+            decompress(codec, broken[: chance.randrange(len(broken) + 1)], limit=100_000)
+        except ApiError as error:
+            refused = error.code
+        assert refused in (None, ErrorCode.CORRUPT_MESSAGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+def test_an_unknown_codec_is_refused():
+    with pytest.raises(ApiError) as caught:
+        decompress(5, b"")
+    assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
