@@ -11,7 +11,17 @@ from typing import Final, cast
 from crc32c import crc32c
 
 from broker.errors import ApiError, ErrorCode
-from broker.records.header import CRC_FROM, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC, Buffer, HeaderFields
+from broker.records.header import (
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_AT,
+    PREFIX,
+    Buffer,
+    HeaderFields,
+)
 
 _LEAST_LENGTH: Final = HEADER_BYTES - LENGTH_OVERHEAD
 _unpack = HEADER.unpack_from
@@ -68,11 +78,11 @@ def is_whole(batch: Buffer) -> bool:
 
 
 def _too_short(batch: memoryview) -> ApiError:
-    if len(batch) == 0:
-        return ApiError(
-            ErrorCode.INVALID_RECORD, "A produce request must have one record batch per partition"
-        )
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"{len(batch)} bytes are fewer than a batch header")
+    """As Kafka sees it, a batch that is not all there is none: sending it again would not help."""
+    if len(batch) > MAGIC_AT:
+        _, length, _ = PREFIX.unpack_from(batch)
+        return _not_one_batch(len(batch), length, batch[MAGIC_AT])
+    return ApiError(ErrorCode.INVALID_RECORD, "A produce request must have one record batch per partition")
 
 
 def _not_one_batch(size: int, length: int, magic: int) -> ApiError:
