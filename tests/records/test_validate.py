@@ -62,8 +62,8 @@ def test_nothing_is_no_batch():
 
 
 @pytest.mark.parametrize("size", [1, 12, 60])
-def test_less_than_a_header_is_corrupt(size):
-    assert refusal(batch()[:size]) is ErrorCode.CORRUPT_MESSAGE
+def test_less_than_a_header_is_no_batch(size):
+    assert refusal(batch()[:size]) is ErrorCode.INVALID_RECORD
     assert not is_whole(batch()[:size])
 
 
