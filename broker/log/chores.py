@@ -8,6 +8,7 @@ thread, for every chore that it was given:
         chore.finish()
 """
 
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -64,7 +65,9 @@ class Flush:
             for file in self._files:
                 disk.flush(file)
             if self._directory is not None:
-                disk.flush_directory(self._directory)
+                # The partition may have been deleted meanwhile.
+                with contextlib.suppress(FileNotFoundError):
+                    disk.flush_directory(self._directory)
                 disk.flush_directory(os.path.dirname(self._directory))
         except OSError as error:
             self.error = error

@@ -1,0 +1,248 @@
+"""A disk that is full, broken or lies: what fails, what is taken back, and what goes on."""
+
+import errno
+import os
+import resource
+
+import pytest
+
+from broker.errors import ApiError, ErrorCode
+from tests.log.house import (
+    NOW,
+    after_kill,
+    all_records,
+    append,
+    batch,
+    fill,
+    log_files,
+    make,
+    offsets,
+    open_store,
+    sized,
+)
+
+
+class Disk:
+    """Stands between the log and the system calls, and refuses some of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room: int | None = None
+        self.truncates = True
+        self.flushes: list[bool] = []
+        self._pwritev, self._ftruncate, self._fdatasync = os.pwritev, os.ftruncate, os.fdatasync
+        monkeypatch.setattr(os, "pwritev", self.pwritev)
+        monkeypatch.setattr(os, "ftruncate", self.ftruncate)
+        monkeypatch.setattr(os, "fdatasync", self.fdatasync)
+
+    def pwritev(self, fd, buffers, offset):
+        """Writes what there is room for, and fails with the next call, as a full disk does."""
+        if self.room is None:
+            return self._pwritev(fd, buffers, offset)
+        if self.room == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = self._pwritev(fd, [b"".join(buffers)[: self.room]], offset)
+        self.room -= written
+        return written
+
+    def ftruncate(self, fd, length):
+        if not self.truncates:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._ftruncate(fd, length)
+
+    def fdatasync(self, fd):
+        if self.flushes and not self.flushes.pop(0):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        self._fdatasync(fd)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.mark.parametrize("room", [0, 1, 60, 99, 100, 101, 299])
+def test_what_finds_no_room_is_taken_back_whole(store, log, where, disk, room):
+    fill(log, 2)
+    disk.room = room
+    staged = [log.stage(sized(100), now_wall_ms=NOW) for _ in range(3)]
+    (failed,) = store.commit()
+    assert failed.partition is log and failed.staged == staged and failed.error.errno == errno.ENOSPC
+    assert [each.error for each in staged] == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    assert (log.high_watermark, log.next_offset) == (2, 2)
+    assert log_files(where)[0].stat().st_size == 200
+    assert log.offline is None
+    disk.room = None
+    assert append(log, sized(100))[0].base_offset == 2
+    assert offsets(all_records(log)) == [0, 1, 2]
+    assert store.commit() == ()
+
+
+def test_exactly_enough_room_is_enough(store, log, disk):
+    disk.room = 300
+    append(log, sized(100), sized(100), sized(100))
+    assert log.high_watermark == 3
+
+
+def test_old_records_are_read_while_the_disk_is_full(store, log, disk):
+    fill(log, 3)
+    disk.room = 0
+    log.stage(sized(100), now_wall_ms=NOW)
+    store.commit()
+    assert offsets(all_records(log)) == [0, 1, 2]
+
+
+def test_a_failure_in_one_partition_is_none_in_another(store, disk):
+    first, second = make(store, index=0), make(store, index=1)
+    lost = first.stage(sized(100), now_wall_ms=NOW)
+    disk.room = 99
+    (failed,) = store.commit()
+    assert lost.error and failed.partition is first
+    disk.room = None
+    kept = second.stage(sized(100), now_wall_ms=NOW)
+    assert store.commit() == () and kept.error is None
+
+
+def test_a_producer_may_send_again_what_was_taken_back(store, log, disk):
+    append(log, batch(b"a", producer=(7, 0, 0)))
+    disk.room = 0
+    for sequence in (1, 2):
+        log.stage(batch(b"a", producer=(7, 0, sequence)), now_wall_ms=NOW)
+    store.commit()
+    disk.room = None
+    staged = append(log, batch(b"a", producer=(7, 0, 1)), batch(b"a", producer=(7, 0, 2)))
+    assert [each.duplicate for each in staged] == [False, False]
+    assert offsets(all_records(log)) == [0, 1, 2]
+
+
+def test_a_repetition_fails_together_with_what_it_repeats(store, log, disk):
+    disk.room = 0
+    first = log.stage(batch(b"a", producer=(7, 0, 0)), now_wall_ms=NOW)
+    again = log.stage(batch(b"a", producer=(7, 0, 0)), now_wall_ms=NOW)
+    assert again.duplicate
+    store.commit()
+    assert first.error is again.error is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_roll_behind_a_failed_write_refuses_the_batch_too(store, disk):
+    log = make(store, segment_bytes=250)
+    disk.room = 0
+    staged = [log.stage(batch(b"x" * 20, producer=(7, 0, at)), now_wall_ms=NOW) for at in range(2)]
+    with pytest.raises(ApiError) as caught:
+        log.stage(batch(b"x" * 20, producer=(7, 0, 2)), now_wall_ms=NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [each.error for each in staged] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    disk.room = None
+    append(log, *(batch(b"x" * 20, producer=(7, 0, at)) for at in range(3)))
+    assert offsets(all_records(log)) == [0, 1, 2]
+    store.commit()
+
+
+def test_a_segment_that_cannot_be_made_refuses_one_batch_and_is_made_for_the_next(store, where):
+    log = make(store, segment_bytes=200)
+    fill(log, 2)
+    (where / "events-0" / "00000000000000000002.log").mkdir()
+    with pytest.raises(ApiError) as caught:
+        log.stage(sized(100), now_wall_ms=NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    (where / "events-0" / "00000000000000000002.log").rmdir()
+    fill(log, 1)
+    assert offsets(all_records(log)) == [0, 1, 2]
+
+
+def test_what_cannot_be_taken_back_takes_the_partition_offline(store, log, disk):
+    fill(log, 2)
+    disk.room, disk.truncates = 50, False
+    lost = log.stage(sized(100), now_wall_ms=NOW)
+    store.commit()
+    disk.room, disk.truncates = None, True
+    assert lost.error is ErrorCode.KAFKA_STORAGE_ERROR and log.offline is not None
+    for refused in (
+        lambda: log.stage(sized(100), now_wall_ms=NOW),
+        lambda: log.read(0, 100, min_one_batch=True),
+    ):
+        with pytest.raises(ApiError) as caught:
+            refused()
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_log_whose_disk_was_full_recovers_without_a_trace_of_it(store, log, where, disk, tmp_path):
+    fill(log, 2)
+    disk.room = 150
+    for _ in range(3):
+        log.stage(sized(100), now_wall_ms=NOW)
+    store.commit()
+    disk.room = None
+    restarted, recovery = open_store(after_kill(where, tmp_path / "killed"))
+    assert not recovery.cut and not recovery.damage
+    assert offsets(all_records(restarted.partition("events", 0))) == [0, 1]
+
+
+def test_a_real_limit_on_the_size_of_files_behaves_like_a_full_disk(store, log, where):
+    fill(log, 2)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (450, hard))
+    try:
+        lost = [log.stage(sized(100), now_wall_ms=NOW) for _ in range(3)]
+        (failed,) = store.commit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert failed.error.errno == errno.EFBIG
+    assert {each.error for each in lost} == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert log_files(where)[0].stat().st_size == 200
+    fill(log, 3)
+    assert offsets(all_records(log)) == [0, 1, 2, 3, 4]
+
+
+def test_an_index_that_finds_no_room_does_not_fail_the_append(store, disk, monkeypatch):
+    log = make(store, index_interval_bytes=0)
+    for _ in range(600):
+        disk.room = 100
+        append(log, sized(100))
+    disk.room = None
+    for offset in (0, 1, 300, 599):
+        assert log.read(offset, 1, min_one_batch=True).read()[:8] == offset.to_bytes(8, "big")
+
+
+def test_a_failed_flush_takes_the_partition_offline_and_is_not_tried_again(store, log, disk):
+    log.configure(type(log.settings)(flush_ms=0))
+    append(log, batch(b"a"))
+    disk.flushes = [False]
+    (flush,) = store.due_flushes(NOW)
+    flush.run()
+    flush.finish()
+    assert flush.error is not None and log.offline is flush.error
+    assert log.recovery_point == 0
+    assert store.due_flushes(NOW + 1_000_000) == []
+    with pytest.raises(ApiError) as caught:
+        log.stage(batch(b"b"), now_wall_ms=NOW)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_store_with_an_offline_partition_does_not_end_cleanly(where, disk):
+    store, _ = open_store(where)
+    log = make(store)
+    fill(log, 3)
+    disk.flushes = [False]
+    errors = store.close()
+    assert [error.errno for error in errors] == [errno.EIO]
+    store, recovery = open_store(where)
+    assert recovery.unclean == [str(where)]
+    assert offsets(all_records(store.partition("events", 0))) == [0, 1, 2]
+    assert store.close() == []
+
+
+def test_a_file_that_was_shortened_behind_our_back_is_an_error_and_no_crash(store, log, where):
+    fill(log, 10)
+    os.truncate(log_files(where)[0], 250)
+    with pytest.raises(OSError):
+        log.read(5, 100, min_one_batch=True).read()
+
+
+def test_a_file_that_vanished_is_an_error(store, log, where):
+    fill(log, 2)
+    store._shared.files.clear()
+    log_files(where)[0].unlink()
+    with pytest.raises(ApiError) as caught:
+        log.read(0, 100, min_one_batch=True)
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert not log_files(where)
