@@ -38,14 +38,13 @@ class Window:
         self.rates: tuple[float, ...] = ()
 
     def look(self, now_ns: int, totals: tuple[int, ...]) -> tuple[float, ...]:
-        """Per second of the last closed window, one for each of `totals`."""
-        if not self._before:
-            self._before = totals
-            self.rates = (0.0,) * len(totals)
-        elapsed = now_ns - self._since
-        if elapsed >= RATE_WINDOW_NS:
-            scale = 1e9 / elapsed
-            self.rates = tuple((now - then) * scale for now, then in zip(totals, self._before, strict=True))
+        """Per second of the last closed window, one for each of `totals`, which began at 0. The first look
+        closes the first window, however short: a broker that nobody has used yet is not one without time.
+        """
+        elapsed = max(now_ns - self._since, 1)
+        if elapsed >= RATE_WINDOW_NS or not self.rates:
+            before = self._before or (0,) * len(totals)
+            self.rates = tuple((now - then) * 1e9 / elapsed for now, then in zip(totals, before, strict=True))
             self._before, self._since = totals, now_ns
         return self.rates
 
@@ -80,7 +79,7 @@ class BrokerFigures:
         processors = list(server.processors())
         blocked = sum(listener.acceptor.blocked_ns for listener in server.listeners)
         idle = self._idle.look(
-            now, (sum(each.idle for each in processors), sum(server.handlers.busy), blocked)
+            now, (sum(each.idle_ns(now) for each in processors), sum(server.handlers.busy), blocked)
         )
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,

@@ -68,6 +68,7 @@ class Processor:
         self.name = name
         self.idle = 0
         self.started = 0
+        self._asleep_since: int | None = None
         self.new_connections, self._accepted = trio.open_memory_channel[Accepted](NEW_CONNECTIONS)
         self._settings = settings
         self._routes = routes
@@ -104,7 +105,9 @@ class Processor:
                     await trio.lowlevel.checkpoint()
                     ready = poll(0, 4096)
                 if not ready:
+                    self._asleep_since = asleep
                     await trio.lowlevel.wait_readable(epoll_fd)
+                    self._asleep_since = None
                     ready = poll(0, 4096)
                 now = now_of()
                 now_ms = now // 1_000_000 + base_ms
@@ -129,6 +132,10 @@ class Processor:
                         await self._unusual(channel, mask, now)
         finally:
             selector.close()
+
+    def idle_ns(self, now_ns: int) -> int:
+        """How long it has waited so far, the wait that is on included: nobody may call for hours."""
+        return self.idle + (0 if self._asleep_since is None else now_ns - self._asleep_since)
 
     def start_expiry(self, nursery: trio.Nursery) -> None:
         """The tasks that close connections by time."""
