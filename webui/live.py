@@ -6,6 +6,7 @@ a snapshot. While nobody watches, only the history is fed.
 """
 
 import json
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import cached_property
@@ -13,8 +14,9 @@ from typing import Any, Final
 
 import trio
 
-from broker.control.views import ConnectionRow, Overview, QuotaRow, ThrottledRow, Views
+from broker.control.views import Overview, QuotaRow, ThrottledRow, Views
 from webui.history import History, Sample, sample_json
+from webui.quotas.listing import Page, listed
 from webui.shapes import overview_json, throttled_json
 
 BEAT_S: Final = 0.5
@@ -29,11 +31,11 @@ class Snapshot:
     want it.
     """
 
-    def __init__(self, views: Views, now_ms: int, sample: Sample | None) -> None:
+    def __init__(self, views: Views, quotas: "LiveQuotas", now_ms: int, sample: Sample | None) -> None:
         self._views = views
+        self._quotas = quotas
         self.now_ms = now_ms
         self.sample = sample
-        self.version = views.version
 
     @cached_property
     def overview_row(self) -> Overview:
@@ -42,14 +44,6 @@ class Snapshot:
     @cached_property
     def throttled_rows(self) -> list[ThrottledRow]:
         return self._views.throttled()
-
-    @cached_property
-    def quota_rows(self) -> list[QuotaRow]:
-        return self._views.quotas()
-
-    @cached_property
-    def connection_rows(self) -> list[ConnectionRow]:
-        return self._views.connections()
 
     @cached_property
     def overview_data(self) -> bytes:
@@ -61,19 +55,56 @@ class Snapshot:
         items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
         return encode({"items": items, "total": len(rows)})
 
+    def quotas_data(self, page: Page) -> bytes:
+        return self._quotas.page(page, self)
+
+
+class LiveQuotas:
+    """The rules with their use, as every open page of them wants to see them. Ten thousand rules take a while
+    to gather and to sort, so they are not gathered again until twenty times that while has passed, unless
+    somebody changed one: at most a twentieth of the thread goes into it.
+    """
+
+    def __init__(self, views: Views, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._views = views
+        self._clock = clock
+        self._rows: list[QuotaRow] = []
+        self._pages: dict[Page, bytes] = {}
+        self._version = -1
+        self._snapshot: object = None
+        self._gathered_at = self._cost = 0.0
+
+    def page(self, page: Page, snapshot: object) -> bytes:
+        """As JSON; the same for everybody who asks for the same page at the same beat."""
+        begun = self._clock()
+        if snapshot is not self._snapshot and self._is_old(begun):
+            self._version = self._views.version
+            self._rows = self._views.quotas()
+            self._pages = {}
+            self._gathered_at, self._cost = begun, 0.0
+        self._snapshot = snapshot
+        if page not in self._pages:
+            self._pages[page] = encode(listed(self._rows, page))
+            self._cost += self._clock() - begun
+        return self._pages[page]
+
+    def _is_old(self, now: float) -> bool:
+        return self._views.version != self._version or now - self._gathered_at >= 20 * self._cost
+
 
 class Live:
     """`now_ms` is the wall clock. Every second beat feeds the history."""
 
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views
+        self._quotas = LiveQuotas(views)
         self._now_ms = now_ms
         self._beat = trio.Event()
         self._nudge = trio.Event()
         self.history = History()
         self.watchers = 0
         self.ended = False
-        self.snapshot = Snapshot(views, now_ms(), None)
+        self.snapshot = Snapshot(views, self._quotas, now_ms(), None)
 
     async def run(self) -> None:
         """Beats until cancelled."""
@@ -90,7 +121,7 @@ class Live:
 
     def take(self) -> None:
         """A new snapshot for everybody who waits."""
-        self.snapshot = Snapshot(self._views, self._now_ms(), self.history.last)
+        self.snapshot = Snapshot(self._views, self._quotas, self._now_ms(), self.history.last)
         self._wake()
 
     def nudge(self) -> None:
@@ -112,7 +143,7 @@ class Live:
         that somebody looked.
         """
         if not self.watchers:
-            self.snapshot = Snapshot(self._views, self._now_ms(), self.history.last)
+            self.snapshot = Snapshot(self._views, self._quotas, self._now_ms(), self.history.last)
         self.watchers += 1
         try:
             yield

@@ -3,11 +3,19 @@
 Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from broker.control.commands import Actor, AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome, Role
+from broker.control.commands import (
+    Actor,
+    AlterClientQuotas,
+    ConfigResource,
+    EntityPairs,
+    QuotaAlteration,
+    QuotaOutcome,
+    Role,
+)
 from broker.control.views import (
     AuditFilter,
     AuditRow,
@@ -272,6 +280,11 @@ class FakeBroker:
             answers.append(ResolvedLimit(key, tuple(probes), matched, bound, observed))
         return answers
 
+    def resolve_all(
+        self, clients: Sequence[tuple[str | None, str | None]], keys: Collection[str]
+    ) -> list[list[ResolvedLimit]]:
+        return [[limit for limit in self.resolve(*client) if limit.key in keys] for client in clients]
+
     def connections(self) -> list[ConnectionRow]:
         return list(self.connection_rows)
 
@@ -284,7 +297,7 @@ class FakeBroker:
     def groups(self) -> list[GroupRow]:
         return []
 
-    def broker_configs(self) -> list[ConfigRow]:
+    def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return []
 
     async def audit(self, query: AuditFilter) -> list[AuditRow]:

@@ -1,20 +1,26 @@
 """Whom an edit would reach, before it is made.
 
 Asked by PATCH /client-quotas?validate_only=true. For every connected client it looks at the probes that the
-broker makes for it (control.views.resolve): a rule reaches a client if its entity is among the probes, no
+broker makes for it (control.views.resolve_all): a rule reaches a client if its entity is among the probes, no
 later than the rule that governs the client now. Rates are those of the client's present sensor, so a client
 that no rule has measured yet counts as unmeasured.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
+
+import trio
 
 from broker.control.commands import EntityPairs, QuotaOp
 from broker.control.views import ConnectionRow, ProbeRow, ResolvedLimit, Views
 from webui.shapes import finite
 
-MOST_CLIENTS = 2_000
+MOST_CLIENTS: Final = 2_000
 """Distinct clients that are looked at; a bound on the work of one keystroke."""
+
+AT_ONCE: Final = 100
+"""Clients looked at without a pause: 100 of them are 3 to 12 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +46,23 @@ class Reach:
     shadowed: dict[EntityPairs, int] = field(default_factory=dict)
 
 
-def preview(
+async def preview(
     views: Views, entity: EntityPairs, ops: Sequence[QuotaOp], connections: Iterable[ConnectionRow]
 ) -> list[Reach]:
-    """One Reach per op, in order."""
+    """One Reach per op, in order. Lets others run in between."""
     clients = list({Client(row.principal, row.client_id): None for row in connections})[:MOST_CLIENTS]
     reaches = [Reach(op.key) for op in ops]
+    keys = {op.key for op in ops}
     wanted = set(entity)
-    for client in clients:
-        limits = {limit.key: limit for limit in views.resolve(user_of(client.principal), client.client_id)}
-        for op, reach in zip(ops, reaches, strict=True):
-            limit = limits.get(op.key)
-            if limit is not None:
-                _count(reach, op, limit, wanted)
+    for start in range(0, len(clients), AT_ONCE):
+        batch = [(client.principal, client.client_id) for client in clients[start : start + AT_ONCE]]
+        for resolved in views.resolve_all(batch, keys):
+            limits = {limit.key: limit for limit in resolved}
+            for op, reach in zip(ops, reaches, strict=True):
+                if op.key in limits:
+                    _count(reach, op, limits[op.key], wanted)
+        await trio.lowlevel.checkpoint()
     return reaches
-
-
-def user_of(principal: str) -> str:
-    """The name that user quotas know a principal by."""
-    return principal.removeprefix("User:")
 
 
 def _count(reach: Reach, op: QuotaOp, limit: ResolvedLimit, wanted: set[tuple[str, str | None]]) -> None:

@@ -1,14 +1,16 @@
 """GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
 
 GET takes DescribeClientQuotas' components as parameters and can search, sort and page what they leave. PATCH
-takes AlterClientQuotas' entries; with validate_only it changes nothing and says whom the edit would reach.
+takes AlterClientQuotas' entries; with validate_only it changes nothing and says whom it would
+reach, for up to eight edits at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import MatchType, QuotaFilter
+from broker.errors import ErrorCode
 from webui.quotas.command_line import kafka_configs
 from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
 from webui.quotas.listing import LONGEST_PAGE, SHAPES, SORTS, Page, listed, row_json
@@ -20,6 +22,8 @@ from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Tex
 from webui.security.headers import HeaderLookup
 
 MOST_ENTRIES: Final = 1_000
+MOST_PREVIEWS: Final = 8
+"""Entries of one validation that are told whom they reach; each looks at every connected client."""
 BEYOND: Final = 2.0**63
 
 PAGE_QUERY: Final = (
@@ -88,9 +92,9 @@ async def alter_quotas(call: Call) -> Reply:
     outcomes = await call.console.backend.control.apply(command, call.actor)
     if not validate_only:
         call.console.live.nudge()
-    results = [
-        _result(call, entry, outcome, validate_only) for entry, outcome in zip(entries, outcomes, strict=True)
-    ]
+    results = _results(call, entries, outcomes)
+    if validate_only and len(entries) <= MOST_PREVIEWS:
+        await _add_reach(call, entries, results)
     refused = [outcome for outcome in outcomes if not outcome.ok]
     if len(refused) == len(outcomes):
         raise Problem.of(refused[0].error, refused[0].message, results=results)
@@ -140,21 +144,39 @@ def _if_match(headers: HeaderLookup) -> int | None:
     return int(digits)
 
 
-def _result(call: Call, entry: QuotaAlteration, outcome: QuotaOutcome, validate_only: bool) -> dict[str, Any]:
+def _results(
+    call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
+) -> list[dict[str, Any]]:
     views = call.console.backend.views
-    bootstrap = views.overview().bootstrap
-    row = views.quota(entry.entity)
-    result: dict[str, Any] = {
-        "entity": json_of(entry.entity),
-        "error": outcome.error.name,
-        "message": outcome.message,
-        "current": {} if row is None else row_json(row),
-        "command": kafka_configs(bootstrap[0] if bootstrap else "localhost:9092", entry.entity, entry.ops),
-    }
-    if validate_only and outcome.ok:
-        reaches = preview(views, entry.entity, entry.ops, views.connections())
-        result["reach"] = [_reach_json(reach) for reach in reaches]
-    return result
+    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    if len(entries) == 1:
+        rows = {entries[0].entity: views.quota(entries[0].entity)}
+    else:
+        rows = {row.entity: row for row in views.quotas()}
+    results = []
+    for entry, outcome in zip(entries, outcomes, strict=True):
+        row = rows.get(entry.entity)
+        results.append(
+            {
+                "entity": json_of(entry.entity),
+                "error": outcome.error.name,
+                "message": outcome.message,
+                "current": {} if row is None else row_json(row),
+                "command": kafka_configs(bootstrap, entry.entity, entry.ops),
+            }
+        )
+    return results
+
+
+async def _add_reach(
+    call: Call, entries: Sequence[QuotaAlteration], results: Sequence[dict[str, Any]]
+) -> None:
+    views = call.console.backend.views
+    connections = views.connections()
+    for entry, result in zip(entries, results, strict=True):
+        if result["error"] == ErrorCode.NONE.name:
+            reaches = await preview(views, entry.entity, entry.ops, connections)
+            result["reach"] = [_reach_json(reach) for reach in reaches]
 
 
 def _reach_json(reach: Reach) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import trio
 
-from webui.live import Live, Snapshot, encode
-from webui.quotas.listing import Page, listed
+from webui.live import Live, Snapshot
 from webui.rest.client_quotas import PAGE_QUERY, page_of
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
@@ -65,17 +64,13 @@ def _sections(query: Any) -> list[tuple[str, Section]]:
     known: dict[str, Section] = {
         "overview": lambda snapshot: snapshot.overview_data,
         "throttled": lambda snapshot: snapshot.throttled_data,
-        "quotas": lambda snapshot: _quotas(snapshot, page),
+        "quotas": lambda snapshot: snapshot.quotas_data(page),
     }
     wanted = query["topics"].split(",")
     for name in wanted:
         if name not in known:
             raise Invalid("topics", f"knows {', '.join(known)}")
     return [(name, known[name]) for name in dict.fromkeys(wanted)]
-
-
-def _quotas(snapshot: Snapshot, page: Page) -> bytes:
-    return encode(listed(snapshot.quota_rows, page))
 
 
 ROUTES: Final = (

@@ -6,15 +6,15 @@ import { copyable, copyButton, failed, h, replace, setText } from "./dom.js";
 import { startLive, UrlState } from "./shell.js";
 import { showHeld, showNear } from "./shortlists.js";
 import { showHealth, showPhases, showQueues } from "./vitals.js";
-import { bytesPerSecond, digits, duration, group } from "./units.js";
+import { bytesPerSecond, count, digits, duration, group } from "./units.js";
 
 const KEPT = 900;
 const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"] };
 const SHOWN_IN_TILES = 120;
 
 const TILES = [
-  { key: "bytes_in", label: "Produced", tone: "in", words: (value) => bytesPerSecond(value) },
-  { key: "bytes_out", label: "Fetched", tone: "out", words: (value) => bytesPerSecond(value) },
+  { key: "bytes_in", label: "Bytes in", tone: "in", words: (value) => bytesPerSecond(value) },
+  { key: "bytes_out", label: "Bytes out", tone: "out", words: (value) => bytesPerSecond(value) },
   { key: "requests", label: "Requests", tone: "plain", words: (value) => `${digits(value)}/s` },
   { key: "connections", label: "Connections", tone: "plain", words: (value) => group(value) },
   { key: "throttled", label: "Throttled now", tone: "held", words: (value) => group(value), href: "/throttled" },
@@ -23,11 +23,11 @@ const TILES = [
 const url = new UrlState({ range: "5m" });
 const tiles = new Map(TILES.map((tile) => [tile.key, makeTile(tile)]));
 const chart = new LineChart(document.getElementById("throughput"), {
-  label: "Bytes per second produced and fetched",
+  label: "Bytes per second in and out",
   format: (value) => bytesPerSecond(value),
   series: [
-    { key: "bytes_in", label: "Produced", tone: "in" },
-    { key: "bytes_out", label: "Fetched", tone: "out" },
+    { key: "bytes_in", label: "Bytes in", tone: "in" },
+    { key: "bytes_out", label: "Bytes out", tone: "out" },
   ],
 });
 const enforced = new Set(document.body.dataset.enforced.split(","));
@@ -60,9 +60,9 @@ function showFacts({ figures, ...overview }) {
     `Node ${overview.node_id}`,
     `version ${overview.software_version}`,
     `up ${duration(figures.uptime_ms)}`,
-    `${group(overview.topics)} topics, ${group(overview.partitions)} partitions`,
-    `${group(figures.groups)} groups`,
-    `${group(overview.quota_rules)} quota rules`,
+    `${count(overview.topics, "topic")}, ${count(overview.partitions, "partition")}`,
+    count(figures.groups, "group"),
+    count(overview.quota_rules, "quota rule"),
   ];
   const facts = document.getElementById("facts");
   setText(facts, parts.join(" · "));

@@ -2,7 +2,7 @@
 
 import { copyable, h, replace } from "./dom.js";
 import { entityChips } from "./entity.js";
-import { group, KEYS, rate } from "./units.js";
+import { count, group, KEYS, rate } from "./units.js";
 
 export function reachLines(reaches, ops) {
   const valueOf = new Map(ops.map(({ key, value }) => [key, value]));
@@ -21,8 +21,8 @@ function consequence(reach, value) {
   return [`${who} ${reach.clients === 1 ? "falls" : "fall"} under this`, over(reach, value)];
 }
 
-function connected(count) {
-  return `${group(count)} connected ${count === 1 ? "client" : "clients"}`;
+function connected(clients) {
+  return count(clients, "connected client");
 }
 
 // Kafka tries the rules from the most specific on, and a rule with a user goes before one with only a client id.

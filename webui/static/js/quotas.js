@@ -6,7 +6,7 @@ import { QuotaEditor } from "./quota_editor.js";
 import { QuotaRemoval } from "./quota_removal.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
-import { ago, group, KEYS, rate, rawRate } from "./units.js";
+import { ago, count as words, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
 
@@ -146,7 +146,7 @@ function show() {
   const shown = listing.items.length ? table.element : nothing();
   if (box.firstChild !== shown) replace(box, shown);
   const { total, of } = listing;
-  setText(count, total === of ? (of ? `${group(of)} ${of === 1 ? "rule" : "rules"}` : "") : `${group(total)} of ${group(of)} rules`);
+  setText(count, total === of ? (of ? words(of, "rule") : "") : `${group(total)} of ${group(of)} rules`);
   showPager();
 }
 

@@ -22,6 +22,10 @@ export function group(value) {
   return String(value).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f");
 }
 
+export function count(value, noun) {
+  return `${group(value)} ${noun}${value === 1 ? "" : "s"}`;
+}
+
 /** 1048576 is 1 MiB and 1000000 is 1 MB: a limit is shown in the family in which it is round. */
 export function isBinary(value) {
   return value >= 1024 && value % 1024 === 0 && value % 1000 !== 0;

@@ -23,7 +23,9 @@ class Gauge {
     this.element = h("div.gauge", h("p", { title: hint }, h("span", label), this.word, this.figure), this.bar);
   }
 
+  /** `fraction` null: there is nothing to be a part of. */
   show(fraction, figure, level, word) {
+    this.bar.hidden = fraction === null;
     setText(this.figure, figure);
     setText(this.word, word);
     this.fill.style.transform = `scaleX(${Math.min(1, Math.max(0, fraction))})`;
@@ -55,7 +57,7 @@ export function showHealth(box, figures) {
     gauge(box, "acceptor", "Acceptor blocked", "Kafka: AcceptorBlockedPercent").show(blocked, percent(blocked), level, WORDS[level]);
   }
   const size = figures.memory_pool_size;
-  const used = size ? figures.memory_pool_used / size : 0;
+  const used = size ? figures.memory_pool_used / size : null;
   const figure = size ? `${bytes(figures.memory_pool_used, true)} of ${bytes(size, true)}` : bytes(figures.memory_pool_used, true);
   gauge(box, "memory", "Request memory", "queued.max.request.bytes").show(used, figure, useLevel(used), size ? "" : "no limit set");
 }
@@ -71,14 +73,18 @@ export function showQueues(box, queues) {
   if (queueGauges.size === 0) replace(box);
   for (const { name, depth, capacity, peak } of queues) {
     if (!queueGauges.has(name)) {
-      const made = new Gauge(name, `At most ${group(capacity)}`);
+      const made = new Gauge(capitalised(name), capacity ? `At most ${group(capacity)}` : "");
       queueGauges.set(name, made);
       box.append(made.element);
     }
-    const used = capacity ? depth / capacity : 0;
+    const used = capacity ? depth / capacity : null;
     const deepest = `peak ${group(peak)}`;
-    queueGauges.get(name).show(used, `${group(depth)} of ${group(capacity)}`, useLevel(used), deepest);
+    queueGauges.get(name).show(used, capacity ? `${group(depth)} of ${group(capacity)}` : group(depth), useLevel(used), deepest);
   }
+}
+
+function capitalised(name) {
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
 }
 
 const PHASES = [
@@ -107,7 +113,7 @@ export function showPhases(box, phases) {
   const head = h("tr", h("th", { scope: "col" }, "Request"), h("th.num", { scope: "col" }, "Answered"), columns.map(([, label]) => h("th.num", { scope: "col" }, label)));
   const rows = apis.map((api) => {
     const cells = columns.map(([phase]) => cell(byApi.get(api).get(phase), phase));
-    return h("tr", h("th.row", { scope: "row" }, api), h("td.num.quiet", compact(count(api))), cells);
+    return h("tr", h("th.row", { scope: "row" }, apiName(api)), h("td.num.quiet", compact(count(api))), cells);
   });
   replace(box, h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Request phases" }, h("table.phases", h("thead", head), h("tbody", rows))));
 }
@@ -117,6 +123,12 @@ function cell(row, phase) {
   const title = `p50 ${quantile(row.p50_ms)}, p99 ${quantile(row.p99_ms)}, ${group(row.count)} requests`;
   const level = phase === "TotalTimeMs" ? "total" : row.p99_ms < 1 ? "small" : "usual";
   return h("td.num", { title, data: { level } }, quantile(row.p99_ms));
+}
+
+// METADATA and API_VERSIONS, as the protocol's tables have them: Metadata, ApiVersions.
+function apiName(name) {
+  const parts = name.split("_").map((part) => capitalised(part.toLowerCase()));
+  return name === name.toUpperCase() ? parts.join("") : name;
 }
 
 function compact(value) {
