@@ -61,6 +61,7 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
     keys = [each.log for each in wanted if each.log is not None]
     if broker.fetches.try_complete_else_watch(operation, keys, context.now_ms):
         return answer(pending)
+    context.connection.waiting = operation
     return PARKED
 
 

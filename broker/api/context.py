@@ -5,6 +5,8 @@ Made by `network.request`, which extends it with what the network layer keeps fo
 
 from typing import Protocol
 
+from broker.purgatory.operation import DelayedOperation
+
 
 class Connection(Protocol):
     """The facts of a client connection. Handlers of SASL and ApiVersions write to it, all others read."""
@@ -22,6 +24,8 @@ class Connection(Protocol):
     """Where the part of a request that is known by heart ends, for requests that repeat themselves; 0 if
     none did.
     """
+    waiting: DelayedOperation | None
+    """What its request was parked as, the last time that one was; it waits no longer than its connection."""
 
 
 class RequestContext:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from broker.network.mute import MuteEvent, MuteState, after
 from broker.network.receive import Receive
 from broker.network.send import Send
+from broker.purgatory.operation import DelayedOperation
 
 if TYPE_CHECKING:
     from broker.network.responder import Responder
@@ -47,6 +48,7 @@ class Channel:
         "software_name",
         "software_version",
         "throttles",
+        "waiting",
     )
 
     def __init__(
@@ -83,6 +85,7 @@ class Channel:
         self.opened_wall_ms = wall_ms
         self.requests = 0
         self.shape = 0
+        self.waiting: DelayedOperation | None = None
         self.bytes_in = 0
         self.bytes_out = 0
         self.throttles = 0

@@ -23,6 +23,7 @@ from broker.network.request_channel import RequestChannel
 from broker.network.request_metrics import RequestMetrics
 from broker.network.routes import Routes
 from broker.network.throttling import Throttling
+from broker.purgatory.operation import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,9 @@ class SocketServer:
 
     def _closed(self, channel: Channel) -> None:
         self.throttling.forget(channel)
+        if channel.waiting is not None:
+            channel.waiting.settle(Outcome.CANCELLED)
+            channel.waiting = None
         channel.responder.settled()
 
     def _metrics_of(self, api: Api) -> RequestMetrics:

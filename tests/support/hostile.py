@@ -5,10 +5,11 @@ within a second and one log line.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import trio
+import trio.testing
 
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.varint import uvarint
@@ -47,6 +48,13 @@ async def is_closed_soon(client: WireClient) -> bool:
     with trio.move_on_after(1):
         return await client.is_closed()
     return False
+
+
+async def until(is_so: Callable[[], bool], seconds: float = 2) -> None:
+    """Returns as soon as `is_so`; trio.TooSlowError when it was not within `seconds`."""
+    with trio.fail_after(seconds):
+        while not is_so():
+            await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
