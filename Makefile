@@ -38,7 +38,8 @@ $(VENV)/dev: pyproject.toml
 run: $(VENV)/runtime
 	@exec $(BIN)/weir serve $(ARGS)
 
-# ASYNC124 is off: Quart wants `async def`, it runs a plain function in a thread.
+# Off: ASYNC114, which wants every startable function named on the command line; ASYNC124, because Quart runs a plain
+# function in a thread; ASYNC9xx, which ask for a checkpoint on every path.
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
