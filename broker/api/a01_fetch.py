@@ -10,14 +10,14 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
 from broker.api.fetch_repeat import FetchRepeats
+from broker.api.fetch_wanted import wanted_by
 from broker.api.outcome import PARKED, Answered, Outcome
 from broker.api.registry import api
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
-from broker.protocol.messages.fetch import FetchRequest, FetchResponse, FetchTopic
-from broker.protocol.schema import ZERO_UUID
-from broker.services.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
-from broker.services.fetching import DelayedFetch, Reading, Wanted, check_epoch
+from broker.protocol.messages.fetch import FetchRequest, FetchResponse
+from broker.services.fetch_sessions import NO_SESSION, FetchSession
+from broker.services.fetching import DelayedFetch, Reading
 
 
 class PendingFetch:
@@ -43,7 +43,7 @@ class PendingFetch:
 @api(ApiKey.FETCH, versions=(4, 18), repeats=FetchRepeats)
 def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome:
     try:
-        wanted, session, incremental = _wanted(message, context, broker)
+        wanted, session, incremental = wanted_by(message, context, broker)
     except ApiError as error:
         return Answered(FetchResponse(error_code=error.code))
     max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
@@ -91,61 +91,3 @@ def answer(pending: PendingFetch, *, fresh: bool = False) -> Answered:
         session.untold(found)
     reading.drop()
     return Answered(empty_reply(throttle.throttle_ms, session_id), throttle)
-
-
-def _wanted(
-    message: FetchRequest, context: RequestContext, broker: Broker
-) -> tuple[list[Wanted], FetchSession | None, bool]:
-    """What this fetch reads, the session it belongs to, and whether its answer may leave out the
-    unchanged.
-    """
-    session_id, epoch = message.session_id, message.session_epoch
-    if epoch == FINAL_EPOCH and session_id == NO_SESSION:
-        return _named(message.topics, broker), None, False
-    by_id = context.api_version >= 13
-    if epoch in (FINAL_EPOCH, FIRST_EPOCH):
-        broker.sessions.close(session_id)
-        wanted = _named(message.topics, broker)
-        session = None
-        if epoch == FIRST_EPOCH and wanted:
-            session = broker.sessions.create(uses_topic_ids=by_id, now_ms=context.now_ms)
-        if session is not None:
-            for each in wanted:
-                session.want((each.topic, each.topic_id, each.partition), each)
-        return wanted, session, False
-    session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
-    for each in _named(message.topics, broker):
-        session.want((each.topic, each.topic_id, each.partition), each)
-    for topic in message.forgotten_topics_data:
-        for partition in topic.partitions:
-            session.forget((topic.topic, topic.topic_id, partition))
-    return session.wanted(), session, True
-
-
-def _named(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
-    wanted = []
-    for topic in topics:
-        if topic.topic_id != ZERO_UUID:
-            hosted = broker.partitions.by_id.get(topic.topic_id)
-            missing = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            hosted = broker.partitions.by_name.get(topic.topic)
-            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for each in topic.partitions:
-            log = hosted.log(each.partition) if hosted is not None else None
-            if log is None:
-                error = missing if hosted is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                error = check_epoch(each.current_leader_epoch)
-            wanted.append(
-                Wanted(
-                    topic.topic,
-                    topic.topic_id,
-                    each.partition,
-                    each.fetch_offset,
-                    each.partition_max_bytes,
-                    log,
-                    error,
-                )
-            )
-    return wanted

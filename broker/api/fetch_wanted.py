@@ -1,0 +1,69 @@
+"""What a Fetch asks for: its partitions, by way of its session where it has one. Called by
+`api.a01_fetch` only.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.errors import ErrorCode
+from broker.protocol.messages.fetch import FetchRequest, FetchTopic
+from broker.protocol.schema import ZERO_UUID
+from broker.services.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
+from broker.services.fetching import Wanted, check_epoch
+
+
+def wanted_by(
+    message: FetchRequest, context: RequestContext, broker: Broker
+) -> tuple[list[Wanted], FetchSession | None, bool]:
+    """What this fetch reads, the session it belongs to, and whether its answer may leave out the
+    unchanged.
+    """
+    session_id, epoch = message.session_id, message.session_epoch
+    if epoch == FINAL_EPOCH and session_id == NO_SESSION:
+        return _named(message.topics, broker), None, False
+    by_id = context.api_version >= 13
+    if epoch in (FINAL_EPOCH, FIRST_EPOCH):
+        broker.sessions.close(session_id)
+        wanted = _named(message.topics, broker)
+        session = None
+        if epoch == FIRST_EPOCH and wanted:
+            session = broker.sessions.create(uses_topic_ids=by_id, now_ms=context.now_ms)
+        if session is not None:
+            for each in wanted:
+                session.want((each.topic, each.topic_id, each.partition), each)
+        return wanted, session, False
+    session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
+    for each in _named(message.topics, broker):
+        session.want((each.topic, each.topic_id, each.partition), each)
+    for topic in message.forgotten_topics_data:
+        for partition in topic.partitions:
+            session.forget((topic.topic, topic.topic_id, partition))
+    return session.wanted(), session, True
+
+
+def _named(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
+    wanted = []
+    for topic in topics:
+        if topic.topic_id != ZERO_UUID:
+            hosted = broker.partitions.by_id.get(topic.topic_id)
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            hosted = broker.partitions.by_name.get(topic.topic)
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for each in topic.partitions:
+            log = hosted.log(each.partition) if hosted is not None else None
+            if log is None:
+                error = missing if hosted is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                error = check_epoch(each.current_leader_epoch)
+            wanted.append(
+                Wanted(
+                    topic.topic,
+                    topic.topic_id,
+                    each.partition,
+                    each.fetch_offset,
+                    each.partition_max_bytes,
+                    log,
+                    error,
+                )
+            )
+    return wanted
