@@ -9,6 +9,7 @@ process by SIGBUS, and so does a page beyond the end of a file that was truncate
 below an end that a reader has seen.
 """
 
+import contextlib
 import mmap
 from collections import OrderedDict
 from typing import Final, Protocol
@@ -135,5 +136,7 @@ def _copy(file: OpenFile, position: int, length: int) -> memoryview:
 
 def _unmap(window: tuple[mmap.mmap, memoryview]) -> None:
     mapping, view = window
-    view.release()
-    mapping.close()
+    # A piece that somebody still holds, say in the traceback of a failed send, keeps the mapping alive.
+    with contextlib.suppress(BufferError):
+        view.release()
+        mapping.close()

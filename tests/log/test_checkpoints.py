@@ -1,0 +1,98 @@
+"""Kafka's small files, read and written; damaged ones are as good as missing."""
+
+import pytest
+
+from broker.log.checkpoints import (
+    OffsetFile,
+    epochs_text,
+    offsets_text,
+    parse_epochs,
+    parse_offsets,
+    parse_partition_text,
+    partition_text,
+)
+from broker.log.layout import parse_partition, parse_segment_file, partition_directory, segment_file
+
+OFFSETS = {("a", 0): 5, ("a-b.c", 12): 2**40}
+
+
+def test_offsets_are_read_back():
+    text = offsets_text(OFFSETS)
+    assert text == b"0\n2\na 0 5\na-b.c 12 1099511627776\n"
+    assert parse_offsets(text) == OFFSETS
+    assert parse_offsets(offsets_text({})) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"\0" * 100,
+        b"0\n",
+        b"1\n1\na 0 5\n",
+        b"0\n2\na 0 5\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na x 5\n",
+        b"0\nx\na 0 5\n",
+        b"\xff\xfe",
+    ],
+)
+def test_a_damaged_file_of_offsets_says_nothing(content):
+    assert parse_offsets(content) == {}
+
+
+def test_epochs_are_read_back():
+    assert parse_epochs(epochs_text([(0, 0), (3, 17)])) == [(0, 0), (3, 17)]
+    assert parse_epochs(b"0\n1\n0\n") == []
+
+
+def test_topic_ids_are_read_back():
+    assert parse_partition_text(partition_text(bytes(range(16)))) == bytes(range(16))
+    assert parse_partition_text(b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n") == bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"version: 0\n", b"topic_id: AAEC", b"topic_id: !!", b"topic_id: A"]
+)
+def test_a_damaged_partition_file_has_no_topic_id(content):
+    assert parse_partition_text(content) is None
+
+
+def test_a_file_of_offsets_is_saved_when_it_changes(tmp_path):
+    file = OffsetFile(str(tmp_path), "offsets")
+    assert file.offsets == {}
+    file.keep(set())
+    file.drop(("a", 0))
+    assert not (tmp_path / "offsets").exists()
+    file.set(("a", 0), 5)
+    file.set(("b", 1), 6)
+    assert OffsetFile(str(tmp_path), "offsets").offsets == {("a", 0): 5, ("b", 1): 6}
+    file.keep({("b", 1)})
+    assert OffsetFile(str(tmp_path), "offsets").offsets == {("b", 1): 6}
+    file.drop(("b", 1))
+    assert OffsetFile(str(tmp_path), "offsets").offsets == {}
+
+
+@pytest.mark.parametrize(("topic", "index"), [("a", 0), ("a-0", 1), ("a.b_c-d", 999), ("x" * 249, 0)])
+def test_names_of_directories_are_read_back(topic, index):
+    assert parse_partition(partition_directory(topic, index)) == (topic, index)
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "a-", "-0", "a-x", "a-0.1-delete", "a b-0", "a-0.log", "x" * 250 + "-0"]
+)
+def test_other_names_are_no_partitions(name):
+    assert parse_partition(name) is None
+
+
+def test_names_of_segments_are_read_back():
+    assert segment_file(17, ".log") == "00000000000000000017.log"
+    assert parse_segment_file("00000000000000000017.log") == (17, ".log")
+    for name in (
+        "17.log",
+        "00000000000000000017",
+        "00000000000000000017.log.deleted",
+        "x0000000000000000017.log",
+    ):
+        assert parse_segment_file(name) is None

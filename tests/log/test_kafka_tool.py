@@ -1,0 +1,78 @@
+"""Kafka's own dump tool reads what the log writes. Needs Java, and Kafka's jars where WEIR_KAFKA_LIBS says:
+
+mvn dependency:copy-dependencies -DoutputDirectory=DIR    # of kafka_2.13 and kafka-tools, 4.1.1
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from tests.log.house import NOW, append, batch, log_files, make, open_store
+
+LIBS = os.environ.get("WEIR_KAFKA_LIBS")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not LIBS, reason="WEIR_KAFKA_LIBS does not say where Kafka's jars are"),
+]
+
+
+def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
+    names = ",".join(str(file) for file in files)
+    command = ["java", "-cp", f"{LIBS}/*", "kafka.tools.DumpLogSegments", "--files", names, *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory):
+    """Five segments, all codecs, two producers, one restart in the middle."""
+    where = tmp_path_factory.mktemp("kafka") / "data"
+    for life in range(2):
+        store, _ = open_store(where)
+        log = make(store, segment_bytes=40_000)
+        for at in range(600):
+            time = NOW + (life * 600 + at) * 10
+            append(log, batch(b"v" * (at % 200), b"w", timestamp=time, producer=(7, life, 2 * at)))
+            if at % 50 == 0:
+                for codec in Codec:
+                    new = [NewRecord(b"key", b"x" * 500, time + each, (("h", b"1"),)) for each in range(5)]
+                    append(log, build_batch(new, codec=codec))
+        store.close()
+    assert len(log_files(where)) > 4
+    return where
+
+
+def test_every_record_is_read(where):
+    files = log_files(where)
+    told = dump(*files, options=("--print-data-log", "--deep-iteration"))
+    assert told.count("| offset: ") == 2 * (600 * 2 + 12 * 5 * 5)
+    assert "isvalid: false" not in told and "CORRUPT" not in told.upper()
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        assert f"compresscodec: {codec}" in told
+
+
+def test_the_offset_indexes_agree_with_the_segments(where):
+    files = log_files(where, suffix=".index")
+    told = dump(*files)
+    assert "Mismatches" not in told and "not found" not in told and told.count("offset: ") > 20
+    sane = dump(*files, options=("--index-sanity-check",))
+    assert sane.count("passed sanity check") == len(files)
+
+
+def test_the_time_indexes_agree_with_the_segments(where):
+    files = log_files(where, suffix=".timeindex")
+    told = dump(*files)
+    assert "Found timestamp mismatch" not in told and "out of order" not in told
+    assert told.count("timestamp: ") > 20
+    sane = dump(*files, options=("--index-sanity-check",))
+    assert sane.count("passed sanity check") == len(files)
+
+
+def test_the_snapshots_are_read(where):
+    told = dump(log_files(where, suffix=".snapshot")[-1])
+    assert "producerId: 7 producerEpoch: 1" in told and "lastSequence: 1199" in told

@@ -1,0 +1,174 @@
+"""Partitions as a whole: made, found, deleted, many of them, few descriptors."""
+
+import os
+import time
+
+import pytest
+
+from broker.config.rooms.log import LogConfig
+from broker.errors import ApiError
+from broker.log.store import LogStore
+from tests.log.house import (
+    NOW,
+    TOPIC_ID,
+    after_kill,
+    all_records,
+    append,
+    batch,
+    bytes_from,
+    fill,
+    make,
+    offsets,
+    open_store,
+)
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_partition_is_made_once(store):
+    log = make(store)
+    assert make(store) is log is store.partition("events", 0)
+    assert store.partition("events", 1) is None and store.partition("other", 0) is None
+    assert len(store) == 1 and list(store) == [log]
+
+
+def test_the_files_are_kafka_s(store, where):
+    make(store, "my.topic_a-b", 3)
+    directory = where / "my.topic_a-b-3"
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "00000000000000000000.log",
+        "leader-epoch-checkpoint",
+        "partition.metadata",
+    ]
+    assert (directory / "partition.metadata").read_text() == "version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    assert (directory / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+
+
+def test_the_topic_id_is_known_after_a_restart(store, where, tmp_path):
+    fill(make(store), 3)
+    restarted, _ = open_store(after_kill(where, tmp_path / "killed"))
+    assert restarted.partition("events", 0).topic_id == TOPIC_ID
+    assert len(all_records(make(restarted))) == 3
+
+
+def test_another_topic_under_the_same_name_begins_with_nothing(store):
+    old = make(store)
+    fill(old, 3)
+    new = store.create_partition("events", bytes(15) + b"\x01", 0, old.settings)
+    assert new is not old and old.deleted and new.high_watermark == 0
+
+
+def test_a_log_whose_topic_id_is_lost_belongs_to_the_topic_of_its_name(store, where, tmp_path):
+    fill(make(store), 3)
+    killed = after_kill(where, tmp_path / "killed")
+    (killed / "events-0" / "partition.metadata").write_bytes(b"")
+    restarted, _ = open_store(killed)
+    log = make(restarted)
+    assert log.topic_id == TOPIC_ID and len(all_records(log)) == 3
+    assert (killed / "events-0" / "partition.metadata").read_bytes().endswith(b"AAECAwQFBgcICQoLDA0ODw")
+
+
+def test_a_deleted_partition_is_gone_and_its_files_follow(store, where):
+    fill(make(store), 3)
+    store.delete_partition("events", 0)
+    store.delete_partition("events", 0)
+    assert store.partition("events", 0) is None
+    (left,) = [path.name for path in where.iterdir() if path.is_dir()]
+    assert left.startswith("events-0.") and left.endswith("-delete")
+    for chore in store.retention(NOW):
+        chore.run()
+        chore.finish()
+        assert chore.error is None
+    assert [path for path in where.iterdir() if path.is_dir()] == []
+
+
+def test_a_partition_deleted_before_a_kill_is_not_back(store, where, tmp_path):
+    fill(make(store), 3)
+    store.delete_partition("events", 0)
+    restarted, _ = open_store(after_kill(where, tmp_path / "killed"))
+    assert len(restarted) == 0
+    assert [path for path in (tmp_path / "killed").iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.parametrize("topic", ["", "a/b", "../x", "a b", "é", "x" * 250])
+def test_a_name_that_is_no_directory_is_refused(store, topic):
+    with pytest.raises(ValueError):
+        make(store, topic)
+
+
+def test_partitions_spread_over_the_directories(tmp_path):
+    config = LogConfig(dirs=(str(tmp_path / "a"), str(tmp_path / "b")))
+    store = LogStore(config)
+    store.open()
+    for index in range(4):
+        fill(make(store, index=index), 2)
+    assert len(list((tmp_path / "a").glob("events-*"))) == len(list((tmp_path / "b").glob("events-*"))) == 2
+    store.close()
+    store = LogStore(config)
+    recovery = store.open()
+    assert recovery.partitions == 4 and not recovery.unclean
+    assert [offsets(all_records(make(store, index=index))) for index in range(4)] == [[0, 1]] * 4
+    store.close()
+
+
+def test_a_directory_that_cannot_be_made_says_so(store, where):
+    (where / "events-0").write_bytes(b"in the way")
+    with pytest.raises(ApiError):
+        make(store)
+
+
+def test_many_partitions_hold_few_descriptors(tmp_path):
+    store, _ = open_store(tmp_path, max_open_files=16)
+    before = descriptors()
+    logs = [make(store, index=index) for index in range(100)]
+    for turn in range(3):
+        for log in logs:
+            append(log, batch(b"%d" % turn))
+        for log in logs:
+            assert bytes_from(log, turn)
+    assert descriptors() - before <= 16
+    assert all(log.high_watermark == 3 for log in logs)
+    store.close()
+    assert descriptors() < before
+
+
+def test_a_slice_of_a_file_that_was_closed_meanwhile_is_readable(tmp_path):
+    store, _ = open_store(tmp_path, max_open_files=16)
+    logs = [make(store, index=index) for index in range(40)]
+    for log in logs:
+        append(log, batch(b"%d" % log.index))
+    lent = [log.read(0, 1_000, min_one_batch=True) for log in logs]
+    assert [each.read()[-3:-1].strip(b"\x02\x04") for each in lent] == [b"%d" % log.index for log in logs]
+    store.close()
+
+
+def test_a_thousand_partitions_open_in_a_moment(tmp_path):
+    store, _ = open_store(tmp_path)
+    for index in range(1_000):
+        log = make(store, index=index)
+        if index % 2:
+            append(log, batch(b"a"))
+    killed = after_kill(tmp_path, tmp_path.parent / f"{tmp_path.name}-killed")
+    assert store.close() == []
+    for where, clean in ((tmp_path, True), (killed, False)):
+        begun = time.perf_counter()
+        store, recovery = open_store(where)
+        assert time.perf_counter() - begun < 2
+        assert recovery.partitions == 1_000 and bool(recovery.unclean) is not clean
+        assert sum(log.high_watermark for log in store) == 500
+        store.close()
+
+
+def test_a_checkpoint_tells_the_recovery_points(store, where):
+    log = make(store, flush_messages=1)
+    make(store, index=1)
+    append(log, batch(b"a", b"b"))
+    for flush in store.overdue_flushes():
+        flush.run()
+        flush.finish()
+    checkpoint = store.checkpoint()
+    checkpoint.run()
+    checkpoint.finish()
+    assert (where / "recovery-point-offset-checkpoint").read_text() == "0\n2\nevents 0 2\nevents 1 0\n"
