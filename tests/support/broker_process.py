@@ -1,4 +1,4 @@
-"""`weir serve` as a process of its own, for tests that kill it, restart it or point browsers and real clients at it.
+"""`weir serve` as a process of its own, for tests that kill it and those with real clients and browsers.
 
 Used by tests/endtoend. Ports are the system's choice at the first start, and kept over a restart, as clients
 that were connected come back to them.
@@ -12,12 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 WEIR: Final = Path(sys.executable).with_name("weir")
 TOKEN: Final = "a-token-for-the-tests-of-the-whole-broker"
@@ -38,6 +37,7 @@ class BrokerProcess:
         self.console = "127.0.0.1:0"
         self.log_lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread()
 
     def __enter__(self) -> Self:
         self.start()
@@ -72,7 +72,8 @@ class BrokerProcess:
             text=True,
         )
         assert process.stdout is not None and process.stderr is not None
-        threading.Thread(target=self.log_lines.extend, args=(process.stderr,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log, args=(process.stderr,), daemon=True)
+        self._reader.start()
         late = threading.Timer(STARTED_WITHIN_S, process.kill)
         late.start()
         greeting = ""
@@ -98,8 +99,13 @@ class BrokerProcess:
         status = process.wait(ENDED_WITHIN_S)
         assert process.stdout is not None
         process.stdout.close()
+        self._reader.join()
         self._process = None
         return status
+
+    def _read_log(self, stderr: IO[str]) -> None:
+        with stderr:
+            self.log_lines.extend(stderr)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON answer of the REST API to the administrator. Raises HTTPError where it refuses."""

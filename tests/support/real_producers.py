@@ -1,30 +1,38 @@
 """Producers of the three Python clients, each running in a thread and wanting more than a quota will let it.
 
-Used by tests/endtoend. What they count is what the broker has acknowledged, so a test sees what a client gets.
+Used by tests/endtoend. What they count is what the broker has acknowledged, so a test sees what a client
+gets. Knows nothing of quotas.
 """
 
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+import warnings
 from types import TracebackType
 from typing import Any, Final, Self
 
 import aiokafka
 import confluent_kafka
-import kafka
 
 from tests.support.broker_process import USERS
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas in a way that is going
+    import kafka
+
 TOPIC: Final = "orders"
 VALUE: Final = bytes(10_000)
+BATCH_BYTES: Final = 200_000
 TICK_S: Final = 0.02
 WANTED: Final = 10_000_000
 """Bytes per second: ten seconds' worth of a quota of 500 kB/s is sent in half a second."""
 
+MOST_IN_HAND: Final = 400
+"""Records that a client may hold while the broker holds it back."""
+
 
 class RealProducer:
-    """`with` starts it and ends it without waiting for what the broker holds back. With a `user`, over SASL."""
+    """`with` starts it, and ends it without waiting for what it has in hand. With a `user`, over SASL."""
 
     def __init__(self, bootstrap: str, client_id: str, user: str | None = None) -> None:
         self.bootstrap = bootstrap
@@ -32,6 +40,7 @@ class RealProducer:
         self.user = user
         self.delivered = 0
         self.failures: list[object] = []
+        self._sent = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
 
@@ -44,8 +53,8 @@ class RealProducer:
     ) -> None:
         self._ended.set()
         self._thread.join(20)
-        assert not self._thread.is_alive(), f"{type(self).__name__} does not end"
         if kind is None:
+            assert not self._thread.is_alive(), f"{self.client_id} does not end"
             assert self.failures == []
 
     def rate(self, seconds: float) -> float:
@@ -57,34 +66,31 @@ class RealProducer:
     def _run(self) -> None:
         raise NotImplementedError
 
-    def _acknowledged(self, count: int) -> None:
-        self.delivered += count
+    def _reported(self, error: object) -> None:
+        if error is None:
+            self.delivered += len(VALUE)
+        elif not self._ended.is_set():
+            self.failures.append(error)
 
-    def _send_until_ended(self, send: Callable[[], bool], tick: Callable[[], Any]) -> None:
-        """`send` says whether the client took the record; a client that is held back has no room for it."""
-        due, last = 0.0, time.monotonic()
-        while not self._ended.wait(TICK_S):
-            now = time.monotonic()
-            due, last = min(due + (now - last) * WANTED, WANTED * 0.1), now
-            while due >= len(VALUE) and send():
-                due -= len(VALUE)
-            tick()
+    def _due(self, seconds: float) -> int:
+        """How many records to send `seconds` after the last time, with those in hand not too many."""
+        in_hand = self._sent - self.delivered // len(VALUE)
+        due = min(int(min(seconds, 0.1) * WANTED / len(VALUE)), MOST_IN_HAND - in_hand)
+        self._sent += due
+        return due
 
 
 class Librdkafka(RealProducer):
     """confluent-kafka. It is told throttle_time_ms and sends on regardless."""
 
-    def __init__(self, bootstrap: str, client_id: str, user: str | None = None) -> None:
-        super().__init__(bootstrap, client_id, user)
-        self.told_to_wait_s = 0.0
+    told_to_wait_s = 0.0
 
     def _run(self) -> None:
         settings: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap,
             "client.id": self.client_id,
-            "queue.buffering.max.kbytes": 4096,
+            "batch.size": BATCH_BYTES,
             "message.timeout.ms": 0,
-            "batch.size": 200_000,
             "throttle_cb": self._told,
             "log_level": 2,
         }
@@ -96,55 +102,45 @@ class Librdkafka(RealProducer):
                 "sasl.password": USERS[self.user],
             }
         producer = confluent_kafka.Producer(settings)
-
-        def send() -> bool:
-            try:
-                producer.produce(TOPIC, VALUE, on_delivery=self._report)
-            except BufferError:
-                return False
-            return True
-
-        self._send_until_ended(send, lambda: producer.poll(0))
+        last = time.monotonic()
+        while not self._ended.wait(TICK_S):
+            now = time.monotonic()
+            for _ in range(self._due(now - last)):
+                producer.produce(TOPIC, VALUE, on_delivery=lambda error, _: self._reported(error))
+            last = now
+            producer.poll(0)
         producer.purge()
-
-    def _report(self, error: Any, message: Any) -> None:
-        if error is None:
-            self._acknowledged(len(VALUE))
-        elif not self._ended.is_set():
-            self.failures.append(error)
 
     def _told(self, event: Any) -> None:
         self.told_to_wait_s = event.throttle_time
 
 
 class KafkaPython(RealProducer):
+    """kafka-python."""
+
     def _run(self) -> None:
         producer = kafka.KafkaProducer(
             bootstrap_servers=self.bootstrap,
             client_id=self.client_id,
-            buffer_memory=4_000_000,
-            batch_size=200_000,
-            max_block_ms=0,
-            request_timeout_ms=120_000,
-            delivery_timeout_ms=300_000,
+            batch_size=BATCH_BYTES,
+            request_timeout_ms=100_000,
+            delivery_timeout_ms=120_000,
             **_python_login(self.user),
         )
-        producer._wait_on_metadata(TOPIC, 10_000)
-
-        def send() -> bool:
-            try:
+        last = time.monotonic()
+        while not self._ended.wait(TICK_S):
+            now = time.monotonic()
+            for _ in range(self._due(now - last)):
                 future = producer.send(TOPIC, VALUE)
-            except kafka.errors.KafkaTimeoutError:
-                return False
-            future.add_callback(lambda _: self._acknowledged(len(VALUE)))
-            future.add_errback(self.failures.append)
-            return True
-
-        self._send_until_ended(send, lambda: None)
-        producer.close(timeout=0)
+                future.add_callback(lambda _: self._reported(None))
+                future.add_errback(self._reported)
+            last = now
+        producer.close(timeout=15)
 
 
 class Aiokafka(RealProducer):
+    """aiokafka, on an asyncio loop of its own."""
+
     def _run(self) -> None:
         asyncio.run(self._produce())
 
@@ -152,34 +148,20 @@ class Aiokafka(RealProducer):
         producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=self.bootstrap,
             client_id=self.client_id,
-            max_batch_size=200_000,
-            request_timeout_ms=120_000,
+            max_batch_size=BATCH_BYTES,
+            request_timeout_ms=100_000,
             **_python_login(self.user),
         )
         await producer.start()
-        due, last = 0.0, time.monotonic()
-        waiting: set[asyncio.Future[Any]] = set()
-        try:
-            while not self._ended.is_set():
-                await asyncio.sleep(TICK_S)
-                now = time.monotonic()
-                due, last = min(due + (now - last) * WANTED, WANTED * 0.1), now
-                while due >= len(VALUE) and len(waiting) < 400:
-                    due -= len(VALUE)
-                    future = await producer.send(TOPIC, VALUE)
-                    waiting.add(future)
-                    future.add_done_callback(waiting.discard)
-                    future.add_done_callback(self._report)
-        finally:
-            pass
-
-    def _report(self, future: asyncio.Future[Any]) -> None:
-        if future.cancelled():
-            return
-        if (error := future.exception()) is None:
-            self._acknowledged(len(VALUE))
-        elif not self._ended.is_set():
-            self.failures.append(error)
+        last = time.monotonic()
+        while not self._ended.is_set():
+            await asyncio.sleep(TICK_S)
+            now = time.monotonic()
+            for _ in range(self._due(now - last)):
+                future = await producer.send(TOPIC, VALUE)
+                future.add_done_callback(lambda done: self._reported(done.exception()))
+            last = now
+        await producer.stop()
 
 
 def _python_login(user: str | None) -> dict[str, Any]:
