@@ -104,9 +104,19 @@ function update({ items, total: all }) {
   }
   for (const [key, row] of held) {
     if (!present.has(key)) row.goneAt ??= now;
-    if (row.goneAt !== null && now - row.goneAt > LINGER_MS) held.delete(key);
   }
   show();
+}
+
+// No update comes when the last row has to go: nothing that the broker knows of has changed.
+function beat() {
+  const now = performance.now();
+  const before = held.size;
+  for (const [key, row] of held) {
+    if (row.goneAt !== null && now - row.goneAt > LINGER_MS) held.delete(key);
+  }
+  if (held.size < before) show();
+  else tick();
 }
 
 function matches(row, needle) {
@@ -166,5 +176,5 @@ filter.value = url.values.q;
 filter.addEventListener("input", search);
 onKeys({ "/": () => filter.focus() });
 replace(box, skeleton());
-setInterval(tick, FRAME_MS);
+setInterval(beat, FRAME_MS);
 startLive(["throttled"], { throttled: update }).open();
