@@ -5,6 +5,7 @@ One of each per processor. Both sleep until the next is due; neither costs a req
 """
 
 import logging
+import socket
 from collections import deque
 
 import trio
@@ -17,24 +18,36 @@ from broker.network.selector import Selector
 
 
 async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> None:
-    """Closes the least recently used connection whenever it has been idle for `connections.max.idle.ms`,
-    one at a time.
+    """Closes every connection that has been idle for `connections.max.idle.ms`.
 
-    A connection whose request is still being served, or that is held by a throttle, counts as used; one
-    that takes none of its answer does not.
+    A connection whose request is still being served, that is held by a throttle, or that has sent what
+    nobody has read yet, counts as used; one that takes none of its answer does not, and neither does one
+    whose request never becomes whole.
     """
     while True:
         now_ms = clock.ms()
-        oldest = min(selector, key=lambda channel: channel.last_active_ms, default=None)
-        left_ms = limit_ms if oldest is None else oldest.last_active_ms + limit_ms - now_ms
-        if left_ms > 0:
-            await trio.sleep(left_ms / 1000)
-        elif oldest is not None:
-            if oldest.mute_state is MuteState.NOT_MUTED or oldest.send is not None:
-                selector.close_channel(oldest, f"idle for {limit_ms} ms")
+        next_ms = now_ms + limit_ms
+        for channel in list(selector):
+            due_ms = channel.last_active_ms + limit_ms
+            if due_ms > now_ms:
+                next_ms = min(next_ms, due_ms)
+            elif _is_used(channel):
+                channel.last_active_ms = now_ms
             else:
-                oldest.last_active_ms = now_ms
-            await trio.lowlevel.checkpoint()
+                selector.close_channel(channel, f"idle for {limit_ms} ms")
+        await trio.sleep((next_ms - now_ms) / 1000)
+
+
+def _is_used(channel: Channel) -> bool:
+    if channel.send is not None:
+        return False
+    if channel.mute_state is not MuteState.NOT_MUTED:
+        return True
+    try:
+        # A broker that was stopped for a while finds the time over before it finds the requests.
+        return bool(channel.sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False
 
 
 class FailedLogins:

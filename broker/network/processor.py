@@ -187,6 +187,7 @@ class Processor:
                 self._broken(channel, error)
                 return
             if frame is not None:
+                channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
                 request = self._admit(channel, frame, now)
                 if request is not None:
                     await self._requests.put(request)
@@ -203,6 +204,7 @@ class Processor:
                 self.selector.close_channel(channel, str(violation), logging.WARNING)
                 continue
             if frame is not None:
+                channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
                 request = self._admit(channel, frame, now)
                 if request is not None:
                     await self._requests.put(request)
@@ -213,19 +215,15 @@ class Processor:
         """
         size = len(frame)
         if size < 10:
-            self.selector.close_channel(channel, f"a request of {size} bytes has no header", logging.WARNING)
+            self._refuse(channel, frame, f"a request of {size} bytes has no header")
             return None
         head, correlation_id = HEAD.unpack_from(frame)
         route = self._routes.get(head) or self._routes.build(head)
         if route is None:
-            self.selector.close_channel(
-                channel, f"API key {head >> 16} version {head & 0xFFFF} is not served", logging.WARNING
-            )
+            self._refuse(channel, frame, f"API key {head >> 16} version {head & 0xFFFF} is not served")
             return None
         if not channel.authenticated and not route.before_login:
-            self.selector.close_channel(
-                channel, f"{route.metrics.name} before authentication", logging.WARNING
-            )
+            self._refuse(channel, frame, f"{route.metrics.name} before authentication")
             return None
         channel.requests += 1
         size += 4
@@ -243,6 +241,12 @@ class Processor:
         except trio.WouldBlock:
             return request
         return None
+
+    def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
+        """Ends the connection of a request that is not to be handled."""
+        if isinstance(frame, memoryview):
+            self._frames.release(frame)
+        self.selector.close_channel(channel, reason, logging.WARNING)
 
     # --- connections
     # -----------------------------------------------------------------------------------------------

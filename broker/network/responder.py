@@ -50,6 +50,7 @@ class Responder:
         if len(responses) > self.peak:
             self.peak = len(responses)
         now = self._clock.ns()
+        now_ms = now // 1_000_000 + self._clock.base_ms
         while responses:
             request = responses.popleft()
             channel = request.channel
@@ -80,6 +81,7 @@ class Responder:
             except OSError as error:
                 self._selector.close_channel(channel, str(error))
                 continue
+            channel.last_active_ms = now_ms
             channel.bytes_out += size
             metrics = request.route.metrics
             metrics.bytes_out += size
@@ -129,6 +131,7 @@ class Responder:
         """The other half of a throttle; the channel opens if its response has been written."""
         if channel.fd < 0:
             return
+        channel.last_active_ms = self._clock.ms()
         if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
             self._after_unmute(channel)
 

@@ -19,6 +19,8 @@ KEPT_ANSWERS: Final = 512
 """Answers kept per API and version and listener; a client that never asks twice must not grow the broker."""
 
 KEPT_ANSWER_BYTES: Final = 64 * 1024
+KEPT_BYTES: Final = 1024 * 1024
+"""The largest answer that is kept, and all of an API, version and listener, their requests included."""
 
 
 class KeptAnswer:
@@ -44,6 +46,7 @@ class Route:
         "encode",
         "flexible",
         "handle",
+        "kept_bytes",
         "metrics",
         "repeats",
         "version",
@@ -71,14 +74,22 @@ class Route:
         self.repeats = api.repeats(version) if api.repeats is not None else None
         self.answers: dict[bytes, KeptAnswer] = {}
         """By the request's bytes behind its correlation id."""
+        self.kept_bytes = 0
 
     def keep(self, request: bytes, client_id: str | None, answer: bytes, imprint: Imprint | None) -> None:
         """Remembers an answer that depends on the request's bytes and the metadata image only."""
-        if len(answer) > KEPT_ANSWER_BYTES:
+        size = len(request) + len(answer)
+        if size > KEPT_ANSWER_BYTES:
             return
-        if len(self.answers) >= KEPT_ANSWERS:
-            self.answers.clear()
+        if len(self.answers) >= KEPT_ANSWERS or self.kept_bytes + size > KEPT_BYTES:
+            self.forget()
+        self.kept_bytes += size
         self.answers[request[8:]] = KeptAnswer(answer, client_id, imprint)
+
+    def forget(self) -> None:
+        """What was true may no longer be."""
+        self.answers.clear()
+        self.kept_bytes = 0
 
 
 class Routes:
@@ -91,7 +102,7 @@ class Routes:
         self.get = self._routes.get
 
     def build(self, head: int) -> Route | None:
-        """The route for `head`, made now and kept; None for an API or version that is not served."""
+        """The route for `head`, made now; None for an API or version that is not served."""
         key, version = head >> 16, head & 0xFFFF
         api = self._registry.get(key)
         if api is None:
@@ -118,6 +129,7 @@ class Routes:
                 handle=api.unknown_version,
                 flexible=False,
             )
+            head |= 0x7FFF  # one is kept for all of them
         else:
             return None
         self._routes[head] = route
@@ -126,7 +138,7 @@ class Routes:
     def forget_answers(self) -> None:
         """Called when the metadata image changes."""
         for route in self._routes.values():
-            route.answers.clear()
+            route.forget()
             if route.repeats is not None:
                 route.repeats.forget()
 

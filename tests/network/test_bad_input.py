@@ -1,4 +1,4 @@
-"""Bytes that no client would send: the connection ends within a second with one log line, the others go on."""
+"""Bytes that no client sends: the connection ends within a second with one log line, the others go on."""
 
 import logging
 import random

@@ -1,0 +1,153 @@
+"""Idle connections end exactly at connections.max.idle.ms on a mock clock, and busy ones do not."""
+
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.quotas.entity import Entity
+from tests.support.hostile import request
+from tests.support.produce import (
+    PRODUCE_VERSION,
+    batch_of,
+    create_topic,
+    produce_request,
+    produce_request_of,
+)
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+METADATA = request(3, 1, struct.pack(">i", 0))
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path, "connections.max.idle.ms=5000") as running:
+        yield running
+
+
+async def is_open(client: WireClient, broker: RunningBroker) -> bool:
+    await wait_all_tasks_blocked(0.01)
+    port = client.stream.socket.getsockname()[1]
+    return port in {channel.port for channel in broker.house.server.channels()}
+
+
+async def passes(clock: MockClock, seconds: float) -> None:
+    clock.jump(seconds)
+    await wait_all_tasks_blocked(0.01)
+
+
+@pytest.mark.parametrize(("idle", "open_"), [(4.999, True), (5.0, False), (5.001, False)])
+async def test_an_idle_connection_ends_at_the_limit(
+    broker: RunningBroker, mock_clock: MockClock, idle: float, open_: bool
+) -> None:
+    client = await broker.connect()
+    await client.stream.send_all(METADATA)
+    await client.receive(3, 1)
+    await passes(mock_clock, idle)
+    assert await is_open(client, broker) is open_
+
+
+async def test_a_connection_that_never_said_anything_is_idle(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect()
+    await wait_all_tasks_blocked(0.01)
+    await passes(mock_clock, 4.999)
+    assert await is_open(client, broker)
+    await passes(mock_clock, 0.001)
+    assert not await is_open(client, broker)
+
+
+async def test_the_longest_unused_ends_first_and_every_request_counts(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    first, second = await broker.connect(), await broker.connect()
+    await wait_all_tasks_blocked(0.01)
+    await passes(mock_clock, 3)
+    await first.stream.send_all(METADATA)
+    await first.receive(3, 1)
+    await passes(mock_clock, 2)
+    assert await is_open(first, broker) and not await is_open(second, broker)
+    await passes(mock_clock, 2.999)
+    assert await is_open(first, broker)
+    await passes(mock_clock, 0.001)
+    assert not await is_open(first, broker)
+
+
+async def test_a_request_that_never_becomes_whole_does_not_count(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    dribbler = await broker.connect()
+    await wait_all_tasks_blocked(0.01)
+    for byte in METADATA[:5]:
+        await dribbler.stream.send_all(bytes([byte]))
+        await passes(mock_clock, 0.999)
+    assert await is_open(dribbler, broker)
+    await passes(mock_clock, 0.005)
+    assert not await is_open(dribbler, broker)
+
+
+async def test_a_request_that_waits_counts_as_used(broker: RunningBroker, mock_clock: MockClock) -> None:
+    client = await broker.connect()
+    await client.ask(create_topic(), 5)
+    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    waiting = FetchRequest(
+        max_wait_ms=17_000, min_bytes=1, max_bytes=1_000, topics=[FetchTopic("events", partitions=[asked])]
+    )
+    await client.send(waiting, 11)
+    await wait_all_tasks_blocked(0.02)
+    for _ in range(4):
+        await passes(mock_clock, 4.25)
+    _, answer = await client.receive(1, 11)
+    assert answer.error_code == 0
+    assert await is_open(client, broker)
+
+
+async def test_a_connection_that_is_held_counts_as_used(broker: RunningBroker, mock_clock: MockClock) -> None:
+    client = await broker.connect("greedy")
+    await client.ask(create_topic(), 5)
+    broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+    answer = await client.ask(produce_request_of(60_000, "greedy"), PRODUCE_VERSION)
+    assert answer.throttle_time_ms > 10_000
+    for _ in range(3):
+        await passes(mock_clock, 3)
+    assert await is_open(client, broker)
+
+
+async def test_a_client_that_takes_nothing_of_its_answer_is_idle(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """It fetches more than both sockets hold, and does not read: no progress, no use."""
+    client = await broker.connect()
+    await client.ask(create_topic(), 5)
+    for _ in range(16):
+        await client.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
+    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=16_000_000)
+    await client.send(
+        FetchRequest(max_bytes=16_000_000, topics=[FetchTopic("events", partitions=[asked])]), 11
+    )
+    (channel,) = broker.house.server.channels()
+    written = -1
+    while channel.send is None or channel.send.written != written:
+        written = channel.send.written if channel.send is not None else -1
+        await wait_all_tasks_blocked(0.05)
+    await passes(mock_clock, 4.999)
+    assert await is_open(client, broker)
+    await passes(mock_clock, 0.001)
+    assert not await is_open(client, broker)
+
+
+async def test_what_was_sent_while_nobody_looked_is_served_first(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """As after SIGSTOP: when the broker goes on, the time is over and the request is there."""
+    client = await broker.connect()
+    await wait_all_tasks_blocked(0.01)
+    client.stream.socket._sock.send(METADATA)
+    mock_clock.jump(5.0)
+    _, answer = await client.receive(3, 1)
+    assert len(answer.brokers) == 1
