@@ -1,132 +1,149 @@
-"""Requests that are known by heart are answered as the full handlers would, whatever else the broker knows.
+"""Requests that are known by heart are answered with the very bytes of the full handler, in every version."""
 
-Produce and Fetch find a known request by its bytes around what differs. These requests are made to be taken
-for another one.
-"""
-
-import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import trio
 
-from broker.protocol import codec
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tests.support.hostile import framed, is_closed_soon, is_served
-from tests.support.produce import batch_of, create_topic, produce_request
+from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.produce import batch_of, create_topic
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
-FETCH_VERSION = 12
+PRODUCE_VERSIONS = range(3, 14)
+FETCH_VERSIONS = range(4, 19)
 
 
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
     async with running_broker(tmp_path) as running:
+        assert (await (await running.connect()).ask(create_topic(partitions=2), 5)).topics[0].error_code == 0
         yield running
 
 
-@pytest.fixture
-async def client(broker: RunningBroker) -> WireClient:
-    client = await broker.connect()
-    for topic in ("a", "aa"):
-        assert (await client.ask(create_topic(topic), 5)).topics[0].error_code == 0
-        await client.ask(produce_request(batch_of(*(b"%d" % n for n in range(300))), topic), 9)
-        await client.ask(produce_request(batch_of(*(b"%d" % n for n in range(300))), topic), 9)
-    return client
+def topic_id(broker: RunningBroker) -> bytes:
+    return broker.house.control.image.topics["events"].topic_id
 
 
-def fetch(topic: str, offset: int, epoch: int = 0) -> FetchRequest:
-    partition = FetchPartition(0, epoch, offset, partition_max_bytes=1_000_000)
+def produce(broker: RunningBroker, version: int, partition: int = 0, acks: int = 1) -> ProduceRequest:
+    data = [PartitionProduceData(partition, batch_of(b"value"))]
+    topic = TopicProduceData("events", topic_id(broker), data)
+    return ProduceRequest(None, acks, 30_000, [topic])
+
+
+def fetch(broker: RunningBroker, version: int, offset: int, **limits: int) -> FetchRequest:
+    wanted = FetchPartition(
+        0, fetch_offset=offset, partition_max_bytes=limits.pop("partition_max_bytes", 1_000)
+    )
     return FetchRequest(
-        max_wait_ms=0, min_bytes=1, max_bytes=1_000_000, topics=[FetchTopic(topic, partitions=[partition])]
+        max_wait_ms=0, min_bytes=1, topics=[FetchTopic("events", topic_id(broker), [wanted])], **limits
     )
 
 
-async def first_offset(client: WireClient, topic: str, offset: int) -> int:
-    """The base offset of the first batch of an answer."""
-    answer = await client.ask(fetch(topic, offset), FETCH_VERSION)
-    (partition,) = answer.responses[0].partitions
-    assert partition.error_code == 0
-    (base_offset,) = struct.unpack_from(">q", partition.records)
-    return int(base_offset)
+def known_shapes(broker: RunningBroker) -> int:
+    routes = broker.house.server.listeners[0].routes
+    return sum(len(route.repeats._shapes) for route in routes._routes.values() if route.repeats is not None)
 
 
-async def test_a_connection_that_fetches_two_topics_in_turn_gets_each_from_its_offset(
-    client: WireClient,
-) -> None:
-    """Names of one and two letters put the offset one byte apart, where 512 may be read as 2."""
-    for offset in (300, 512, 256, 0):
-        for topic in ("aa", "a", "aa", "aa", "a", "a"):
-            expected = 300 if offset >= 300 else 0
-            assert await first_offset(client, topic, offset) == expected
+async def ask_raw(client: WireClient, message: object, version: int) -> bytes:
+    """The answer without its correlation id."""
+    await client.send(message, version)
+    return (await client.receive_frame())[4:]
 
 
-def encoded(message: object, version: int) -> bytes:
-    parts = codec.encode_request(message.API_KEY, version)(message, 1, "tester")  # type: ignore[attr-defined]
-    return b"".join(map(bytes, parts))[4:]
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+async def test_a_repeated_produce_is_answered_as_the_first_was(broker: RunningBroker, version: int) -> None:
+    client = await broker.connect()
+    answers = [await client.ask(produce(broker, version), version) for _ in range(3)]
+    partitions = [answer.responses[0].partition_responses[0] for answer in answers]
+    assert [each.base_offset for each in partitions] == [0, 1, 2]
+    assert {each.error_code for each in partitions} == {0}
+    assert known_shapes(broker) == (1 if version >= 5 else 0)
+
+    first, third = [await ask_raw(client, produce(broker, version), version) for _ in range(2)]
+    assert first.replace((3).to_bytes(8), (4).to_bytes(8)) == third
 
 
-@pytest.mark.parametrize("version", [8, 9])
-async def test_a_beginning_that_ends_the_frame_is_told_from_the_known_one(
-    broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture, version: int
-) -> None:
-    """Another connection's known beginning, shorter than the one this connection is known for."""
-    long = await broker.connect()
-    await long.ask(create_topic("a-topic-with-a-long-name"), 5)
-    await long.ask(produce_request(batch_of(b"x"), "a-topic-with-a-long-name"), version)
-    await client.ask(produce_request(batch_of(b"x"), "a"), version)
-    whole = encoded(produce_request(batch_of(b"x"), "a"), version)
-    for behind in (0, 1, 2, 3, 4):
-        beginning = whole[: whole.index(b"a", 20) + 1 + (5 if version >= 9 else 8) + behind]
-        await long.stream.send_all(framed(beginning))
-        assert await is_closed_soon(long)
-        long = await broker.connect()
-        await long.ask(produce_request(batch_of(b"x"), "a-topic-with-a-long-name"), version)
-    assert not [each for each in caplog.records if each.exc_info]
-    assert await is_served(client)
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+async def test_a_repeated_fetch_is_answered_as_the_first_was(broker: RunningBroker, version: int) -> None:
+    client = await broker.connect()
+    for _ in range(3):
+        await client.ask(produce(broker, 9), 9)
+    before = known_shapes(broker)
+    full = await ask_raw(client, fetch(broker, version, 1), version)
+    assert known_shapes(broker) == before + (1 if version >= 5 else 0)
+    assert await ask_raw(client, fetch(broker, version, 1), version) == full
+
+    # Another offset, an empty end, and one that does not exist, all within the known shape.
+    for offset in (0, 2):
+        answer = await client.ask(fetch(broker, version, offset), version)
+        records = bytes(answer.responses[0].partitions[0].records)
+        assert int.from_bytes(records[:8]) == offset
+    answer = await client.ask(fetch(broker, version, 3), version)
+    assert (answer.responses[0].partitions[0].error_code, len(answer.responses[0].partitions[0].records)) == (
+        0,
+        0,
+    )
+    answer = await client.ask(fetch(broker, version, 4), version)
+    assert answer.responses[0].partitions[0].error_code == 1
 
 
-@pytest.mark.parametrize("length", [b"\xff" * 5, b"\x80" * 40, b"\x00", b"\xff\xff\xff\xff\x07", b"\x7f"])
-async def test_a_length_of_records_that_lies_ends_the_connection(
-    broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture, length: bytes
-) -> None:
-    hostile = await broker.connect()
-    await hostile.ask(produce_request(batch_of(b"x"), "a"), 9)
-    await hostile.ask(produce_request(batch_of(b"x"), "a"), 9)
-    whole = encoded(produce_request(batch_of(b"x"), "a"), 9)
-    records = whole.index(bytes(batch_of(b"x")))
-    await hostile.stream.send_all(framed(whole[: records - 1] + length + whole[records:]))
-    with trio.fail_after(1):
-        if length == b"\x00":  # null records are a thing that can be said
-            _, answer = await hostile.receive(0, 9)
-            assert answer.responses[0].partition_responses[0].error_code == 87
-        else:
-            assert await hostile.is_closed()
-    assert not [each for each in caplog.records if each.exc_info]
-    assert await is_served(client)
+async def test_two_partitions_in_turn_do_not_answer_for_each_other(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    offsets = {0: [], 1: []}
+    for turn in range(6):
+        partition = turn % 2
+        answer = await client.ask(produce(broker, 9, partition), 9)
+        (response,) = answer.responses[0].partition_responses
+        assert response.index == partition
+        offsets[partition].append(response.base_offset)
+    assert offsets == {0: [0, 1, 2], 1: [0, 1, 2]}
 
 
-async def test_a_fetch_full_of_zeros_is_not_searched_for_its_offset(
-    broker: RunningBroker, client: WireClient
-) -> None:
-    """Offset 0 is eight bytes that stand everywhere in such a request."""
-    hostile = await broker.connect()
-    body = encoded(fetch("a", 0), FETCH_VERSION)[:-1]
-    tag = b"\x01\x63" + b"\xc0\x84\x3d" + bytes(1_000_000)
-    await hostile.stream.send_all(framed(body + tag))
-    with trio.fail_after(1):
-        _, answer = await hostile.receive(1, FETCH_VERSION)
-    assert answer.responses[0].partitions[0].error_code == 0
-    assert await is_served(client)
+async def test_a_topic_that_was_made_again_is_not_the_one_that_was_known(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    for _ in range(3):
+        await client.ask(produce(broker, 9), 9)
+    await client.ask(DeleteTopicsRequest(topic_names=["events"], timeout_ms=1_000), 4)
+    assert known_shapes(broker) == 0
+    await client.ask(create_topic(), 5)
+    answer = await client.ask(produce(broker, 9), 9)
+    assert answer.responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_bytes_behind_a_produce_are_never_taken_for_records(client: WireClient) -> None:
-    """They are passed over, as Kafka does."""
-    for tail in (b"\0", b"\0\0\0", b"\0" * 9):
-        for _ in range(2):
-            whole = encoded(produce_request(batch_of(b"x"), "a"), 9)
-            await client.stream.send_all(framed(whole + tail))
-            _, answer = await client.receive(0, 9)
-            assert answer.responses[0].partition_responses[0].error_code == 0
+async def test_a_bad_crc_in_a_known_shape_gets_its_code(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    for _ in range(2):
+        await client.ask(produce(broker, 9), 9)
+    broken = produce(broker, 9)
+    records = broken.topic_data[0].partition_data[0].records
+    assert isinstance(records, bytearray)
+    records[-1] ^= 1
+    answer = await client.ask(broken, 9)
+    assert answer.responses[0].partition_responses[0].error_code == 2
+    answer = await client.ask(produce(broker, 9), 9)
+    assert answer.responses[0].partition_responses[0].base_offset == 2
+
+
+async def test_acks_0_in_a_known_shape_is_stored_without_an_answer(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    for _ in range(3):
+        await client.send(produce(broker, 9, acks=0), 9)
+    answer = await client.ask(produce(broker, 9), 9)
+    assert answer.responses[0].partition_responses[0].base_offset == 3
+
+
+async def test_a_fetch_below_min_bytes_in_a_known_shape_waits_for_them(broker: RunningBroker) -> None:
+    client, other = await broker.connect(), await broker.connect()
+    await client.ask(produce(broker, 9), 9)
+    one_batch = len(batch_of(b"value"))
+    request = fetch(broker, 12, 0)
+    request.min_bytes, request.max_wait_ms = one_batch, 30_000
+    await client.ask(request, 12)
+    request.min_bytes = one_batch + 1
+    await client.send(request, 12)
+    await other.ask(produce(broker, 9), 9)
+    _, answer = await client.receive(1, 12)
+    assert len(answer.responses[0].partitions[0].records) == 2 * one_batch

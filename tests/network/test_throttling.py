@@ -1,4 +1,5 @@
-"""A broken quota over a real connection and a mock clock: the answer comes at once, the next request waits exactly.
+"""A broken quota over a real connection and a mock clock: the answer comes at once, the next request waits
+exactly.
 
 11,000 bytes under a quota of 1,000 B/s: the window has ten whole seconds, so the rate is 1,100 B/s, and one
 second repays what is over.

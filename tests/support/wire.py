@@ -1,4 +1,6 @@
-"""A Kafka client that says exactly what a test wants said, over a real connection. Knows no broker code but the codec."""
+"""A Kafka client that says exactly what a test wants said, over a real connection. Knows no broker code
+but the codec.
+"""
 
 import struct
 from typing import Any

@@ -1,0 +1,107 @@
+"""Responses of buffers and file regions leave whole and in order, however little the socket takes at a
+time.
+"""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from broker.network.send import Part, Send, send_at_once
+
+
+class Region:
+    """A file region over bytes. `piecewise` 0 offers no piece."""
+
+    def __init__(self, data: bytes, piecewise: int) -> None:
+        self.left = data
+        self.piecewise = piecewise
+
+    @property
+    def remaining(self) -> int:
+        return len(self.left)
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def piece(self) -> memoryview | None:
+        return memoryview(self.left)[: self.piecewise] if self.piecewise else None
+
+    def advance(self, sent: int) -> None:
+        self.left = self.left[sent:]
+
+    def send_to(self, sock: socket.socket) -> int:
+        sent = sock.send(self.left)
+        self.advance(sent)
+        return sent
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    with ours, theirs:
+        yield ours, theirs
+
+
+def parts(piecewise: int) -> list[Part]:
+    return [
+        b"head",
+        Region(b"a" * 30_000, piecewise),
+        b"between",
+        Region(b"b" * 10, piecewise),
+        Region(b"c" * 9_999, piecewise),
+        b"tail",
+    ]
+
+
+WHOLE = b"head" + b"a" * 30_000 + b"between" + b"b" * 10 + b"c" * 9_999 + b"tail"
+
+
+@pytest.mark.parametrize("piecewise", [0, 1_000, 100_000])
+def test_everything_leaves_once_and_in_order(
+    pair: tuple[socket.socket, socket.socket], piecewise: int
+) -> None:
+    ours, theirs = pair
+    send = Send(parts(piecewise))
+    received = b""
+    for _ in range(10_000):
+        done = send.write(ours)
+        try:
+            while more := theirs.recv(1_777):
+                received += more
+        except BlockingIOError:
+            pass
+        if done:
+            break
+    assert received == WHOLE
+    assert send.written == len(WHOLE)
+
+
+@pytest.mark.parametrize("already", [0, 3, 4, 5, 4 + 30_000, 4 + 30_000 + 7 + 10 + 1])
+def test_a_send_goes_on_where_one_call_stopped(
+    pair: tuple[socket.socket, socket.socket], already: int
+) -> None:
+    ours, theirs = pair
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1_000_000)
+    assert Send(parts(100_000), already).write(ours)
+    received = b""
+    while len(received) < len(WHOLE) - already:
+        received += theirs.recv(65_536)
+    assert received == WHOLE[already:]
+
+
+def test_one_call_takes_a_head_a_region_and_a_tail_and_nothing_else(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = pair
+    assert send_at_once(ours, [b"head", Region(b"x" * 10, 100), b"tail"]) == 18
+    assert theirs.recv(100) == b"headxxxxxxxxxxtail"
+    assert send_at_once(ours, [b"head", Region(b"x" * 10, 9), b"tail"]) == -1
+    assert send_at_once(ours, [b"head", Region(b"x" * 10, 0)]) == -1
+    assert send_at_once(ours, [b"head", b"no region"]) == -1
+    assert send_at_once(ours, parts(100_000)) == -1
+    with pytest.raises(BlockingIOError):
+        theirs.recv(1)
