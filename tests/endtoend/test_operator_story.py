@@ -1,0 +1,139 @@
+"""An operator limits running producers in the browser, sees them held, and lets them go."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from tests.endtoend.operator import HeldRow, Operator, chromium
+from tests.support.broker_process import BrokerProcess, within
+from tests.support.quota_doors import set_by_rest
+from tests.support.real_producers import Aiokafka, KafkaPython, Librdkafka, RealProducer
+
+pytestmark = [pytest.mark.endtoend, pytest.mark.browser]
+
+LIMIT: Final = 200_000
+"""Ten seconds' worth is sent in a fifth of a second, and then the broker holds the client."""
+
+LONGEST_WAIT_S: Final = 10
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("weir")) as running:
+        yield running
+
+
+@pytest.fixture
+def operator(browser: Any, broker: BrokerProcess) -> Iterator[Operator]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    operator = Operator(context, broker)
+    yield operator
+    context.close()
+    for rule in broker.ask("GET", "/api/v1/client-quotas")["items"]:
+        set_by_rest(broker, rule["entity"], None)
+    assert operator.complaints() == []
+
+
+def started(broker: BrokerProcess, kind: type[RealProducer], name: str, user: str | None) -> RealProducer:
+    return kind(broker.plain if user is None else broker.sasl, name, user)
+
+
+STORIES: Final = [
+    pytest.param(Librdkafka, None, {"client-id": "checkout"}, "client id checkout", id="client-id"),
+    pytest.param(Aiokafka, "alice", {"user": "alice"}, "user alice", id="user"),
+    pytest.param(
+        KafkaPython,
+        "bob",
+        {"user": "bob", "client-id": "reports"},
+        "user bob, client id reports",
+        id="user-and-client-id",
+    ),
+    pytest.param(Librdkafka, None, {"client-id": None}, "default client id", id="default-client-id"),
+    pytest.param(Librdkafka, "alice", {"user": None}, "default user", id="default-user"),
+]
+
+
+@pytest.mark.parametrize(("kind", "user", "entity", "words"), STORIES)
+def test_a_limit_set_in_the_browser_holds_a_running_producer_until_it_is_removed(
+    broker: BrokerProcess,
+    operator: Operator,
+    kind: type[RealProducer],
+    user: str | None,
+    entity: Mapping[str, str | None],
+    words: str,
+) -> None:
+    client_id = entity.get("client-id") or f"somebody-{kind.__name__.lower()}"
+    with started(broker, kind, client_id, user) as producer:
+        within(10, lambda: producer.delivered, "the first record")
+        assert producer.rate(0.5) > 10 * LIMIT
+        operator.sees_nobody_held()
+
+        clicked = operator.adds_quota(entity, "200 kB/s")
+        # The first wait is for what went over the limit by, the second for all that was sent in the burst.
+        row = within(2, lambda: _long_held(operator, client_id), f"{client_id} is seen held")
+        assert _held_at(broker, client_id) - clicked < 1.0
+        assert row.bound == LIMIT < row.observed
+        assert row.rule == " ".join(
+            f"{key.replace('-', ' ')} {name or 'default'}" for key, name in entity.items()
+        )
+
+        _counts_down(operator, client_id)
+        assert producer.rate(2) <= LIMIT
+
+        removed = time.time()
+        operator.removes_quota(words)
+        before = producer.delivered
+        # Two of the three send on at once; kafka-python waits for as long as it was told.
+        obeys = kind is KafkaPython
+        within(LONGEST_WAIT_S if obeys else 1, lambda: producer.delivered > before, "it is free")
+        assert time.time() - removed < LONGEST_WAIT_S
+        assert producer.rate(0.5) > 10 * LIMIT
+        operator.sees_nobody_held()
+        operator.sees_no_rule(words)
+
+
+def test_a_raised_limit_frees_who_is_held_under_the_lower_one(
+    broker: BrokerProcess, operator: Operator
+) -> None:
+    with started(broker, Librdkafka, "raised", None) as producer:
+        within(10, lambda: producer.delivered, "the first record")
+        operator.adds_quota({"client-id": "raised"}, "200 kB")
+        assert operator.sees_held("raised").bound == LIMIT
+        assert producer.rate(1) <= LIMIT
+
+        operator.edits_quota("client id raised", "1 GB")
+        before = producer.delivered
+        within(1, lambda: producer.delivered > before, "it is free")
+        operator.sees_nobody_held()
+
+
+def _long_held(operator: Operator, client_id: str) -> HeldRow | None:
+    row = operator.sees_held(client_id)
+    return row if row.left_ms is not None and row.left_ms > 3_000 else None
+
+
+def _held_at(broker: BrokerProcess, client_id: str) -> float:
+    """The time of day since when the client is held, as the broker says."""
+    row = within(1, lambda: broker.throttled(client_id), f"{client_id} is held")
+    return time.time() - (row["throttle_ms"] - row["remaining_ms"]) / 1000
+
+
+def _counts_down(operator: Operator, client_id: str) -> None:
+    """The milliseconds left fall as the clock goes, between two updates of the page too."""
+    looks = []
+    for _ in range(5):
+        left_ms = operator.sees_held(client_id).left_ms
+        assert left_ms is not None
+        looks.append((time.monotonic() * 1000, left_ms))
+        time.sleep(0.15)
+    assert [left for _, left in looks] == sorted({left for _, left in looks}, reverse=True)
+    (began, first), (ended, last) = looks[0], looks[-1]
+    assert first - last == pytest.approx(ended - began, abs=250)
