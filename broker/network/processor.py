@@ -157,8 +157,7 @@ class Processor:
         self.responder.settled()
         await self.responder.drained.wait()
 
-    # --- receives
-    # --------------------------------------------------------------------------------------------------
+    # Receives
 
     def _broken(self, channel: Channel, error: Exception) -> None:
         """The one border where a broken peer or impossible bytes end a connection."""
@@ -248,8 +247,7 @@ class Processor:
             self._frames.release(frame)
         self.selector.close_channel(channel, reason, logging.WARNING)
 
-    # --- connections
-    # -----------------------------------------------------------------------------------------------
+    # Connections
 
     def _configure_new_connections(self) -> None:
         settings = self._settings

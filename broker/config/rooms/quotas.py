@@ -25,7 +25,7 @@ class QuotaConfig:
         "quota.bandwidth.algorithm",
         "paced",
         one_of("paced", "rate"),
-        "How a client that has broken its byte rate is brought down to it: `rate` is Kafka's rule alone, which "
+        "How a client that broke its byte rate is brought down to it: `rate` is Kafka's rule alone, which "
         "lets ten seconds' worth through in one burst and then waits; `paced` goes on evenly from the same "
         "first wait.",
         ours=True,
