@@ -126,24 +126,22 @@ class LogDirectory:
         doubt.
         """
         errors = [each.offline for each in partitions if each.offline is not None]
-        for partition in partitions:
-            if partition.offline is None:
-                try:
-                    partition.seal()
-                except OSError as error:
-                    errors.append(error)
-                    continue
-                if partition.needs_flush:
-                    flush = partition.flush(0)
-                    flush.run()
-                    flush.finish()
-                    errors += [flush.error] if flush.error else []
+        ended = [each for each in partitions if each.offline is None]
+        unflushed = [each for each in ended if each.needs_flush]
+        for partition in ended:
+            try:
+                partition.seal()
+            except OSError as error:
+                errors.append(error)
         try:
+            if unflushed:
+                disk.flush_file_system(self.path)
+            for partition in unflushed:
+                partition.flushed(partition.high_watermark, 0, names_too=True)
             disk.replace_file(self.recovery_points.path, self.recovery_points_text(partitions), flushed=True)
             if not errors:
-                disk.replace_file(
-                    self._file(layout.CLEAN_SHUTDOWN), checkpoints.CLEAN_SHUTDOWN_TEXT, flushed=True
-                )
+                marker = self._file(layout.CLEAN_SHUTDOWN)
+                disk.replace_file(marker, checkpoints.CLEAN_SHUTDOWN_TEXT, flushed=True)
         except OSError as error:
             errors.append(error)
         self._lock = None

@@ -8,6 +8,7 @@ thread may call them.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
@@ -179,6 +180,18 @@ def flush_directory(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def flush_file_system(path: str) -> None:
+    """As `flush`, for everything on the file system that the directory lies on: one call instead of some for
+    each of a thousand files and their directories.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
     finally:
         os.close(fd)
 

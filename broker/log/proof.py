@@ -8,6 +8,7 @@ gap in the offsets, as in a compacted log, and the operator a report.
 from typing import TYPE_CHECKING, Final
 
 from broker.log.scan import Damage, scan
+from broker.records.header import LENGTH_OVERHEAD
 
 if TYPE_CHECKING:
     from broker.log.segment import Segment
@@ -96,8 +97,9 @@ class Proof:
                 self.note_damage(found)
                 position, exact = found.end, False
             else:
-                position, exact = found.position + found.header.size, True
-                expected = found.header.last_offset + 1
+                position, header = found[-1]
+                position += header[1] + LENGTH_OVERHEAD
+                expected, exact = header[0] + header[6] + 1, True
                 if position >= enough:
                     break
         self._checked = (start, position)

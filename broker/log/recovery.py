@@ -16,10 +16,10 @@ from broker.log import disk
 from broker.log.disk import OpenFiles
 from broker.log.layout import DELETED, LOG, SNAPSHOT, parse_segment_file, segment_file
 from broker.log.producers import Producers, TakenBatch, sequence_after
-from broker.log.scan import Damage, Found, scan
+from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
 from broker.log.snapshot import parse_snapshot
-from broker.records.header import BatchHeader
+from broker.records.header import LENGTH_OVERHEAD, BatchHeader
 
 _LEFT_OVER: Final = (DELETED, ".tmp", ".swap", ".cleaned")
 
@@ -180,14 +180,16 @@ def _recover(
     seen_ms = disk.modified_ms(segment.path)
     segment.restart()
     for found in scan(segment.open(), 0, size, next_offset, exact=True, ceiling=ceiling):
-        match found:
-            case Damage():
-                segment.proof.note_damage(found)
-            case Found(position, header):
-                segment.size = position
-                segment.note(header, index_interval)
-                _replay(producers, header, replayed_from, seen_ms)
-                next_offset = header.last_offset + 1
+        if isinstance(found, Damage):
+            segment.proof.note_damage(found)
+            continue
+        segment.size = found[0][0]
+        for _, header in found:
+            last_offset = header[0] + header[6]
+            segment.note(header[1] + LENGTH_OVERHEAD, last_offset, header[8], index_interval)
+            if header[9] >= 0:
+                _replay(producers, BatchHeader._make(header), replayed_from, seen_ms)
+        next_offset = last_offset + 1
     return next_offset
 
 

@@ -8,18 +8,19 @@ all of it, so the next good one is found by trying, and nothing but the damaged 
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from crc32c import crc32c
 
 from broker.log.disk import OpenFile, read_at
 from broker.records.header import (
     CRC_FROM,
+    HEADER,
     HEADER_BYTES,
+    LENGTH_OVERHEAD,
     MAGIC,
     MAGIC_AT,
-    BatchHeader,
-    header_at,
+    HeaderFields,
 )
 
 _CHUNK: Final = 262_144
@@ -28,13 +29,11 @@ _LARGEST_BATCH: Final = 268_435_456
 
 _FARTHEST: Final = 0x7FFF_FFFF
 _MAGIC_BYTE: Final = bytes([MAGIC])
+_unpack = HEADER.unpack_from
 
 
-class Found(NamedTuple):
-    """A batch in a segment."""
-
-    position: int
-    header: BatchHeader
+Good: TypeAlias = tuple[int, HeaderFields]
+"""Where a good batch lies, and its header. Plain tuples: recovery looks at millions of them."""
 
 
 class Damage(NamedTuple):
@@ -46,8 +45,8 @@ class Damage(NamedTuple):
 
 def scan(
     file: OpenFile, position: int, end: int, expected: int, *, exact: bool, ceiling: int | None
-) -> Iterator[Found | Damage]:
-    """Everything from `position` to `end` in order, batches whole and with a good CRC.
+) -> Iterator[list[Good] | Damage]:
+    """Everything from `position` to `end` in order, as runs of batches that are whole and have a good CRC.
 
     The CRC does not cover a batch's offset, so that is checked against its neighbours'. `expected` is the
     offset that the first batch has, if `exact`, or the least that it may have. Later ones follow without a
@@ -56,17 +55,18 @@ def scan(
     """
     window = _Window(file, position, end, ceiling)
     while position < end:
-        header = window.good_batch(position, expected, exact=exact)
-        if header is None:
+        run = window.good_run(position, expected, exact=exact)
+        if run:
+            position, header = run[-1]
+            position += header[1] + LENGTH_OVERHEAD
+            expected = header[0] + header[6] + 1
+            exact = True
+            yield run
+        else:
             start = position
             position = window.next_good(start + 1, expected)
             exact = False
             yield Damage(start, position)
-        else:
-            yield Found(position, header)
-            position += header.size
-            expected = header.last_offset + 1
-            exact = True
 
 
 class _Window:
@@ -81,31 +81,62 @@ class _Window:
         self._ceiling = ceiling
         self._chunk = memoryview(b"")
 
-    def good_batch(self, position: int, expected: int, *, exact: bool) -> BatchHeader | None:
+    def good_run(self, position: int, expected: int, *, exact: bool) -> list[Good]:
+        """Batches that follow one another from `position` on, up to about a chunk of them."""
+        first = self.good_batch(position, expected, exact=exact)
+        if first is None:
+            return []
+        run: list[Good] = [(position, first)]
+        chunk, start = self._chunk, self._start
+        size = len(chunk)
+        at = position - start + first[1] + LENGTH_OVERHEAD
+        expected = first[0] + first[6] + 1
+        while at + HEADER_BYTES <= size:
+            header: HeaderFields = _unpack(chunk, at)
+            base_offset, length, _, magic, crc, _, delta, *_ = header
+            following = at + length + LENGTH_OVERHEAD
+            if (
+                base_offset != expected
+                or magic != MAGIC
+                or length < HEADER_BYTES - LENGTH_OVERHEAD
+                or following > size
+                or delta < 0
+                or crc32c(chunk[at + CRC_FROM : following]) != crc
+            ):
+                break
+            run.append((start + at, header))
+            expected = base_offset + delta + 1
+            at = following
+        return run
+
+    def good_batch(self, position: int, expected: int, *, exact: bool) -> HeaderFields | None:
+        """The batch at `position`, by every rule there is."""
         if self._end - position < HEADER_BYTES:
             return None
         at = self._show(position, HEADER_BYTES)
-        header = header_at(self._chunk, at)
-        size = header.size
+        header: HeaderFields = _unpack(self._chunk, at)
+        base_offset, length, _, magic, crc, _, delta, *_ = header
+        size = length + LENGTH_OVERHEAD
         if (
-            header.magic != MAGIC
+            magic != MAGIC
             or not HEADER_BYTES <= size <= min(self._end - position, _LARGEST_BATCH)
-            or not expected <= header.base_offset <= expected + _FARTHEST
-            or header.last_offset_delta < 0
+            or not expected <= base_offset <= expected + _FARTHEST
+            or delta < 0
         ):
             return None
         at = self._show(position, size)
-        if crc32c(self._chunk[at + CRC_FROM : at + size]) != header.crc:
+        if crc32c(self._chunk[at + CRC_FROM : at + size]) != crc:
             return None
-        if exact and header.base_offset == expected:
+        if exact and base_offset == expected:
             return header
-        return header if self._agrees(position + size, header.last_offset, exact) else None
+        return header if self._agrees(position + size, base_offset + delta, exact) else None
 
     def _agrees(self, position: int, last_offset: int, exact: bool) -> bool:
         """Whether what stands behind a batch speaks for its offsets."""
         if self._end - position >= HEADER_BYTES:
             at = self._show(position, HEADER_BYTES)
-            return header_at(self._chunk, at).base_offset > last_offset
+            following: HeaderFields = _unpack(self._chunk, at)
+            return following[0] > last_offset
         return not exact if self._ceiling is None else last_offset < self._ceiling
 
     def next_good(self, position: int, expected: int) -> int:

@@ -8,15 +8,23 @@ business.
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
 from broker.log import disk
 from broker.log.disk import OpenFile, OpenFiles
 from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, WRITTEN_TOGETHER, SparseIndex
 from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, segment_file
 from broker.log.proof import Proof
-from broker.log.scan import Found
-from broker.records.header import EXTENT, HEADER_BYTES, LENGTH_OVERHEAD, NO_TIMESTAMP, Buffer, header_at
+from broker.log.staged import Staged
+from broker.records.header import (
+    EXTENT,
+    HEADER_BYTES,
+    LENGTH_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Buffer,
+    header_at,
+)
 
 _READ_AHEAD: Final = 4_096
 """What lies between two entries of the index, so that a batch is usually found with one read."""
@@ -24,17 +32,11 @@ _READ_AHEAD: Final = 4_096
 _read_extent = EXTENT.unpack_from
 
 
-class Batch(Protocol):
-    """What a batch tells about itself."""
+class Found(NamedTuple):
+    """A batch in a segment."""
 
-    @property
-    def size(self) -> int: ...
-
-    @property
-    def last_offset(self) -> int: ...
-
-    @property
-    def max_timestamp(self) -> int: ...
+    position: int
+    header: BatchHeader
 
 
 class HalfWritten(OSError):  # noqa: N818 - a state of the file
@@ -118,7 +120,7 @@ class Segment:
         self.newest()
         self._count_index_bytes()
 
-    def append(self, buffers: Sequence[Buffer], batches: Sequence[Batch], index_interval: int) -> None:
+    def append(self, buffers: Sequence[Buffer], batches: Sequence[Staged], index_interval: int) -> None:
         """Buffers are the bytes of the batches, one each.
 
         Raises OSError, and then nothing of it is in the segment; HalfWritten, and then the segment is of no
@@ -131,7 +133,7 @@ class Segment:
             self._cut(file)
             raise
         for batch in batches:
-            self.note(batch, index_interval)
+            self.note(batch.size, batch.last_offset, batch.max_timestamp, index_interval)
 
     def _cut(self, file: OpenFile) -> None:
         try:
@@ -139,17 +141,16 @@ class Segment:
         except OSError as error:
             raise HalfWritten(error.errno, error.strerror) from error
 
-    def note(self, batch: Batch, index_interval: int) -> None:
-        """The batch lies at the end of what is known: makes the index entries that Kafka makes, and moves the
+    def note(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
+        """A batch lies at the end of what is known: makes the index entries that Kafka makes, and moves the
         end.
 
         `prepare` has been called before.
         """
-        timestamp = self._max_timestamp
-        assert timestamp is not None
-        last_offset = batch.last_offset
-        if batch.max_timestamp > timestamp:
-            self._max_timestamp = timestamp = batch.max_timestamp
+        greatest = self._max_timestamp
+        assert greatest is not None
+        if max_timestamp > greatest:
+            self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if self._since_index > index_interval:
             self.offsets.append(last_offset - self.base_offset, self.size)
@@ -158,8 +159,8 @@ class Segment:
             self._since_index = 0
             if self.offsets.unwritten >= WRITTEN_TOGETHER:
                 self._spill()
-        self.size += batch.size
-        self._since_index += batch.size
+        self.size += size
+        self._since_index += size
 
     def _spill(self) -> None:
         """A full disk is no reason to refuse an append that has succeeded: the entries wait for better

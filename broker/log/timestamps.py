@@ -7,8 +7,7 @@ then at records. Knows no request.
 from collections.abc import Sequence
 
 from broker.errors import ApiError
-from broker.log.scan import Found
-from broker.log.segment import Segment
+from broker.log.segment import Found, Segment
 from broker.records.walk import records
 
 

@@ -160,11 +160,11 @@ def test_a_segment_is_proven_once_for_readers_in_order(where):
 
 
 def test_what_is_appended_to_an_unproven_segment_is_good(where):
-    clean_end(where, count=3_000)
+    clean_end(where, count=6_000)
     store, _ = open_store(where)
     log = make(store)
     fill(log, 5)
-    assert len(log.read(3_000, 10_000, min_one_batch=True)) == 500
+    assert len(log.read(6_000, 10_000, min_one_batch=True)) == 500
     assert log.segments[0].proof.doubtful
     store.close()
 

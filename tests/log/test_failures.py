@@ -6,6 +6,7 @@ import resource
 
 import pytest
 
+from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from tests.log.house import (
     NOW,
@@ -204,7 +205,7 @@ def test_an_index_that_finds_no_room_does_not_fail_the_append(store, disk, monke
 
 
 def test_a_failed_flush_takes_the_partition_offline_and_is_not_tried_again(store, log, disk):
-    log.configure(type(log.settings)(flush_ms=0))
+    log.configure(TopicSettings(flush_ms=0))
     append(log, batch(b"a"))
     disk.flushes = [False]
     (flush,) = store.due_flushes(NOW)
@@ -222,13 +223,30 @@ def test_a_store_with_an_offline_partition_does_not_end_cleanly(where, disk):
     store, _ = open_store(where)
     log = make(store)
     fill(log, 3)
+    log.configure(TopicSettings(flush_ms=0))
+    fill(log, 1)
     disk.flushes = [False]
-    errors = store.close()
-    assert [error.errno for error in errors] == [errno.EIO]
+    (flush,) = store.due_flushes(NOW)
+    flush.run()
+    flush.finish()
+    assert store.close() == [flush.error]
     store, recovery = open_store(where)
     assert recovery.unclean == [str(where)]
-    assert offsets(all_records(store.partition("events", 0))) == [0, 1, 2]
+    assert offsets(all_records(store.partition("events", 0))) == [0, 1, 2, 3]
     assert store.close() == []
+
+
+def test_an_end_whose_flush_fails_is_not_clean(where, monkeypatch):
+    store, _ = open_store(where)
+    fill(make(store), 3)
+
+    def refuse(path):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("broker.log.disk.flush_file_system", refuse)
+    assert [error.errno for error in store.close()] == [errno.EIO]
+    _, recovery = open_store(where)
+    assert recovery.unclean == [str(where)] and recovery.scanned_bytes == 300
 
 
 def test_a_file_that_was_shortened_behind_our_back_is_an_error_and_no_crash(store, log, where):

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from broker.log.disk import flush_file_system
 from tests.log.house import NOW, append, batch, fill, make, open_store
 
 
@@ -140,13 +141,21 @@ def test_files_that_cannot_be_opened_for_a_flush_say_nothing_about_the_disk(stor
     assert log.recovery_point == 1
 
 
-def test_the_end_flushes_everything(where, synced):
+def test_the_end_flushes_everything_at_once(where, monkeypatch):
+    flushed = []
+    monkeypatch.setattr("broker.log.disk.flush_file_system", flushed.append)
     store, _ = open_store(where)
-    fill(make(store), 3)
+    for index in range(3):
+        fill(make(store, index=index), 3)
     store.close()
-    assert synced == ["00000000000000000000.log"]
+    assert flushed == [str(where)]
     store, _ = open_store(where)
-    assert store.partition("events", 0).recovery_point == 3
-    synced.clear()
+    assert [log.recovery_point for log in store] == [3, 3, 3]
     store.close()
-    assert synced == []
+    assert flushed == [str(where)]
+
+
+def test_a_file_system_is_flushed_or_says_why_not(tmp_path):
+    flush_file_system(str(tmp_path))
+    with pytest.raises(FileNotFoundError):
+        flush_file_system(str(tmp_path / "missing"))
