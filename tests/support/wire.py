@@ -20,7 +20,7 @@ class WireClient:
     def __init__(self, stream: trio.SocketStream, client_id: str | None) -> None:
         self.stream = stream
         self.client_id = client_id
-        self._buffer = b""
+        self._buffer = bytearray()
         self._next = 1
 
     async def send(self, message: Any, version: int) -> int:
@@ -61,7 +61,8 @@ class WireClient:
             if not more:
                 raise EOFError
             self._buffer += more
-        taken, self._buffer = self._buffer[:count], self._buffer[count:]
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
         return taken
 
 

@@ -1,0 +1,157 @@
+"""How a broker stops: what is in hand is answered, what waits is told, and nobody can hold it up for long."""
+
+import logging
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.quotas.entity import Entity
+from tests.support.hostile import until
+from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+
+def fetch(max_wait_ms: int, most: int = 1_000) -> FetchRequest:
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=most)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=most,
+        topics=[FetchTopic("events", partitions=[partition])],
+    )
+
+
+async def connected(broker: RunningBroker, client_id: str = "tester") -> WireClient:
+    """A client of a broker that has the topic."""
+    client = await broker.connect(client_id)
+    assert (await client.ask(create_topic(), 5)).topics[0].error_code in (0, 36)
+    return client
+
+
+async def stops(broker: RunningBroker, seconds: float = 1) -> None:
+    broker.stop.set()
+    with trio.fail_after(seconds):
+        await broker.started.stopped.wait()
+
+
+async def test_a_fetch_that_waits_is_answered_empty_and_then_the_connection_ends(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        await client.send(fetch(60_000), 11)
+        await until(lambda: broker.house.broker.fetches.delayed == 1)
+        await stops(broker)
+        _, answer = await client.receive(1, 11)
+        assert answer.error_code == 0
+        assert await client.is_closed()
+
+
+async def test_a_member_that_waits_is_sent_to_look_for_its_coordinator(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, "group.initial.rebalance.delay.ms=60000") as broker:
+        client = await connected(broker)
+        await client.ask(create_topic("__consumer_offsets"), 5)
+        protocols = [JoinGroupRequestProtocol("range", b"")]
+        await client.send(JoinGroupRequest("group", 10_000, 60_000, "", None, "consumer", protocols), 3)
+        await wait_all_tasks_blocked(0.05)
+        await stops(broker)
+        _, answer = await client.receive(11, 3)
+        assert answer.error_code in (15, 16)
+        assert await client.is_closed()
+
+
+async def test_what_is_in_hand_is_answered_and_found_again(tmp_path: Path) -> None:
+    """A hundred clients whose requests have been sent at the moment of the stop: an answer is a promise."""
+    async with running_broker(tmp_path) as broker:
+        await connected(broker)
+        clients = [await broker.connect() for _ in range(100)]
+        await until(lambda: len(list(broker.house.server.channels())) == 101)
+        for number, client in enumerate(clients):
+            await client.send(produce_request(batch_of(b"%d" % number)), PRODUCE_VERSION)
+            if number == 60:
+                broker.stop.set()
+        await stops(broker)
+        promised = 0
+        for client in clients:
+            try:
+                _, answer = await client.receive(0, PRODUCE_VERSION)
+            except (EOFError, trio.BrokenResourceError):
+                continue
+            assert answer.responses[0].partition_responses[0].error_code == 0
+            promised += 1
+    async with running_broker(tmp_path) as broker:
+        log = broker.house.partitions.log("events", 0)
+        assert log is not None and log.log_end_offset >= promised
+
+
+async def test_nobody_is_accepted_any_more(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        port = broker.port
+        await connected(broker)
+        await stops(broker)
+        with pytest.raises(OSError, match=r"127\.0\.0\.1"):
+            await trio.open_tcp_stream("127.0.0.1", port)
+
+
+async def test_channels_that_are_held_for_a_quota_do_not_hold_up_the_stop(tmp_path: Path) -> None:
+    """They have their answers; what they send next is not in hand."""
+    async with running_broker(tmp_path) as broker:
+        await connected(broker)
+        broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+        for acks in (0, 1) * 25:
+            greedy = await broker.connect("greedy")
+            await greedy.send(produce_request_of(40_000, "greedy", acks=acks), PRODUCE_VERSION)
+        await until(lambda: len(broker.house.broker.views.throttled()) == 50)
+        await stops(broker)
+
+
+async def test_a_client_that_does_not_read_holds_up_the_stop_until_the_deadline(
+    tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_broker(tmp_path, "shutdown.drain.timeout.ms=3000") as broker:
+        client = await connected(broker)
+        for _ in range(16):
+            await client.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
+        await client.send(fetch(0, most=16_000_000), 11)
+        await wait_all_tasks_blocked(0.1)
+        caplog.set_level(logging.WARNING)
+        broker.stop.set()
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(2.999)
+        await wait_all_tasks_blocked(0.02)
+        assert not broker.started.stopped.is_set()
+        mock_clock.jump(0.001)
+        await broker.started.stopped.wait()
+    assert [record.getMessage() for record in caplog.records] == [
+        "requests were still in hand at the end of the drain"
+    ]
+
+
+async def test_a_client_that_reads_again_gets_all_of_its_answer(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await connected(broker)
+        for _ in range(16):
+            await client.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
+        await client.send(fetch(0, most=16_000_000), 11)
+        await wait_all_tasks_blocked(0.1)
+        broker.stop.set()
+        await wait_all_tasks_blocked(0.02)
+        _, answer = await client.receive(1, 11)
+        assert len(answer.responses[0].partitions[0].records) == 16_000_000
+        with trio.fail_after(1):
+            await broker.started.stopped.wait()
+
+
+async def test_an_idle_broker_stops_at_once_with_many_connections(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        for _ in range(200):
+            await broker.connect()
+        await wait_all_tasks_blocked(0.02)
+        broker.stop.set()
+        await broker.started.stopped.wait()
+        assert trio.current_time() == 0
