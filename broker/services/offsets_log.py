@@ -27,8 +27,8 @@ BATCH: Final = 256 * 1024
 """Bytes of keys and values from which on another batch is begun."""
 
 SPARE: Final = 20_000
-"""Records that no longer count, at which the values are written again at the earliest; reading them takes an
-eighth of a second. For many values it is four times as many, so that writing them again stays a fifth of all.
+"""Records that no longer count, at which the values are written again at the earliest; reading them takes a
+sixth of a second. For many values it is four times as many, so that writing them again stays a fifth of all.
 """
 
 

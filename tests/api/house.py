@@ -27,6 +27,7 @@ from broker.protocol.api_key import response_header_version
 from broker.protocol.header import parse_request_header, parse_response_header
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.schema import Message
+from broker.purgatory.operation import DelayedOperation
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.records.build import NewRecord, build_batch
@@ -59,6 +60,7 @@ class Connection:
         self.sasl_mechanism: str | None = None
         self.software_name = self.software_version = "unknown"
         self.shape = 0
+        self.waiting: DelayedOperation | None = None
 
 
 class Asking(RequestContext):

@@ -62,7 +62,8 @@ def produce(broker: BrokerProcess, topic: str, values: list[bytes], **settings: 
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         assert error is None, error
-        offsets.append(message.offset() if message.offset() is not None else -1)
+        offset = message.offset()
+        offsets.append(-1 if offset is None else offset)
 
     producer = Producer({"bootstrap.servers": broker.plain, "linger.ms": 5, **settings})
     for value in values:
@@ -95,7 +96,7 @@ def read(source: Consumer, count: int) -> list[bytes]:
         message = source.poll(0.2)
         if message is not None:
             assert message.error() is None, message.error()
-            values.append(message.value())
+            values.append(message.value() or b"")
     return values
 
 

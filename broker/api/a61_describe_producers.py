@@ -1,0 +1,53 @@
+"""DescribeProducers: the idempotent producers that a partition remembers. (KIP-664)
+
+Version 0. The last sequence number and timestamp of each; there are no transactions, so the coordinator's
+epoch and the start of the transaction are -1.
+"""
+
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.errors import ApiError, ErrorCode
+from broker.log.producers import Producer
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+NO_COORDINATOR_EPOCH: Final = -1
+
+
+@api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
+def handle(message: DescribeProducersRequest, _context: RequestContext, broker: Broker) -> Outcome:
+    topics = [
+        TopicResponse(
+            topic.name, [_producers(topic.name, index, broker) for index in topic.partition_indexes]
+        )
+        for topic in message.topics
+    ]
+    return Answered(DescribeProducersResponse(topics=topics))
+
+
+def _producers(topic: str, index: int, broker: Broker) -> PartitionResponse:
+    try:
+        log = broker.partitions.log(topic, index)
+    except ApiError as refused:
+        return PartitionResponse(index, refused.code, refused.message)
+    if log is None:
+        return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    active = [_state(producer_id, producer) for producer_id, producer in log.producers.items()]
+    return PartitionResponse(index, ErrorCode.NONE, None, active)
+
+
+def _state(producer_id: int, producer: Producer) -> ProducerState:
+    last = producer.batches[-1]
+    return ProducerState(
+        producer_id, producer.epoch, last.last_sequence, last.max_timestamp, NO_COORDINATOR_EPOCH
+    )
