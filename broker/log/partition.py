@@ -91,7 +91,7 @@ class PartitionLog(SegmentedLog):
         )
         if base_offset or attributes & _UNUSUAL or max_timestamp - now_wall_ms > self._ahead_ms:
             self._check_unusual(header, now_wall_ms, internal)
-        if self._inspects:
+        if self._inspects and not internal:
             self._inspect(records, now_wall_ms)
         if producer_id >= 0:
             taken = self.producers.check(producer_id, epoch, sequence, delta)
