@@ -5,8 +5,13 @@ or a struct came with tags, and by header. Running off the end raises IndexError
 into ProtocolViolation.
 """
 
+from typing import Final
+
 from broker.errors import ProtocolViolation
 from broker.protocol.schema import Buffer
+
+MOST_TAGS: Final = 1_000
+"""Unknown tagged fields of one struct; Kafka's own have a handful."""
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
@@ -33,6 +38,8 @@ def skip_tags(buf: Buffer, pos: int, end: int, count: int) -> int:
     """The position after a tagged section without a tag that the caller knows; its first byte was `count`."""
     if count > 0x7F:
         count, pos = read_rest(buf, pos, count)
+        if count > MOST_TAGS:
+            raise ProtocolViolation(f"{count} tagged fields in one place")
     for _ in range(count):
         _tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
-from tests.support.hostile import is_served, request, until
+from tests.support.hostile import compact_array, is_closed_soon, is_served, request, until
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -67,6 +67,16 @@ async def test_a_large_request_that_is_refused_gives_its_buffer_back(broker: Run
         await hostile.stream.send_all(sent)
         assert await hostile.is_closed()
         assert broker.house.server.frames.outstanding == 0
+
+
+async def test_a_request_of_a_million_names_is_refused_before_it_is_read(broker: RunningBroker) -> None:
+    """Or it would stop everybody for ten seconds."""
+    polite = await with_topic(broker)
+    hostile = await broker.connect()
+    body = compact_array(1_000_000) + b"\x01\x00" * 1_000_000 + bytes(4)
+    await hostile.stream.send_all(request(3, 9, body, flexible=True))
+    assert await is_closed_soon(hostile)
+    assert await is_served(polite)
 
 
 async def test_clients_that_never_read_cost_one_answer_each_and_nobody_else(broker: RunningBroker) -> None:
