@@ -38,6 +38,7 @@ PUBLIC_PATHS = frozenset(route.path for route in ROUTES if route.public)
 def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
     app.asgi_http_class = WholeSendConnection
+    app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = console.settings.request_max_bytes
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = 30

@@ -1,6 +1,6 @@
 """The console's connections: accepted, bounded, served by hypercorn, and never able to hurt the broker.
 
-Run by webui.serving. hypercorn's own server would do but for three things: an exception in one connection
+Run by webui.serving. hypercorn's own server would do but for a few things: an exception in one connection
 would cancel the broker's nursery, a peer that does not read would hold its shielded `send_all` and with it
 the shutdown for ever, and the number of connections is not limited.
 """
@@ -56,6 +56,14 @@ class PatientStream:
             raise trio.BrokenResourceError("the peer does not read")
 
 
+class Connection(TCPServer):
+    """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted."""
+
+    async def _read_data(self) -> None:
+        await super()._read_data()
+        await self.idle_task.stop()
+
+
 async def serve_connections(
     app: ASGIFramework, listeners: Sequence[trio.SocketListener], stopping: Callable[[], Awaitable[None]]
 ) -> None:
@@ -75,7 +83,7 @@ async def serve_connections(
             return
         open_now += 1
         try:
-            await TCPServer(wrapped, config, context, state, PatientStream(stream))  # type: ignore[arg-type]
+            await Connection(wrapped, config, context, state, PatientStream(stream))  # type: ignore[arg-type]
         except Exception:
             log.exception("A connection of the console broke; it is closed")
         finally:

@@ -13,25 +13,26 @@ TURNS_PER_S: Final = 100
 """A request costs 1 to 2 ms: a tenth to a fifth of the thread."""
 
 BURST: Final = 200
-LONGEST_WAIT_S: Final = 5.0
+LONGEST_WAIT_S: Final = 5
+_TURN_NS: Final = 1_000_000_000 // TURNS_PER_S
 
 
 class Pace:
-    """The generic cell rate algorithm: one number, the time at which the bucket would be empty of debt."""
+    """The generic cell rate algorithm: one number, the time (ns) at which every turn given is paid for."""
 
-    __slots__ = ("_due",)
+    __slots__ = ("_paid_at",)
 
     def __init__(self) -> None:
-        self._due = float("-inf")
+        self._paid_at = 0
 
     async def turn(self) -> bool:
         """Waits for a turn; False at once if that would take more than LONGEST_WAIT_S."""
-        now = trio.current_time()
-        due = max(self._due, now) + 1 / TURNS_PER_S
-        wait_s = due - now - BURST / TURNS_PER_S
-        if wait_s > LONGEST_WAIT_S:
+        now = round(trio.current_time() * 1e9)
+        paid_at = max(self._paid_at, now) + _TURN_NS
+        wait_ns = paid_at - now - BURST * _TURN_NS
+        if wait_ns > LONGEST_WAIT_S * 1_000_000_000:
             return False
-        self._due = due
-        if wait_s > 0:
-            await trio.sleep(wait_s)
+        self._paid_at = paid_at
+        if wait_ns > 0:
+            await trio.sleep(wait_ns / 1e9)
         return True

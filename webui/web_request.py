@@ -20,5 +20,4 @@ def knock_of(request: Request) -> Knock:
         address=str(client[0]),
         headers=request.headers,
         cookies=request.cookies,
-        has_body=bool(request.content_length) or "Transfer-Encoding" in request.headers,
     )

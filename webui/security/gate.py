@@ -20,7 +20,7 @@ from webui.security.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class Knock:
-    """A request, as far as the gate looks at it. `has_body`: something was sent."""
+    """A request, as far as the gate looks at it."""
 
     method: str
     scheme: str
@@ -28,7 +28,6 @@ class Knock:
     address: str
     headers: HeaderLookup
     cookies: Mapping[str, str]
-    has_body: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,11 @@ def check_origin(console: Console, knock: Knock, *, any_host: bool = False) -> N
 
 
 def check_body(knock: Knock) -> None:
-    """A form, or text that happens to be JSON, can be sent by any page; JSON by its name cannot. Raises
-    Problem.
+    """For requests that are to have a body. A form, or text that happens to be JSON, can be sent by any page;
+    JSON by its name cannot. Raises Problem.
     """
     media = knock.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if knock.has_body and media != "application/json":
+    if media != "application/json":
         raise Problem(415, "The body must be application/json.")
 
 

@@ -1,0 +1,71 @@
+"""A console on a made-up broker, asked in-process."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from quart import Response
+from quart.typing import TestClientProtocol
+
+from tests.webui.fakes import FakeBroker, FakeSettings
+from webui.app import build_app
+from webui.console import Console, make_console
+
+PORT = 8080
+
+
+@dataclass
+class Clock:
+    """Milliseconds, moved by hand."""
+
+    ms: int = 1_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@dataclass
+class Browserless:
+    """An HTTP client without a network. `token` None asks without credentials."""
+
+    client: TestClientProtocol
+
+    async def ask(
+        self, method: str, path: str, *, token: str | None = "admin-token", body: Any = None, **headers: str
+    ) -> Response:
+        """Header names are given with underscores: `If_Match`."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is not None:
+            given["Authorization"] = f"Bearer {token}"
+        arguments: dict[str, Any] = {"method": method, "headers": given}
+        if isinstance(body, bytes):
+            arguments["data"] = body
+        elif body is not None:
+            arguments["json"] = body
+        return await self.client.open(path, **arguments)
+
+    async def get(self, path: str, **rest: Any) -> Response:
+        return await self.ask("GET", path, **rest)
+
+    async def patch(self, path: str, body: Any, **rest: Any) -> Response:
+        return await self.ask("PATCH", path, body=body, **rest)
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    return FakeBroker()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def console(broker: FakeBroker, clock: Clock) -> Console:
+    return make_console(broker.backend(), FakeSettings(), PORT, now_ms=lambda: broker.now_ms, uptime_ms=clock)
+
+
+@pytest.fixture
+def http(console: Console) -> Browserless:
+    return Browserless(build_app(console).test_client(use_cookies=False))

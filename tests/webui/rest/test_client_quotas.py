@@ -1,0 +1,252 @@
+"""GET and PATCH /client-quotas."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.commands import Door, EntityPairs, Role
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker, connection
+from webui.rest.answers import QUOTAS, REFUSED_RESULTS, RESULTS
+
+PATH = "/api/v1/client-quotas"
+PRODUCE = "producer_byte_rate"
+ALICE: EntityPairs = (("user", "alice"),)
+ALICE_APP: EntityPairs = (("user", "alice"), ("client-id", "app"))
+ANYBODY: EntityPairs = (("user", None),)
+APP: EntityPairs = (("client-id", "app"),)
+
+
+def one(entity: dict[str, str | None], *ops: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    return {"entries": [{"entity": entity, "ops": list(ops), **rest}]}
+
+
+def setting(value: Any, key: str = PRODUCE) -> dict[str, Any]:
+    return {"key": key, "value": value}
+
+
+REMOVING = {"key": PRODUCE, "remove": True}
+
+
+@pytest.fixture
+def stocked(broker: FakeBroker) -> FakeBroker:
+    for entity in (ALICE, ALICE_APP, ANYBODY, APP):
+        broker.version += 1
+        broker.set(entity, {PRODUCE: 100.0})
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", [ALICE, ALICE_APP, ANYBODY, APP]),
+        ("user=alice", [ALICE, ALICE_APP]),
+        ("user=alice&strict=true", [ALICE]),
+        ("user=alice&client-id=app", [ALICE_APP]),
+        ("user=&match=default", [ANYBODY]),
+        ("user-match=default", [ANYBODY]),
+        ("user-match=any&strict=true", [ALICE, ANYBODY]),
+        ("client-id-match=any", [ALICE_APP, APP]),
+        ("client-id-match=any&user=alice", [ALICE_APP]),
+        ("user=alice&search=app", [ALICE_APP]),
+        ("shape=client-id", [APP]),
+        ("sort=changed&order=desc&limit=1", [APP]),
+        ("offset=3", [APP]),
+        ("user=nobody", []),
+    ],
+)
+async def test_filters_mean_what_kafkas_do(
+    http: Browserless, stocked: FakeBroker, query: str, found: list[EntityPairs]
+) -> None:
+    for row in (ALICE, ALICE_APP, ANYBODY, APP):
+        stocked.now_ms += 1
+        stocked.set(row, {PRODUCE: 100.0})
+    answer = await http.get(f"{PATH}?{query}")
+    assert answer.status_code == 200
+    body = QUOTAS.check(await answer.get_json())
+    assert [item["entity"] for item in body["items"]] == [dict(entity) for entity in found]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["user=", "user=alice&match=default", "user=alice&user-match=any", "match=nothing", "strict=yes",
+     "limit=0",
+     "limit=1001", "offset=-1", "sort=colour", "user=a&user=b", "userr=a", "q=%ff"],
+)  # fmt: skip
+async def test_filters_that_make_no_sense_are_refused(http: Browserless, query: str) -> None:
+    answer = await http.get(f"{PATH}?{query}")
+    assert answer.status_code == 400 and answer.content_type == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("query", "tag"),
+    [
+        ("user=alice&strict=true", '"2"'),
+        ("user=alice&client-id=app&strict=true", '"3"'),
+        ("user-match=default&strict=true", '"4"'),
+        ("user=nobody&strict=true", '"0"'),
+        ("user=alice", None),
+        ("user-match=any&strict=true", None),
+        ("strict=true", None),
+    ],
+)
+async def test_a_filter_that_names_one_entity_answers_its_etag(
+    http: Browserless, stocked: FakeBroker, query: str, tag: str | None
+) -> None:
+    answer = await http.get(f"{PATH}?{query}")
+    assert answer.headers.get("ETag") == tag
+
+
+async def test_an_edit_reaches_control_as_it_was_meant(http: Browserless, broker: FakeBroker) -> None:
+    broker.set(APP, {"request_percentage": 5.0})
+    body = one(
+        {"client-id": "app", "user": None}, setting(1_048_576), {"key": "request_percentage", "remove": True}
+    )
+    answer = await http.patch(PATH, body, token="editor-token")
+    assert answer.status_code == 200
+    [(command, actor)] = broker.applied
+    [entry] = command.entries
+    assert entry.entity == (("user", None), ("client-id", "app"))
+    assert [(op.key, op.value) for op in entry.ops] == [(PRODUCE, 1_048_576), ("request_percentage", None)]
+    assert entry.expected_version is None and not command.validate_only
+    assert (actor.name, actor.role, actor.door) == ("ed", Role.EDITOR, Door.REST)
+
+
+async def test_the_answer_shows_the_rule_as_it_is_now_and_the_command(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    answer = await http.patch(PATH, one({"user": "alice"}, setting(100)))
+    body = RESULTS.check(await answer.get_json())
+    [result] = body["results"]
+    assert result["error"] == "NONE" and result["current"]["limits"][PRODUCE]["value"] == 100
+    assert result["command"].endswith(
+        "--add-config producer_byte_rate=100 --entity-type users --entity-name alice"
+    )
+    assert "reach" not in result
+
+
+async def test_validation_changes_nothing_and_says_whom_it_would_reach(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    broker.connection_rows = [connection("app", "alice"), connection("app", "bob")]
+    answer = await http.patch(f"{PATH}?validate_only=true", one({"client-id": "app"}, setting(100)))
+    body = RESULTS.check(await answer.get_json())
+    [reach] = body["results"][0]["reach"]
+    assert (reach["key"], reach["clients"], reach["unmeasured"]) == (PRODUCE, 2, 2)
+    assert broker.rows == {} and broker.applied[0][0].validate_only
+
+
+async def test_many_validations_at_once_are_not_told_whom_they_reach(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    entries = [{"entity": {"user": f"u{index}"}, "ops": [setting(1)]} for index in range(9)]
+    answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries})
+    assert all("reach" not in result for result in (await answer.get_json())["results"])
+    answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries[:8]})
+    assert all("reach" in result for result in (await answer.get_json())["results"])
+
+
+async def test_entries_are_refused_one_by_one(http: Browserless, broker: FakeBroker) -> None:
+    entries = [
+        {"entity": {"user": "a"}, "ops": [setting(1)]},
+        {"entity": {"user": "b"}, "ops": [setting(1, "bad")]},
+    ]
+    answer = await http.patch(PATH, {"entries": entries})
+    assert answer.status_code == 207
+    results = RESULTS.check(await answer.get_json())["results"]
+    assert [result["error"] for result in results] == ["NONE", "INVALID_REQUEST"]
+    assert results[1]["message"] == "Invalid configuration key bad"
+    assert list(broker.rows) == [(("user", "a"),)]
+
+
+async def test_where_all_are_refused_the_request_is(http: Browserless, broker: FakeBroker) -> None:
+    answer = await http.patch(PATH, one({"user": "a"}, setting(10_000.5)))
+    assert answer.status_code == 400 and answer.content_type == "application/problem+json"
+    body = REFUSED_RESULTS.check(await answer.get_json())
+    assert body["code"] == "INVALID_REQUEST" and "whole number" in body["detail"]
+    assert body["results"][0]["error"] == "INVALID_REQUEST"
+
+
+@pytest.mark.parametrize("value", [0, -1, -0.5, 2**63, 1e300, "1", None, True, [1]])
+async def test_values_that_are_no_limits_never_reach_control(
+    http: Browserless, broker: FakeBroker, value: Any
+) -> None:
+    answer = await http.patch(PATH, one({"user": "a"}, setting(value)))
+    assert answer.status_code == 400
+    assert (await answer.get_json())["where"] == "/entries/0/ops/0/value"
+    assert broker.applied == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{", b"[]", b'{"entries": []}', b'{"entries": [{"entity": {}, "ops": []}]}', b'{"entries": null}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": NaN}]}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": 1e400}]}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": Infinity}]}]}',
+     b'{"entries": [{"entity": {"user": "a", "colour": "b"}, "ops": [{"key": "x", "remove": true}]}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [{"key": "x", "remove": false}]}]}',
+     b'{"entries": [{"entity": {"user": 7}, "ops": [{"key": "x", "remove": true}]}]}',
+     b'{"entries": [{"entity": {"user": "\\ud800"}, "ops": [{"key": "x", "remove": true}]}]}',
+     b'{"entries": [], "extra": 1}'],
+)  # fmt: skip
+async def test_bodies_that_are_not_the_schemas_never_reach_control(
+    http: Browserless, broker: FakeBroker, text: bytes
+) -> None:
+    answer = await http.patch(PATH, text, Content_Type="application/json")
+    assert answer.status_code == 400 and broker.applied == []
+
+
+async def test_a_viewer_may_look_and_not_touch(http: Browserless, stocked: FakeBroker) -> None:
+    assert (await http.get(PATH, token="viewer-token")).status_code == 200
+    answer = await http.patch(PATH, one({"user": "alice"}, setting(1)), token="viewer-token")
+    assert answer.status_code == 403 and (await answer.get_json())["code"] == "CLUSTER_AUTHORIZATION_FAILED"
+    assert stocked.rows[ALICE].value(PRODUCE) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"If_Match": '"2"'}, 200),
+        ({"If_Match": '"1"'}, 412),
+        ({"If_Match": '"3"'}, 412),
+        ({"If_Match": "2"}, 200),
+        ({"If_Match": "*"}, 400),
+        ({"If_Match": 'W/"2"'}, 400),
+        ({"If_Match": '"²"'}, 400),
+        ({"If_Match": '"2", "3"'}, 400),
+        ({"If_None_Match": "*"}, 412),
+        ({}, 200),
+    ],
+)
+async def test_an_edit_of_what_was_read_is_not_an_edit_of_what_came_after(
+    http: Browserless, stocked: FakeBroker, headers: dict[str, str], status: int
+) -> None:
+    answer = await http.patch(PATH, one({"user": "alice"}, setting(5)), **headers)
+    assert answer.status_code == status
+    assert stocked.rows[ALICE].value(PRODUCE) == (5 if status == 200 else 100)
+
+
+async def test_a_lost_race_shows_what_is_there_now(http: Browserless, stocked: FakeBroker) -> None:
+    answer = await http.patch(PATH, one({"user": "alice"}, REMOVING, version=1))
+    assert answer.status_code == 412
+    body = REFUSED_RESULTS.check(await answer.get_json())
+    assert body["results"][0]["current"]["version"] == 2
+    assert body["results"][0]["current"]["limits"][PRODUCE]["value"] == 100.0
+
+
+async def test_a_new_rule_is_only_made_where_there_is_none(http: Browserless, stocked: FakeBroker) -> None:
+    made = await http.patch(PATH, one({"user": "new"}, setting(5)), If_None_Match="*")
+    again = await http.patch(PATH, one({"user": "new"}, setting(6), version=0))
+    assert (made.status_code, again.status_code) == (200, 412)
+
+
+async def test_if_match_is_about_one_entity(http: Browserless, stocked: FakeBroker) -> None:
+    entries = [{"entity": {"user": name}, "ops": [setting(1)]} for name in ("alice", "bob")]
+    answer = await http.patch(PATH, {"entries": entries}, If_Match='"2"')
+    assert answer.status_code == 400 and stocked.applied == []
+
+
+async def test_a_removed_rule_is_shown_as_empty(http: Browserless, stocked: FakeBroker) -> None:
+    answer = await http.patch(PATH, one({"user": "alice"}, REMOVING))
+    [result] = RESULTS.check(await answer.get_json())["results"]
+    assert result["current"] == {} and "--delete-config producer_byte_rate" in result["command"]

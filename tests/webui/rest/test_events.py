@@ -1,0 +1,109 @@
+"""The live stream, as server-sent events."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker, throttled
+from webui.console import Console
+from webui.live import Live
+from webui.rest.events import MOST_STREAMS, QUIET_S, Section, stream
+
+THROTTLED: list[tuple[str, Section]] = [("throttled", lambda snapshot: snapshot.throttled_data)]
+
+
+def read(event: bytes) -> tuple[str, Any]:
+    name, data, *rest = event.decode().splitlines()
+    assert rest == [""] and name.startswith("event: ") and data.startswith("data: ")
+    return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
+
+
+def opened(live: Live, signed_in: bool = True) -> AsyncGenerator[bytes, None]:
+    return stream(live, THROTTLED, lambda: signed_in)
+
+
+async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
+    broker.throttled_rows = [throttled()]
+    async with aclosing(opened(Live(broker, lambda: 0))) as events:
+        assert await anext(events) == b"retry: 1000\n\n"
+        name, data = read(await anext(events))
+    assert name == "throttled" and data["total"] == 1
+
+
+async def test_what_has_not_changed_is_not_sent_again(autojump_clock: MockClock, broker: FakeBroker) -> None:
+    live = Live(broker, lambda: 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live.run)
+        async with aclosing(opened(live)) as events:
+            await anext(events)
+            await anext(events)
+            with trio.move_on_after(5) as waited:
+                await anext(events)
+            assert waited.cancelled_caught
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_change_is_sent(autojump_clock: MockClock, broker: FakeBroker) -> None:
+    live = Live(broker, lambda: 0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live.run)
+        async with aclosing(opened(live)) as events:
+            await anext(events)
+            await anext(events)
+            broker.throttled_rows = [throttled()]
+            assert read(await anext(events))[1]["total"] == 1
+            assert trio.current_time() <= 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_silence_is_broken_now_and_then(autojump_clock: MockClock, broker: FakeBroker) -> None:
+    async with aclosing(opened(Live(broker, lambda: 0))) as events:
+        await anext(events)
+        await anext(events)
+        assert await anext(events) == b": still here\n\n"
+        assert trio.current_time() == QUIET_S
+
+
+async def test_a_stream_ends_with_the_session(broker: FakeBroker) -> None:
+    events = [event async for event in opened(Live(broker, lambda: 0), signed_in=False)]
+    assert events == [b"retry: 1000\n\n", b"event: signed-out\ndata: {}\n\n"]
+
+
+async def test_a_stream_ends_with_the_broker(broker: FakeBroker) -> None:
+    live = Live(broker, lambda: 0)
+    live.end()
+    assert [event async for event in opened(live)] == [b"retry: 1000\n\n"]
+    assert live.watchers == 0
+
+
+async def test_no_client_can_write_into_the_stream(broker: FakeBroker) -> None:
+    hostile = "x\n\nevent: signed-out\r\ndata: {}\u2028\u0085\0"
+    broker.throttled_rows = [throttled(hostile)]
+    async with aclosing(opened(Live(broker, lambda: 0))) as events:
+        await anext(events)
+        event = await anext(events)
+    assert event.count(b"\n") == 3 and b"\r" not in event
+    assert json.loads(event.split(b"data: ", 1)[1])["items"][0]["client_id"] == hostile
+
+
+async def test_streams_are_bounded(http: Browserless, console: Console) -> None:
+    console.live.watchers = MOST_STREAMS
+    answer = await http.get("/api/v1/events")
+    assert answer.status_code == 503 and answer.headers["Retry-After"] == "5"
+
+
+async def test_unknown_topics_are_refused(http: Browserless) -> None:
+    for topics in ("", "overview,", "everything", "Overview"):
+        answer = await http.get(f"/api/v1/events?topics={topics}")
+        assert answer.status_code == 400, topics
+
+
+async def test_asking_only_for_the_head_opens_no_stream(http: Browserless, console: Console) -> None:
+    answer = await http.ask("HEAD", "/api/v1/events")
+    assert answer.status_code == 200 and answer.content_type.startswith("text/event-stream")
+    assert console.live.watchers == 0

@@ -1,0 +1,68 @@
+"""Figures, and nothing that changes."""
+
+import pytest
+
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker, connection, figures, throttled
+from webui.console import Console
+from webui.rest.answers import CONNECTION, OVERVIEW, THROTTLED
+from webui.rest.schema import Listing
+
+
+async def test_the_overview_fits_its_schema(http: Browserless, broker: FakeBroker) -> None:
+    broker.connection_rows = [connection("app")]
+    answer = OVERVIEW.check(await (await http.get("/api/v1/overview")).get_json())
+    assert answer["figures"]["connections"] == 1 and answer["history"]["at_ms"] == []
+
+
+async def test_the_overview_brings_its_last_minutes_where_asked(
+    http: Browserless, broker: FakeBroker, console: Console
+) -> None:
+    for second in range(4):
+        console.live.history.add(figures(bytes_in_total=1_000 * second), second * 1_000)
+    answer = OVERVIEW.check(await (await http.get("/api/v1/overview?history=2")).get_json())
+    assert answer["history"]["bytes_in"] == [1_000.0, 1_000.0]
+
+
+@pytest.mark.parametrize("history", ["-1", "901", "many"])
+async def test_history_has_bounds(http: Browserless, history: str) -> None:
+    assert (await http.get(f"/api/v1/overview?history={history}")).status_code == 400
+
+
+async def test_throttled_channels_come_longest_wait_first(http: Browserless, broker: FakeBroker) -> None:
+    broker.throttled_rows = [
+        throttled("a", remaining_ms=5),
+        throttled("b", remaining_ms=9),
+        throttled("c", remaining_ms=7),
+    ]
+    answer = await http.get("/api/v1/throttled-channels?limit=2")
+    rows = Listing(THROTTLED).check(await answer.get_json())
+    assert [row["client_id"] for row in rows] == ["b", "c"]
+    assert answer.headers["X-Total-Count"] == "3"
+
+
+async def test_connections_are_listed(http: Browserless, broker: FakeBroker) -> None:
+    broker.connection_rows = [connection("a"), connection("b")]
+    answer = await http.get("/api/v1/connections")
+    assert [row["client_id"] for row in Listing(CONNECTION).check(await answer.get_json())] == ["a", "b"]
+
+
+async def test_metrics_are_prometheus_text(http: Browserless) -> None:
+    answer = await http.get("/metrics")
+    assert answer.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert (await answer.get_data()).decode().endswith("up 1\n")
+
+
+async def test_health_needs_no_token_and_no_known_host(http: Browserless, broker: FakeBroker) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = await http.get(path, token=None, Host="10.1.2.3:8080")
+        assert answer.status_code == 200, path
+
+
+async def test_a_broker_that_does_not_serve_is_alive_and_not_ready(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    broker.is_ready = False
+    assert (await http.get("/healthz", token=None)).status_code == 200
+    answer = await http.get("/readyz", token=None)
+    assert answer.status_code == 503 and answer.content_type == "application/problem+json"
