@@ -10,7 +10,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent
 from broker.api.produce_repeat import ProduceRepeats
-from broker.api.produce_rules import append_error, hosted_topic, refusal_of
+from broker.api.produce_rules import append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.registry import api
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
@@ -24,7 +24,6 @@ from broker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from broker.protocol.schema import ZERO_UUID
 from broker.quotas.verdict import Throttle
 from broker.services.partitions import HostedTopic
 
@@ -42,17 +41,13 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
     appended: Appended = []
     responses = []
     for topic in message.topic_data:
-        hosted = None if refusal else hosted_topic(topic, broker)
-        missing = refusal or (
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if topic.topic_id == ZERO_UUID
-            else ErrorCode.UNKNOWN_TOPIC_ID
-        )
+        hosted = hosted_topic(topic, broker)
+        refused = refusal or topic_refusal(topic, hosted, message.acks)
         responses.append(
             TopicProduceResponse(
                 topic.name,
                 topic.topic_id,
-                [_append(data, hosted, missing, context.wall_ms, appended) for data in topic.partition_data],
+                [_append(data, hosted, refused, context.wall_ms, appended) for data in topic.partition_data],
             )
         )
     return _Pending(message.acks, responses, appended, throttle, broker)
@@ -61,14 +56,14 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
 def _append(
     data: PartitionProduceData,
     hosted: HostedTopic | None,
-    missing: ErrorCode,
+    refused: ErrorCode,
     wall_ms: int,
     appended: Appended,
 ) -> PartitionProduceResponse:
     """Stages one partition's records; the answer is completed after the commit."""
     response = PartitionProduceResponse(data.index, ErrorCode.NONE, -1)
-    if hosted is None:
-        response.error_code = missing
+    if refused or hosted is None:
+        response.error_code = refused
         return response
     try:
         log = hosted.log(data.index)

@@ -7,7 +7,6 @@ the field says "not asked"), racks.
 """
 
 from collections.abc import Awaitable
-from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
@@ -28,8 +27,6 @@ from broker.protocol.messages.metadata import (
 )
 from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import LEADER_EPOCH
-
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets"})
 
 
 @api(ApiKey.METADATA, versions=(0, 13))
@@ -91,7 +88,7 @@ def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
         ErrorCode.NONE,
         topic.name,
         topic.topic_id,
-        topic.name in INTERNAL_TOPICS,
+        topic.internal,
         [
             MetadataResponsePartition(ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [])
             for index in range(topic.partitions)

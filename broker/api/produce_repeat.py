@@ -11,7 +11,7 @@ from typing import Final
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
-from broker.api.produce_rules import append_error, hosted_topic, refusal_of
+from broker.api.produce_rules import append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
@@ -163,7 +163,9 @@ class ProduceRepeats:
         (topic,) = message.topic_data
         (partition,) = topic.partition_data
         hosted = hosted_topic(topic, broker)
-        log = hosted.log(partition.index) if hosted is not None else None
+        if hosted is None or topic_refusal(topic, hosted, message.acks):
+            return
+        log = hosted.log(partition.index)
         records = partition.records
         if log is None or records is None:
             return

@@ -4,6 +4,7 @@ from broker.api.broker import Broker
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
+from broker.metadata.image import INTERNAL_TOPICS
 from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
 from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import HostedTopic
@@ -23,6 +24,21 @@ def hosted_topic(topic: TopicProduceData, broker: Broker) -> HostedTopic | None:
     if topic.topic_id != ZERO_UUID:
         return broker.partitions.by_id.get(topic.topic_id)
     return broker.partitions.by_name.get(topic.name)
+
+
+def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int) -> ErrorCode:
+    """Why nothing can be appended to this topic; NONE where it can."""
+    if hosted is None:
+        return (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if topic.topic_id == ZERO_UUID
+            else ErrorCode.UNKNOWN_TOPIC_ID
+        )
+    if hosted.name in INTERNAL_TOPICS:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    if acks == -1 and hosted.settings.min_insync_replicas > 1:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return ErrorCode.NONE
 
 
 def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:

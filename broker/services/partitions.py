@@ -23,14 +23,14 @@ class HostedTopic:
     change.
     """
 
-    __slots__ = ("_logs", "_settings", "_store", "count", "name", "topic_id")
+    __slots__ = ("_logs", "_store", "count", "name", "settings", "topic_id")
 
     def __init__(self, topic: Topic, store: LogStore, settings: TopicSettings) -> None:
         self.name = topic.name
         self.topic_id = topic.topic_id
         self.count = topic.partitions
         self._store = store
-        self._settings = settings
+        self.settings = settings
         self._logs: dict[int, PartitionLog] = {}
 
     def log(self, index: int) -> PartitionLog | None:
@@ -41,7 +41,7 @@ class HostedTopic:
         log = self._logs.get(index)
         if log is None and 0 <= index < self.count:
             log = self._logs[index] = self._store.create_partition(
-                self.name, self.topic_id, index, self._settings
+                self.name, self.topic_id, index, self.settings
             )
         return log
 
@@ -59,7 +59,7 @@ class HostedTopic:
     def update(self, topic: Topic, settings: TopicSettings) -> None:
         """Partitions were added or settings changed."""
         self.count = topic.partitions
-        self._settings = settings
+        self.settings = settings
         for log in self._logs.values():
             log.adopt(settings)
 
