@@ -87,6 +87,7 @@ def main() -> None:
         "connections": 1,
         "seconds": round(seconds, 3),
         "requests": records,
+        "answered": records,
         "megabytes_per_second": round(records * len(VALUE) / seconds / 1e6, 2),
     }
     print(json.dumps(result))

@@ -6,6 +6,7 @@ Used by benchmarks.run as a context manager. Knows one request, ApiVersions 0, a
 import contextlib
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -71,6 +72,18 @@ class Broker:
 
     def _last_words(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")[-1500:]
+
+
+def busy_s() -> float:
+    """Processor seconds that this machine was not idle, all cores together, since it was started."""
+    total = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, total[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
+def own_s() -> float:
+    """Processor seconds of this program and of those that it started and that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def _answers(port: int) -> bool:

@@ -91,6 +91,17 @@ def latency_table(cells: Cells) -> list[str]:
     return lines
 
 
+def processor_table(cells: Cells) -> list[str]:
+    """What a broker itself works for one request: the figure that least depends on who else is busy."""
+    peers = cells.settings["peers"]
+    head = ["broker's processor time per request, us", *(PEERS[peer].title for peer in peers)]
+    lines = [_row(*head), _row(*["---"] * len(head))]
+    for name in cells.settings["loads"]:
+        medians = [_median(cells.good(peer, name), "broker_cpu_us") for peer in peers]
+        lines.append(_row(LOADS[name].title, *("-" if m is None else f"{m:,.1f}" for m in medians)))
+    return lines
+
+
 def _resources_of(cells: Cells, peer: str) -> dict[str, float | None]:
     started = cells.good(peer, START)
     loaded = [result for name in cells.settings["loads"] for result in cells.good(peer, name)]
@@ -118,6 +129,11 @@ def resource_table(cells: Cells) -> list[str]:
     return lines
 
 
+def _others(cells: Cells) -> float:
+    shares = [c.result["others_share"] for c in cells.by_key.values() if "others_share" in c.result]
+    return statistics.median(shares) if shares else 0.0
+
+
 def _last_words(failure: str) -> str:
     """The last line that says something; tracebacks of exception groups end in drawing."""
     telling = [line for line in failure.splitlines() if any(map(str.isalpha, line))]
@@ -139,13 +155,15 @@ def render(cells: Cells) -> str:
     )
     about = (
         f"{time.strftime('%Y-%m-%d')}, commit `{settings['commit']}`, {machine}. Medians of "
-        f"{settings['rounds']} rounds, in brackets least and most; {settings['seconds']:g} s counted each."
+        f"{settings['rounds']} rounds, in brackets least and most; {settings['seconds']:g} s counted each. "
+        f"Other processes took {_others(cells):.0%} of the cores at the median of all loads."
     )
     failures = [
         f"* round {cell.round}, {cell.peer}, {cell.load}: `{_last_words(cell.result['failed'])}`"
         for cell in cells.failures()
     ]
-    parts = [[about], throughput_table(cells), latency_table(cells), resource_table(cells)]
+    tables = (throughput_table, latency_table, processor_table, resource_table)
+    parts = [[about], *(table(cells) for table in tables)]
     if failures:
         parts.append(["Failed:", "", *failures])
     return "\n\n".join("\n".join(part) for part in parts)

@@ -21,7 +21,7 @@ from benchmarks.cells import START, Cell, Cells
 from benchmarks.install import INSTALLERS, InstallError, install_load_program
 from benchmarks.loads import LOADS, LoadError, measure, prepared
 from benchmarks.peers import PEERS
-from benchmarks.process import Broker, BrokerError, running
+from benchmarks.process import Broker, BrokerError, busy_s, own_s, running
 from benchmarks.report import write_report
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
@@ -82,12 +82,15 @@ def _measure_start(broker: Broker) -> dict[str, Any]:
 def _measure_load(broker: Broker, peer: str, load: str, seconds: float) -> dict[str, Any]:
     with prepared(LOADS[load], broker.port) as topic:
         os.sync()  # nothing that was written before is written back while this load is counted
-        cpu_before = broker.cpu_s()
+        began, busy_before, own_before, cpu_before = time.monotonic(), busy_s(), own_s(), broker.cpu_s()
         result = measure(LOADS[load], broker.port, topic, seconds=seconds, warm_up_s=PEERS[peer].warm_up_s)
         broker.check_alive()
         memory = broker.memory()
         result |= {"resident": memory.resident, "anonymous": memory.anonymous, "peak": memory.peak}
-        result["broker_cpu_s"] = round(broker.cpu_s() - cpu_before, 2)
+        cpu_s = broker.cpu_s() - cpu_before
+        others_s = busy_s() - busy_before - (own_s() - own_before) - cpu_s
+        result["broker_cpu_us"] = cpu_s / result["answered"] * 1e6
+        result["others_share"] = max(others_s, 0) / (time.monotonic() - began) / len(os.sched_getaffinity(0))
     return result
 
 

@@ -141,6 +141,7 @@ static void answered(struct engine *engine, struct connection *connection, size_
         return;
     }
     int64_t bytes = settle(engine, connection, verdict.record_bytes);
+    outcome->answered++;
     if (engine->counting) {
         outcome->requests++;
         outcome->batch_bytes += bytes;

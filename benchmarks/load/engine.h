@@ -8,6 +8,7 @@
 struct outcome {
     double seconds;      /* counted time */
     uint64_t requests;   /* answered within it */
+    uint64_t answered;   /* answered in all, warm-up and what was not counted too */
     int64_t batch_bytes; /* produced or fetched within it; fetch: of whole batches */
     int64_t sent_bytes;  /* of the requests answered within it, size prefix left out, as quotas count */
     struct histogram latency;

@@ -92,10 +92,11 @@ int main(int argc, char **argv)
         return 1;
     }
     double seconds = outcome.seconds > 0 ? outcome.seconds : 1e-9;
-    printf("{\"ask\": \"%s\", \"connections\": %d, \"seconds\": %.3f, \"requests\": %lu, \"batch_bytes\": %ld, \"sent_bytes\": %ld, "
+    printf("{\"ask\": \"%s\", \"connections\": %d, \"seconds\": %.3f, \"requests\": %lu, \"answered\": %lu, \"batch_bytes\": %ld, \"sent_bytes\": %ld, "
            "\"requests_per_second\": %.1f, \"megabytes_per_second\": %.2f, "
            "\"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f}\n",
            ASKS[load.ask], load.connections, outcome.seconds, (unsigned long)outcome.requests,
+           (unsigned long)outcome.answered,
            (long)outcome.batch_bytes, (long)outcome.sent_bytes, (double)outcome.requests / seconds,
            (double)outcome.batch_bytes / seconds / 1e6, histogram_quantile_us(&outcome.latency, 0.5),
            histogram_quantile_us(&outcome.latency, 0.99), histogram_quantile_us(&outcome.latency, 0.999));
