@@ -1,0 +1,138 @@
+"""The tools of Apache Kafka 4.1, and with them its Java client: kafka-topics, kafka-consumer-groups,
+kafka-configs, kafka-console-consumer, kafka-producer-perf-test, kafka-dump-log and others.
+
+They are there where `python -m benchmarks.install kafka` has brought them; elsewhere these tests are left
+out. Each tool starts a Java machine, which takes seconds.
+"""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from benchmarks.install import KAFKA_LIBS
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = [
+    pytest.mark.endtoend,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("java") is None or not KAFKA_LIBS.exists(),
+        reason="needs Java and `python -m benchmarks.install kafka`",
+    ),
+]
+
+TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
+GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS: Final = "kafka.admin.ConfigCommand"
+CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+PRODUCER: Final = "org.apache.kafka.tools.ProducerPerformance"
+DUMP: Final = "kafka.tools.DumpLogSegments"
+TIMEOUT: Final = 60
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("data"), "group.initial.rebalance.delay.ms=100") as process:
+        yield process
+
+
+def run(tool: str, *arguments: str, given: str | None = None) -> str:
+    """What the tool prints; a failure of the tool is one of the test."""
+    command = ["java", "-Xmx256m", "-cp", f"{KAFKA_LIBS}/*", tool, *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def ask(broker: BrokerProcess, tool: str, *arguments: str, given: str | None = None) -> str:
+    return run(tool, "--bootstrap-server", broker.plain, *arguments, given=given)
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines() if line.strip()]
+
+
+def test_a_topic_from_its_making_to_its_end(broker: BrokerProcess) -> None:
+    ask(broker, TOPICS, "--create", "--topic", "life", "--partitions", "2")
+    ask(broker, TOPICS, "--alter", "--topic", "life", "--partitions", "3")
+    described = ask(broker, TOPICS, "--describe", "--topic", "life")
+    assert "PartitionCount: 3" in described and described.count("Leader: 1") == 3
+    ask(
+        broker,
+        CONFIGS,
+        "--alter",
+        "--entity-type",
+        "topics",
+        "--entity-name",
+        "life",
+        "--add-config",
+        "segment.ms=7",
+    )
+    found = ask(broker, CONFIGS, "--describe", "--entity-type", "topics", "--entity-name", "life")
+    assert "segment.ms=7" in found
+    ask(broker, TOPICS, "--delete", "--topic", "life")
+    assert "life" not in ask(broker, TOPICS, "--list").split()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_what_is_produced_is_consumed_and_can_be_dumped(broker: BrokerProcess, codec: str) -> None:
+    ask(broker, TOPICS, "--create", "--topic", codec)
+    settings = [f"bootstrap.servers={broker.plain}", "acks=all", f"compression.type={codec}"]
+    produced = run(
+        *(PRODUCER, "--topic", codec, "--num-records", "5000", "--record-size", "100", "--throughput", "-1"),
+        *("--producer-props", *settings),
+    )
+    assert produced.startswith("5000 records sent")
+    consumed = ask(
+        *(broker, CONSUMER, "--topic", codec, "--group", f"of-{codec}", "--from-beginning"),
+        *("--max-messages", "5000", "--timeout-ms", "20000"),
+    )
+    assert len(consumed.splitlines()) == 5_000
+    (_, group) = rows(ask(broker, GROUPS, "--describe", "--group", f"of-{codec}"))[:2]
+    assert group[:6] == [f"of-{codec}", codec, "0", "5000", "5000", "0"]
+    segment = broker.directory / f"{codec}-0" / "00000000000000000000.log"
+    dumped = run(DUMP, "--deep-iteration", "--files", str(segment))
+    assert dumped.count("isvalid: true") > 0 and "isvalid: false" not in dumped
+    assert dumped.count("| offset:") == 5_000
+
+
+def test_a_group_from_its_first_offset_to_its_end(broker: BrokerProcess) -> None:
+    ask(broker, TOPICS, "--create", "--topic", "read")
+    run(
+        *(PRODUCER, "--topic", "read", "--num-records", "10", "--record-size", "10", "--throughput", "-1"),
+        *("--producer-props", f"bootstrap.servers={broker.plain}"),
+    )
+    ask(broker, CONSUMER, "--topic", "read", "--group", "readers", "--from-beginning", "--max-messages", "10")
+    assert ["readers", "Empty"] in rows(ask(broker, GROUPS, "--list", "--state"))
+    reset = ask(
+        *(broker, GROUPS, "--reset-offsets", "--group", "readers", "--topic", "read"),
+        *("--shift-by", "-4", "--execute"),
+    )
+    assert rows(reset)[-1] == ["readers", "read", "0", "6"]
+    offsets = broker.directory / "__consumer_offsets-0" / "00000000000000000000.log"
+    dumped = run(DUMP, "--offsets-decoder", "--files", str(offsets))
+    assert '"group":"readers","topic":"read","partition":0' in dumped and '"offset":6' in dumped
+    ask(broker, GROUPS, "--delete-offsets", "--group", "readers", "--topic", "read")
+    ask(broker, GROUPS, "--delete", "--group", "readers")
+    assert "readers" not in ask(broker, GROUPS, "--list").split()
+
+
+def test_quotas_are_set_shown_and_removed(broker: BrokerProcess) -> None:
+    entity = ("--entity-type", "clients", "--entity-name", "greedy")
+    ask(broker, CONFIGS, "--alter", *entity, "--add-config", "producer_byte_rate=1024")
+    assert "producer_byte_rate=1024.0" in ask(broker, CONFIGS, "--describe", *entity)
+    ask(broker, CONFIGS, "--alter", *entity, "--delete-config", "producer_byte_rate")
+    assert "producer_byte_rate" not in ask(broker, CONFIGS, "--describe", *entity)
+
+
+def test_what_the_broker_says_of_itself(broker: BrokerProcess) -> None:
+    settings = ask(broker, CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
+    assert "node.id=1 " in settings
+    assert "Produce(0): 0 to 13" in ask(broker, "org.apache.kafka.tools.BrokerApiVersionsCommand")
+    answer = ask(broker, "org.apache.kafka.tools.LogDirsCommand", "--describe").splitlines()[-1]
+    (directory,) = json.loads(answer)["brokers"][0]["logDirs"]
+    assert (directory["logDir"], directory["error"]) == (str(broker.directory), None)
