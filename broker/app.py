@@ -34,6 +34,7 @@ from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.clock import TrioClock
+from broker.network.loop_idle import LoopIdle
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
 from broker.purgatory.purgatory import Purgatory
@@ -131,7 +132,10 @@ class House:
             self.reapers,
         )
         self.place = Place(VERSION, (), "")
-        figures = BrokerFigures(clock, self.server, self.quotas, self.partitions, self.broker.groups)
+        self.loop_idle = LoopIdle(clock)
+        figures = BrokerFigures(
+            clock, self.server, self.quotas, self.partitions, self.broker.groups, self.loop_idle
+        )
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
         self._follow_all(self.metadata.image)
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
@@ -139,6 +143,7 @@ class House:
 
     async def run(self, stop: trio.Event, task_status: trio.TaskStatus[Started]) -> None:
         """The nursery tree. Leaving a block stops what runs in it."""
+        trio.lowlevel.add_instrument(self.loop_idle)
         bootstrap = self._advertise()
         self.place = replace(self.place, bootstrap=bootstrap)
         stopped = trio.Event()

@@ -19,6 +19,7 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.network.clock import TrioClock
+from broker.network.loop_idle import LoopIdle, head_room
 from broker.network.request_metrics import RequestMetrics, quantile_ns
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
@@ -59,12 +60,14 @@ class BrokerFigures:
         quotas: ClientQuotas,
         partitions: Partitions,
         groups: GroupService,
+        loop: LoopIdle,
     ) -> None:
         self._clock = clock
         self._server = server
         self._quotas = quotas
         self._partitions = partitions
         self._groups = groups
+        self._loop = loop
         self._started = clock.ns()
         self._traffic = Window(self._started)
         self._idle = Window(self._started)
@@ -78,8 +81,9 @@ class BrokerFigures:
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
         processors = list(server.processors())
         blocked = sum(listener.acceptor.blocked_ns for listener in server.listeners)
-        idle = self._idle.look(
-            now, (sum(each.idle_ns(now) for each in processors), sum(server.handlers.busy), blocked)
+        reading = sum(now - each.started - each.idle_ns(now) for each in processors if each.started)
+        loop, reading_rate, handling_rate, blocked_rate = self._idle.look(
+            now, (self._loop.idle_ns, reading, sum(server.handlers.busy), blocked)
         )
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,
@@ -92,9 +96,9 @@ class BrokerFigures:
             connections=sum(len(each.selector.channels) for each in processors),
             throttled=sum(len(manager.throttled) for manager in self._quotas.managers.values()),
             groups=len(self._groups.coordinator.listed()),
-            processor_idle=_share(idle[0], len(processors)),
-            handler_idle=1.0 - _share(idle[1], len(server.handlers.busy)),
-            acceptor_blocked=min(idle[2] / 1e9, 1.0),
+            processor_idle=head_room(loop, reading_rate),
+            handler_idle=head_room(loop, handling_rate),
+            acceptor_blocked=min(blocked_rate / 1e9, 1.0),
             memory_pool_used=0,
             memory_pool_size=None,
             queues=(
@@ -179,11 +183,6 @@ class BrokerFigures:
             )
             for group in self._groups.coordinator.listed()
         ]
-
-
-def _share(idle_ns_per_s: float, tasks: int) -> float:
-    """The mean share of time that `tasks` were idle; 1.0 when there are none (item 91)."""
-    return min(idle_ns_per_s / 1e9 / tasks, 1.0) if tasks else 1.0
 
 
 def _phases(metrics: RequestMetrics) -> list[PhaseRow]:

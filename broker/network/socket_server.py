@@ -23,6 +23,7 @@ from broker.network.request_channel import RequestChannel
 from broker.network.request_metrics import RequestMetrics
 from broker.network.routes import Routes
 from broker.network.throttling import Throttling
+from broker.protocol.api_key import NAMES
 from broker.purgatory.operation import Outcome
 
 
@@ -152,5 +153,5 @@ class SocketServer:
     def _metrics_of(self, api: Api) -> RequestMetrics:
         metrics = self.metrics.get(api.key)
         if metrics is None:
-            metrics = self.metrics[api.key] = RequestMetrics(api.key.name)
+            metrics = self.metrics[api.key] = RequestMetrics(NAMES[api.key])
         return metrics

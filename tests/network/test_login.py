@@ -52,7 +52,7 @@ async def test_nothing_else_is_answered_before(
     client = await broker.connect()
     await client.send(MetadataRequest([]), 9)
     assert await client.is_closed()
-    assert told(caplog) == ["METADATA before authentication"]
+    assert told(caplog) == ["Metadata before authentication"]
 
 
 @pytest.mark.parametrize("size", [BEFORE_LOGIN - 1, BEFORE_LOGIN])
