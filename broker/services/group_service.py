@@ -7,7 +7,7 @@ Knows neither messages nor connections: a token goes in with a request and comes
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from broker.config.rooms.groups import GroupConfig
@@ -53,25 +53,36 @@ class GroupService:
         self._partitions = partitions
         self._logs: dict[int, OffsetsLog] = {}
         self._open: list[Writing] = []
+        self._is_unreadable = False
 
     @property
     def is_available(self) -> bool:
-        """Whether there is an offsets topic. Until somebody has looked for a coordinator there is none."""
-        return OFFSETS_TOPIC in self._partitions.by_name
+        """Whether groups can be asked about. Until somebody has looked for a coordinator there is no offsets
+        topic; and one that cannot be read is no reason to say that nothing was ever committed.
+        """
+        return OFFSETS_TOPIC in self._partitions.by_name and not self._is_unreadable
 
     def load(self, now: Now) -> None:
-        """Once, before the first request; blocks. Raises ApiError where the disk refuses."""
+        """Once, before the first request; blocks."""
         topic = self._partitions.by_name.get(OFFSETS_TOPIC)
         for index in range(0 if topic is None else topic.count):
             assert topic is not None
-            log = self._log(topic, index)
-            log.read()
-            for key, value in log.values.items():
-                try:
-                    self.coordinator.replay(key, value)
-                except UnreadableRecord as error:
-                    logger.error("a record of %s is passed over: %s", OFFSETS_TOPIC, error)
+            try:
+                log = self._log(topic, index)
+                log.read()
+            except ApiError as error:
+                logger.error("there are no groups until the next start: %s", error)
+                self._is_unreadable = True
+                return
+            self._replay(log.values)
         self._write_now(self.coordinator.loaded(now), now)
+
+    def _replay(self, values: Mapping[bytes, bytes]) -> None:
+        for key, value in values.items():
+            try:
+                self.coordinator.replay(key, value)
+            except UnreadableRecord as error:
+                logger.error("a record of %s is passed over: %s", OFFSETS_TOPIC, error)
 
     def write(self, effects: Effects, now: Now) -> Writing:
         """Stages the records of `effects`; `settle` is to be called once they have been committed."""

@@ -42,13 +42,15 @@ class OffsetsLog:
         self._put_off(log.high_watermark)
 
     def read(self) -> None:
-        """Fills `values` from the log; blocks. A batch that cannot be read is passed over with an error line.
+        """Fills `values` from the log; blocks. A batch that cannot be read is passed over with an error line,
+        and so is a damaged stretch, which the log has reported.
 
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
         log = self.log
         offset = log.log_start_offset
-        while offset < log.high_watermark:
+        chunk: bytes | None = None
+        while offset < log.high_watermark and chunk != b"":
             chunk = log.read(offset, CHUNK, min_one_batch=True).read()
             for batch in batches(chunk):
                 offset = header_at(batch).last_offset + 1

@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ErrorCode
+from broker.errors import ApiError, ErrorCode
+from broker.log.partition import PartitionLog
 from broker.log.segment import Segment
 from broker.protocol.messages.delete_groups import DeleteGroupsRequest
 from broker.protocol.messages.describe_groups import DescribeGroupsRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.list_groups import ListGroupsRequest
+from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from broker.records.build import NewRecord, build_batch
 from broker.services.coordinator_partition import coordinator_partition
 from tests.api.group import (
@@ -170,6 +173,41 @@ async def test_a_record_that_nobody_can_read_is_passed_over(
     after = reopened(ready, tmp_path)
     assert await committed(after) == 1
     assert len([record for record in caplog.records if "passed over" in record.message]) == 2
+    after.close()
+
+
+async def test_offsets_that_cannot_be_read_are_not_said_to_be_none(
+    ready: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await commit(ready, 42)
+    ready.close()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "read", refuse)
+        broken = House(tmp_path)
+    asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP)])
+    assert (await broken.ask(asked)).groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    found = await broken.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
+    assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await commit(broken, 43) == ErrorCode.NOT_COORDINATOR
+    after = reopened(broken, tmp_path)
+    assert await committed(after) == 42
+    after.close()
+
+
+async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(ready: House, tmp_path: Path) -> None:
+    await commit(ready, 1)
+    await commit(ready, 2)
+    ready.close()
+    path = tmp_path / f"{OFFSETS}-0" / "00000000000000000000.log"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 0x10
+    path.write_bytes(content)
+    after = House(tmp_path)
+    assert await committed(after) == 1
     after.close()
 
 
