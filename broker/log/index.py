@@ -43,11 +43,14 @@ class Resident:
         """Read now if they are not held. Raises OSError."""
         found = self._held.get(index)
         if found is not None:
+            self._held.move_to_end(index)
             return found
         pairs = array("i", index.read_stored())
         if sys.byteorder == "little":
             pairs.byteswap()
         found = (pairs[0::2], pairs[1::2])
+        if not pairs:
+            return found
         self.entries += len(found[0])
         self._held[index] = found
         while self.entries > self._most and len(self._held) > 1:
@@ -55,8 +58,16 @@ class Resident:
             self.entries -= len(keys)
         return found
 
+    def extend(self, index: "SparseIndex", entries: list[tuple[int, int]]) -> None:
+        """These were written behind the others."""
+        found = self._held.get(index)
+        if found is not None:
+            found[0].extend([key for key, _ in entries])
+            found[1].extend([value for _, value in entries])
+            self.entries += len(entries)
+
     def forget(self, index: "SparseIndex") -> None:
-        """What is in the file has changed."""
+        """Nobody will ask for it, or all of it has changed."""
         found = self._held.pop(index, None)
         if found is not None:
             self.entries -= len(found[0])
@@ -155,7 +166,11 @@ class SparseIndex:
             disk.write_at(self._files.get(self.path, make=True), (written,), stored * self._entry.size)
             self._stored = stored + len(unwritten)
             self._unwritten = []
-            _resident.forget(self)
+            _resident.extend(self, unwritten)
+
+    def let_go(self) -> None:
+        """Its segment is gone."""
+        _resident.forget(self)
 
     def clear(self) -> None:
         """Forgets every entry, also in the file."""

@@ -3,6 +3,7 @@
 Used by the segments, the partitions and the store. Pure text.
 """
 
+import os
 import re
 from typing import Final
 
@@ -14,12 +15,15 @@ DELETED: Final = ".deleted"
 """Behind the name of a segment's file that waits for its removal."""
 
 DELETED_DIRECTORY: Final = "-delete"
+STRAY_DIRECTORY: Final = "-stray"
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 START_OFFSETS: Final = "log-start-offset-checkpoint"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+
+_LONGEST_NAME: Final = 255
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<index>\d{1,10})")
 _SEGMENT_FILE = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
@@ -38,6 +42,13 @@ def partition_directory(topic: str, index: int) -> str:
 def parse_partition(directory: str) -> tuple[str, int] | None:
     found = _PARTITION.fullmatch(directory)
     return (found["topic"], int(found["index"])) if found else None
+
+
+def aside_directory(directory: str, unique: str, suffix: str) -> str:
+    """Another name beside a partition's directory; as much of the old one as a name may have bytes."""
+    parent, name = os.path.split(directory)
+    behind = f".{unique}{suffix}"
+    return os.path.join(parent, name[: _LONGEST_NAME - len(behind)] + behind)
 
 
 def segment_file(base_offset: int, suffix: str) -> str:

@@ -84,7 +84,7 @@ class PartitionLog(SegmentedLog):
         a new segment cannot be made. Then nothing has changed.
         """
         if self.offline is not None or self.deleted:
-            raise self._refusal()
+            raise self.refusal()
         header = check_batch(records, self._max_bytes)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
@@ -190,7 +190,7 @@ class PartitionLog(SegmentedLog):
 
     def _find(self, offset: int) -> Mark | None:
         if self.offline is not None or self.deleted:
-            raise self._refusal()
+            raise self.refusal()
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -214,21 +214,12 @@ class PartitionLog(SegmentedLog):
         self._shared.count_mark(self)
         self._marks[offset] = mark
 
-    def forget_marks(self) -> None:
-        """The store remembers too many places at which readers start."""
-        self._marks.clear()
-
     def delete(self) -> None:
         """Nobody may use it from now on; what is staged fails. The files are the store's business."""
-        self.deleted = True
-        self._marks.clear()
         for each in (*self._staged, *self._repeats):
             each.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._staged, self._buffers, self._repeats = [], [], []
-        self._shared.forget(self)
-        for segment in self.segments:
-            for path in segment.paths:
-                self._shared.files.forget(path)
+        super().delete()
 
     def _repeat(self, taken: TakenBatch) -> Staged:
         stamp = taken.max_timestamp if self._stamps else -1
@@ -330,10 +321,3 @@ class PartitionLog(SegmentedLog):
         self._staged, self._buffers, self._repeats = [], [], []
         self.next_offset = self.high_watermark
         super().go_offline(error)
-
-    def _refusal(self) -> ApiError:
-        if self.deleted:
-            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.index} was deleted")
-        return ApiError(
-            ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.index} is offline: {self.offline}"
-        )

@@ -14,7 +14,15 @@ from typing import Final, NamedTuple
 
 from broker.log import disk
 from broker.log.disk import OpenFiles
-from broker.log.layout import DELETED, LOG, SNAPSHOT, parse_segment_file, segment_file
+from broker.log.layout import (
+    DELETED,
+    LOG,
+    OFFSET_INDEX,
+    SNAPSHOT,
+    TIME_INDEX,
+    parse_segment_file,
+    segment_file,
+)
 from broker.log.producers import Producers, TakenBatch, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
@@ -113,7 +121,9 @@ def load(
 
 def _list(directory: str) -> tuple[list[int], list[int]]:
     """The base offsets of segments and the offsets of snapshots, in order; what was left over is removed."""
-    bases, snapshots = [], []
+    bases: list[int] = []
+    snapshots: list[int] = []
+    indexes: list[tuple[int, str]] = []
     for name in disk.names_in(directory):
         if name.endswith(_LEFT_OVER):
             disk.remove(os.path.join(directory, name))
@@ -123,6 +133,11 @@ def _list(directory: str) -> tuple[list[int], list[int]]:
                 bases.append(offset)
             case offset, suffix if suffix == SNAPSHOT:
                 snapshots.append(offset)
+            case offset, suffix if suffix in (OFFSET_INDEX, TIME_INDEX):
+                indexes.append((offset, name))
+    for offset, name in indexes:
+        if offset not in bases:
+            disk.remove(os.path.join(directory, name))
     for offset in snapshots[:-1]:
         if offset not in bases:
             disk.remove(os.path.join(directory, segment_file(offset, SNAPSHOT)))

@@ -20,6 +20,7 @@ from broker.records.header import (
     EXTENT,
     HEADER_BYTES,
     LENGTH_OVERHEAD,
+    MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
     Buffer,
@@ -110,14 +111,30 @@ class Segment:
         OSError.
         """
         if self._max_timestamp is None:
-            count = len(self.times)
-            self._max_timestamp, offset = self.times[count - 1] if count else (NO_TIMESTAMP, 0)
-            self._max_timestamp_offset = self.base_offset + offset
+            self._max_timestamp, self._max_timestamp_offset = self._read_newest()
         return self._max_timestamp, self._max_timestamp_offset
+
+    def _read_newest(self) -> tuple[int, int]:
+        """The last entry of the time index, if the batch agrees: retention deletes by it. Else all batches
+        are asked.
+        """
+        count = len(self.times)
+        if count:
+            timestamp, relative = self.times[count - 1]
+            located = self.locate(self.base_offset + relative)
+            named = next(self.batches(located[0]), None) if located else None
+            if named is not None and named.header.max_timestamp == timestamp:
+                return timestamp, named.header.last_offset
+        greatest = NO_TIMESTAMP, self.base_offset
+        for found in self.batches():
+            if found.header.max_timestamp > greatest[0]:
+                greatest = found.header.max_timestamp, found.header.last_offset
+        return greatest
 
     def prepare(self) -> None:
         """Before the first append after a start: reads what appending has to know. Raises OSError."""
         self.newest()
+        self.times.last_key()
         self._count_index_bytes()
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[Staged], index_interval: int) -> None:
@@ -197,26 +214,50 @@ class Segment:
         """(position, bytes) of the first batch whose last offset is not below `offset`. Raises OSError."""
         position, likely = self.offsets.around(offset - self.base_offset)
         if self.proof.doubtful:
-            for found in self.batches(position):
+            for found in self.batches(self._believed(position, offset)):
                 if found.header.last_offset >= offset:
                     return found.position, found.header.size
             return None
-        file, size = self._files.get(self.path), self.size
-        if likely is not None and likely + HEADER_BYTES <= size:
+        if likely is not None:
             # Where every batch has its entry, the one sought is the one that the index names.
-            base_offset, length, _ = _read_extent(disk.read_at(file, likely, HEADER_BYTES), 0)
-            if base_offset <= offset:
-                return likely, length + LENGTH_OVERHEAD
+            named = self._named(likely)
+            if named is not None and named[0] <= offset <= named[1]:
+                return likely, named[2]
+        position = self._believed(position, offset)
+        file, size = self._files.get(self.path), self.size
         while size - position >= HEADER_BYTES:
             chunk = disk.read_at(file, position, min(_READ_AHEAD, size - position))
             at, last = 0, len(chunk) - HEADER_BYTES
             while at <= last:
-                base_offset, length, delta = _read_extent(chunk, at)
+                base_offset, length, _, delta = _read_extent(chunk, at)
                 if base_offset + delta >= offset:
                     return position + at, length + LENGTH_OVERHEAD
                 at += length + LENGTH_OVERHEAD
             position += at
         return None
+
+    def near(self, offset: int) -> int:
+        """The position of a batch that is not behind the one with `offset`. Raises OSError."""
+        return self._believed(self.offsets.around(offset - self.base_offset)[0], offset)
+
+    def _believed(self, position: int, offset: int) -> int:
+        """What the index says, if there is a batch before `offset`; else the beginning."""
+        named = self._named(position) if position else None
+        return position if named is not None and named[1] < offset else 0
+
+    def _named(self, position: int) -> tuple[int, int, int] | None:
+        """First and last offset and bytes of the batch at a position from the index, which has no checksum
+        and may be wrong: None if there can be no batch.
+        """
+        left = self.size - position
+        if not position >= 0 or left < HEADER_BYTES:
+            return None
+        head = disk.read_at(self._files.get(self.path), position, HEADER_BYTES)
+        base_offset, length, magic, delta = _read_extent(head, 0)
+        size = length + LENGTH_OVERHEAD
+        if magic != MAGIC or base_offset < self.base_offset or delta < 0 or not HEADER_BYTES <= size <= left:
+            return None
+        return base_offset, base_offset + delta, size
 
     def batches(self, position: int = 0) -> Iterator[Found]:
         """The headers from a batch's position on, damaged stretches left out. Raises OSError."""

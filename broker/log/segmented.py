@@ -70,7 +70,9 @@ class SegmentedLog:
         return sum(segment.size for segment in self.segments)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record that is not older. Raises ApiError KAFKA_STORAGE_ERROR."""
+        """(offset, timestamp) of the first record that is not older. Raises ApiError."""
+        if self.offline is not None or self.deleted:
+            raise self.refusal()
         try:
             return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
@@ -80,6 +82,8 @@ class SegmentedLog:
         """(offset, timestamp) of the newest record by its own time; None where no record has one. Raises
         ApiError.
         """
+        if self.offline is not None or self.deleted:
+            raise self.refusal()
         try:
             return timestamps.newest(self.segments)
         except OSError as error:
@@ -89,8 +93,10 @@ class SegmentedLog:
         """Moves the log start, at once and for good; files follow with the next retention. Returns the low
         watermark.
 
-        Raises ApiError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
+        if self.offline is not None or self.deleted:
+            raise self.refusal()
         if not 0 <= offset <= self.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is outside of 0 to {self.high_watermark}"
@@ -129,8 +135,8 @@ class SegmentedLog:
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         removable = []
         for segment in gone:
+            self._forget_files(segment)
             for path in segment.paths:
-                self._shared.files.forget(path)
                 if disk.exists(path):
                     disk.rename(path, path + DELETED)
                     removable.append(path + DELETED)
@@ -194,6 +200,30 @@ class SegmentedLog:
                 del unflushed[self]
             else:
                 unflushed[self] = now_ms
+
+    def delete(self) -> None:
+        """Nobody may use it from now on. The files are the store's business."""
+        self.deleted = True
+        self._marks.clear()
+        self._shared.forget(self)
+        for segment in self.segments:
+            self._forget_files(segment)
+
+    def _forget_files(self, segment: Segment) -> None:
+        segment.offsets.let_go()
+        for path in segment.paths:
+            self._shared.files.forget(path)
+
+    def forget_marks(self) -> None:
+        """The store remembers too many places at which readers start."""
+        self._marks.clear()
+
+    def refusal(self) -> ApiError:
+        """What is answered for a partition that is deleted or offline."""
+        if self.deleted:
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.index} was deleted")
+        why = f"{self.topic}-{self.index} is offline: {self.offline}"
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, why)
 
     def go_offline(self, error: OSError) -> None:
         """Nothing is appended or read until the broker is started again and has read what the disk really

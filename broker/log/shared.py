@@ -47,10 +47,10 @@ class Shared:
         self.unflushed: dict[SegmentedLog, int] = {}
         self.overdue: dict[SegmentedLog, None] = {}
         self.rolled: dict[SegmentedLog, None] = {}
-        self._marked: dict[PartitionLog, None] = {}
+        self._marked: dict[SegmentedLog, None] = {}
         self._marks = 0
 
-    def count_mark(self, partition: "PartitionLog") -> None:
+    def count_mark(self, partition: "SegmentedLog") -> None:
         """The partition is about to remember one more; all are forgotten when there are too many."""
         if self._marks >= MOST_MARKS:
             for each in self._marked:
@@ -65,4 +65,4 @@ class Shared:
         self.unflushed.pop(partition, None)
         self.overdue.pop(partition, None)
         self.rolled.pop(partition, None)
-        self._marked.pop(partition, None)  # type: ignore[call-overload]
+        self._marked.pop(partition, None)

@@ -19,7 +19,7 @@ from broker.log import disk
 from broker.log.chores import Checkpoint, Chore, Flush, Removal
 from broker.log.directory import NO_TOPIC_ID, LogDirectory
 from broker.log.disk import OpenFiles
-from broker.log.layout import DELETED_DIRECTORY
+from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, aside_directory
 from broker.log.partition import PartitionLog
 from broker.log.report import Recovery
 from broker.log.segmented import SegmentedLog, storage_error
@@ -90,24 +90,30 @@ class LogStore:
         if known.topic_id == NO_TOPIC_ID:
             self._directory_of(known).name(known, topic_id)
             return known
-        self.delete_partition(topic, index)
+        # Its topic may be gone, or its partition.metadata damaged: nobody's records are deleted for that.
+        self._take_away(known, STRAY_DIRECTORY)
         return None
 
     def delete_partition(self, topic: str, index: int) -> None:
         """Gone for every caller at once; slices on their way to readers stay readable, and the files go with
         the next `retention`. Raises ApiError KAFKA_STORAGE_ERROR.
         """
-        gone = self._partitions.pop((topic, index), None)
+        gone = self._partitions.get((topic, index))
         if gone is None:
             return
-        gone.delete()
-        aside = f"{gone.directory}.{uuid.uuid4().hex}{DELETED_DIRECTORY}"
         try:
-            self._directory_of(gone).forget(gone)
-            disk.rename(gone.directory, aside)
+            self._removable.append((0, [self._take_away(gone, DELETED_DIRECTORY)]))
         except OSError as error:
             raise storage_error(error) from error
-        self._removable.append((0, [aside]))
+
+    def _take_away(self, partition: PartitionLog, suffix: str) -> str:
+        """Its directory under another name, at which no start will look. Raises OSError."""
+        del self._partitions[partition.topic, partition.index]
+        partition.delete()
+        self._directory_of(partition).forget(partition)
+        aside = aside_directory(partition.directory, uuid.uuid4().hex, suffix)
+        disk.rename(partition.directory, aside)
+        return aside
 
     def commit(self) -> Sequence[FailedAppend]:
         """Writes everything that is staged, each partition with one system call, and says what could not

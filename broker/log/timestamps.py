@@ -20,8 +20,7 @@ def first_at_or_after(segments: Sequence[Segment], timestamp: int, start: int) -
             continue
         near = segment.times.at_or_before(timestamp)
         relative = max(near[1] if near else 0, start - segment.base_offset)
-        entry = segment.offsets.at_or_before(relative)
-        for found in segment.batches(entry[1] if entry else 0):
+        for found in segment.batches(segment.near(segment.base_offset + relative)):
             if found.header.max_timestamp >= timestamp and found.header.last_offset >= start:
                 record = _record(segment, found, timestamp, start)
                 if record is not None:

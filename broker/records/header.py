@@ -22,8 +22,8 @@ HEADER_BYTES: Final = HEADER.size
 PREFIX: Final = Struct(">qii")
 """Base offset, length, leader epoch: what the broker writes into a batch that it appends."""
 
-EXTENT: Final = Struct(">qi11xi")
-"""Base offset, length, last offset delta: what a search by offset looks at."""
+EXTENT: Final = Struct(">qi4xb6xi")
+"""Base offset, length, magic, last offset delta: what a search by offset looks at."""
 
 CRC: Final = Struct(">I")
 LENGTH_OVERHEAD: Final = 12

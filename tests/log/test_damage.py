@@ -177,3 +177,34 @@ def test_lookups_by_time_pass_damage_over(where):
     assert log.offset_for_timestamp(NOW + 30) == (4, NOW + 40)
     assert offsets(all_records(log))[2:4] == [2, 4]
     store.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_byte_flipped_in_an_index_costs_nothing(where, seed, suffix):
+    chance = random.Random(seed)
+    clean_end(where, count=100, segment_bytes=4_000, index_interval_bytes=250)
+    path = chance.choice(log_files(where, suffix=suffix))
+    flip(path, chance.randrange(path.stat().st_size), 1 << chance.randrange(8))
+    store, _ = open_store(where)
+    log = make(store, retention_ms=100_000)
+    for offset in chance.sample(range(100), 100):
+        assert log.read(offset, 1, min_one_batch=True).read()[:8] == offset.to_bytes(8, "big")
+    assert consume(log) == list(range(100))
+    assert log.max_timestamp() == (99, NOW + 990)
+    store.retention(NOW + 100_000)
+    assert log.log_start_offset == 0
+    assert store.close() == []
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_lost_indexes_cost_nothing(where, suffix):
+    clean_end(where, count=100, segment_bytes=4_000, index_interval_bytes=250)
+    for path in log_files(where, suffix=suffix):
+        path.unlink()
+    store, _ = open_store(where)
+    log = make(store)
+    assert consume(log) == list(range(100))
+    assert log.max_timestamp() == (99, NOW + 990)
+    assert [log.offset_for_timestamp(NOW + 10 * at)[0] for at in range(100)] == list(range(100))
+    store.close()

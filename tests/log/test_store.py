@@ -70,6 +70,24 @@ def test_a_log_whose_topic_id_is_lost_belongs_to_the_topic_of_its_name(store, wh
     assert (killed / "events-0" / "partition.metadata").read_bytes().endswith(b"AAECAwQFBgcICQoLDA0ODw")
 
 
+def test_a_log_of_another_topic_is_put_aside_and_not_deleted(store, where, tmp_path):
+    old = make(store)
+    fill(old, 3)
+    store.create_partition("events", bytes(15) + b"\x01", 0, old.settings)
+    _, recovery = open_store(after_kill(where, tmp_path / "killed"))
+    assert recovery.partitions == 1
+    (stray,) = where.glob("events-0.*-stray")
+    assert (stray / "00000000000000000000.log").stat().st_size == 300
+
+
+def test_the_longest_name_can_be_deleted(store, where):
+    topic = "x" * 249
+    make(store, topic, 10_000)
+    store.delete_partition(topic, 10_000)
+    (left,) = [path.name for path in where.iterdir() if path.is_dir()]
+    assert len(left) == 255 and left.endswith("-delete")
+
+
 def test_a_deleted_partition_is_gone_and_its_files_follow(store, where):
     fill(make(store), 3)
     store.delete_partition("events", 0)
