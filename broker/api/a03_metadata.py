@@ -8,12 +8,13 @@ the field says "not asked"), racks.
 
 from collections.abc import Awaitable
 
+from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
-from broker.control.commands import CreateTopics, NewTopic
+from broker.control.commands import CreateTopics
 from broker.errors import ErrorCode
 from broker.metadata.image import Topic
 from broker.protocol.api_key import ApiKey
@@ -51,9 +52,8 @@ def handle(message: MetadataRequest, context: RequestContext, broker: Broker) ->
 async def _create(
     names: list[str], asked: list[MetadataRequestTopic], context: RequestContext, broker: Broker
 ) -> Outcome:
-    outcomes = await broker.control.apply(
-        CreateTopics(tuple(NewTopic(name) for name in names)), wire_actor(context, broker, automatic=True)
-    )
+    topics = tuple(automatic_topic(name, broker.group_config) for name in names)
+    outcomes = await broker.control.apply(CreateTopics(topics), wire_actor(context, broker, automatic=True))
     errors = {outcome.name: outcome.error for outcome in outcomes if not outcome.ok}
     answers = []
     for topic in asked:

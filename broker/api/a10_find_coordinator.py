@@ -9,11 +9,12 @@ request).
 from collections.abc import Awaitable
 from typing import Final
 
+from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
-from broker.control.commands import BROKER_ITSELF, CreateTopics, NewTopic
+from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.find_coordinator import (
@@ -27,11 +28,6 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 NO_NODE: Final = -1
-
-FLUSH_MS: Final = 60_000
-"""How long a committed offset may lie in the page cache only. Kafka leaves it there; here the offsets topic
-is shortened from time to time, and only after what remains is on the disk.
-"""
 
 
 @api(ApiKey.FIND_COORDINATOR, versions=(0, 6))
@@ -50,18 +46,7 @@ def handle(
 async def _make_offsets_topic(
     message: FindCoordinatorRequest, context: RequestContext, broker: Broker
 ) -> Outcome:
-    config = broker.group_config
-    topic = NewTopic(
-        OFFSETS_TOPIC,
-        config.offsets_topic_partitions,
-        1,
-        (
-            ("cleanup.policy", "compact"),
-            ("compression.type", "producer"),
-            ("flush.ms", str(FLUSH_MS)),
-            ("segment.bytes", str(config.offsets_topic_segment_bytes)),
-        ),
-    )
+    topic = automatic_topic(OFFSETS_TOPIC, broker.group_config)
     await broker.control.apply(CreateTopics((topic,)), BROKER_ITSELF)
     # Two who ask at once are both served: for the second the topic exists already.
     if broker.groups.is_available:

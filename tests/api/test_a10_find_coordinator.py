@@ -1,10 +1,13 @@
 """FindCoordinator."""
 
+from pathlib import Path
+
 import pytest
 import trio
 
 from broker.errors import ErrorCode
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.api.house import House
 
 
@@ -33,6 +36,14 @@ async def test_the_first_question_makes_the_offsets_topic_and_the_second_finds_i
     assert house.answer(first) == house.answer(second)
     assert second.outcome.cacheable  # type: ignore[union-attr]
     assert house.control.image.topics["__consumer_offsets"] is topic
+
+
+async def test_the_offsets_topic_is_the_same_when_metadata_is_asked_first(tmp_path: Path) -> None:
+    house = House(tmp_path, "offsets.topic.num.partitions=3", "num.partitions=5")
+    await house.ask(MetadataRequest([MetadataRequestTopic(name="__consumer_offsets")]))
+    topic = house.control.image.topics["__consumer_offsets"]
+    assert (topic.partitions, topic.configs["cleanup.policy"]) == (3, "compact")
+    house.close()
 
 
 async def test_two_who_ask_first_at_once_are_both_served(house: House) -> None:
