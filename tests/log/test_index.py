@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from broker.log.disk import OpenFiles
-from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, SparseIndex
+from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, Resident, SparseIndex
 
 
 def fresh(tmp_path: Path, entry=OFFSET_ENTRY) -> SparseIndex:
@@ -93,3 +93,54 @@ def test_many_entries_agree_with_a_plain_search(tmp_path):
     for key in chance.sample(range(100_000), 2_000):
         below = [each for each in keys if each <= key]
         assert found(index, key) == ((below[-1], len(below) - 1) if below else None)
+
+
+def around(entries, key):
+    """What SparseIndex.around should say."""
+    below = [value for each, value in entries if each < key]
+    above = [value for each, value in entries if each >= key]
+    return (below[-1] if below else 0, above[0] if above else None)
+
+
+def test_the_neighbours_of_a_key_agree_with_a_plain_search(tmp_path):
+    chance = random.Random(4)
+    for name in range(20):
+        index = SparseIndex(OpenFiles(4), str(tmp_path / str(name)), OFFSET_ENTRY, fresh=True)
+        entries = []
+        for key in sorted(chance.sample(range(300), chance.randrange(40))):
+            entries.append((key, 7 * key))
+            index.append(*entries[-1])
+            if chance.random() < 0.1:
+                index.spill()
+            asked = chance.randrange(-2, 303)
+            assert index.around(asked) == around(entries, asked)
+
+
+def test_what_is_spilled_is_known_to_readers_that_asked_before(tmp_path):
+    index = fresh(tmp_path)
+    for at in range(10):
+        index.append(at, at * 100)
+        index.spill()
+        assert index.around(at) == ((at - 1) * 100 if at else 0, at * 100)
+    index.clear()
+    assert index.around(5) == (0, None)
+
+
+def test_only_so_many_entries_are_held(tmp_path):
+    resident = Resident(most=10)
+    indexes = []
+    for name in range(5):
+        index = SparseIndex(OpenFiles(4), str(tmp_path / str(name)), OFFSET_ENTRY, fresh=True)
+        for at in range(4):
+            index.append(at, at)
+        index.spill()
+        indexes.append(index)
+    for index in indexes:
+        assert list(resident.get(index)[0]) == [0, 1, 2, 3]
+        assert resident.entries <= 10
+    assert resident.entries == 8
+    resident.forget(indexes[-1])
+    resident.forget(indexes[0])
+    assert resident.entries == 4
+    resident.get(fresh(tmp_path))
+    assert resident.entries == 4
