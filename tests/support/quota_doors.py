@@ -7,12 +7,12 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import pytest
 import trio
 
+from benchmarks.install import KAFKA_LIBS
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -23,7 +23,6 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.wire import connect
 
 KEY: Final = "producer_byte_rate"
-KAFKA_LIBS: Final = Path(__file__).parents[2] / "benchmarks" / "peers" / "kafka" / "libs"
 KAFKA_TYPES: Final = {"user": "users", "client-id": "clients"}
 
 Entity = Mapping[str, str | None]
@@ -52,7 +51,7 @@ def set_by_wire(broker: BrokerProcess, entity: Entity, limit: int | None) -> Non
 def set_by_kafka_configs(broker: BrokerProcess, entity: Entity, limit: int | None) -> None:
     """kafka-configs.sh of Apache Kafka, where the benchmarks have fetched it."""
     if not KAFKA_LIBS.is_dir() or shutil.which("java") is None:
-        pytest.skip("Apache Kafka's tools are not here; `make bench` fetches them")
+        pytest.skip("Apache Kafka's tools are not here; `python -m benchmarks.install kafka` brings them")
     what = ["--delete-config", KEY] if limit is None else ["--add-config", f"{KEY}={limit}"]
     for kind, name in entity.items():
         what += ["--entity-type", KAFKA_TYPES[kind]]
