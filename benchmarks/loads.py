@@ -63,6 +63,10 @@ class Load:
     batches: Batches | None = None
     options: tuple[str, ...] = ()
 
+    @property
+    def writes(self) -> bool:
+        return "produce" in self.ask
+
 
 SMALL: Final = Batches(1, 100)
 PAGES: Final = Batches(16, 1000)

@@ -86,6 +86,18 @@ def own_s() -> float:
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
+def wake_memory(scratch: Path, size: int) -> None:
+    """Lets the kernel have so many bytes of memory that the host has really given to this machine.
+
+    A virtual machine's host takes back what lies free for some seconds, and the first write to such a page then
+    costs six times the copy itself: without this, a load that writes measures the host.
+    """
+    chunk = bytes(1 << 20)
+    with tempfile.TemporaryFile(dir=scratch) as pages:
+        for _ in range(0, size, len(chunk)):
+            pages.write(chunk)
+
+
 def _answers(port: int) -> bool:
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(API_VERSIONS_0)

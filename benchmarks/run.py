@@ -19,14 +19,15 @@ import click
 
 from benchmarks.cells import START, Cell, Cells
 from benchmarks.install import INSTALLERS, InstallError, install_load_program
-from benchmarks.loads import LOADS, LoadError, measure, prepared
+from benchmarks.loads import LOADS, MAX_BYTES, LoadError, measure, prepared
 from benchmarks.peers import PEERS
-from benchmarks.process import Broker, BrokerError, busy_s, own_s, running
+from benchmarks.process import Broker, BrokerError, busy_s, own_s, running, wake_memory
 from benchmarks.report import write_report
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 SETTLE_S: Final = 2.0  # before idle memory is read
 OVERHEAD_S: Final = 3.0  # per load, as seen: topic, fill, writing back, deletion
+WAKING_S: Final = 5.0  # more, where the load writes
 REHEARSAL_S: Final = 10.0
 STAND_OVERHEAD_S: Final = 5.0  # per broker and round, as seen: preparation, start, end
 
@@ -60,7 +61,8 @@ def expected_seconds(settings: dict[str, Any]) -> float:
     total = 0.0
     for peer in (PEERS[name] for name in settings["peers"]):
         total += STAND_OVERHEAD_S + SETTLE_S + len(peer.rehearsal) * (REHEARSAL_S + OVERHEAD_S)
-        total += len(settings["loads"]) * (settings["seconds"] + peer.warm_up_s + OVERHEAD_S)
+        for load in (LOADS[name] for name in settings["loads"]):
+            total += settings["seconds"] + peer.warm_up_s + OVERHEAD_S + WAKING_S * load.writes
     return total * float(settings["rounds"])
 
 
@@ -79,9 +81,11 @@ def _measure_start(broker: Broker) -> dict[str, Any]:
     }
 
 
-def _measure_load(broker: Broker, peer: str, load: str, seconds: float) -> dict[str, Any]:
+def _measure_load(broker: Broker, peer: str, load: str, seconds: float, scratch: Path) -> dict[str, Any]:
     with prepared(LOADS[load], broker.port) as topic:
         os.sync()  # nothing that was written before is written back while this load is counted
+        if LOADS[load].writes:
+            wake_memory(scratch, MAX_BYTES + MAX_BYTES // 4)
         began, busy_before, own_before, cpu_before = time.monotonic(), busy_s(), own_s(), broker.cpu_s()
         result = measure(LOADS[load], broker.port, topic, seconds=seconds, warm_up_s=PEERS[peer].warm_up_s)
         broker.check_alive()
@@ -115,7 +119,7 @@ def _stand(cells: Cells, round_number: int, peer: str, scratch: Path, deadline: 
                 if time.monotonic() > deadline:
                     return
                 try:
-                    result = _measure_load(broker, peer, load, cells.settings["seconds"])
+                    result = _measure_load(broker, peer, load, cells.settings["seconds"], scratch)
                 except LoadError as failure:
                     broker.check_alive()
                     result = {"failed": str(failure)}
