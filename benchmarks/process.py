@@ -89,8 +89,8 @@ def own_s() -> float:
 def wake_memory(scratch: Path, size: int) -> None:
     """Lets the kernel have so many bytes of memory that the host has really given to this machine.
 
-    A virtual machine's host takes back what lies free for some seconds, and the first write to such a page then
-    costs six times the copy itself: without this, a load that writes measures the host.
+    A virtual machine's host takes back what lies free for some seconds, and the first write to such a page
+    then costs six times the copy itself: without this, a load that writes measures the host.
     """
     chunk = bytes(1 << 20)
     with tempfile.TemporaryFile(dir=scratch) as pages:
