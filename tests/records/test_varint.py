@@ -1,7 +1,7 @@
 """Numbers as records have them."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from broker.errors import ApiError, ErrorCode
@@ -16,6 +16,7 @@ def written(value: int) -> bytes:
     return bytes(into)
 
 
+@settings(deadline=None)
 @given(some.integers(LEAST, MOST), some.binary(max_size=3))
 def test_what_is_written_is_read(value, behind):
     encoded = written(value)
