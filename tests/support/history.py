@@ -47,10 +47,12 @@ class History:
         except ENDS:
             return
 
-    async def produce_once(self, client: WireClient, partition: int, records_each: int = 3) -> int:
+    async def produce_once(
+        self, client: WireClient, partition: int, records_each: int = 3, padding: int = 50
+    ) -> int:
         """One batch with acks=all; the error code."""
         values = [
-            b"%s %d %s" % (str(client.client_id).encode(), self.sent + n, bytes(50))
+            b"%s %d %s" % (str(client.client_id).encode(), self.sent + n, bytes(padding))
             for n in range(records_each)
         ]
         self.sent += records_each
