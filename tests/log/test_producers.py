@@ -1,4 +1,4 @@
-"""Idempotence: what comes next, what is a repetition, what is missing. Rules of Kafka's ProducerAppendInfo."""
+"""Idempotence: what comes next, what repeats, what is missing. Rules of Kafka's ProducerAppendInfo."""
 
 import pytest
 

@@ -26,7 +26,7 @@ from tests.log.house import (
 
 
 def restart(where, tmp_path, name="killed"):
-    """The store that the next process opens on what is there now, what it reported, and its first partition."""
+    """The store that the next process opens on what is there now, its report, and its first partition."""
     store, recovery = open_store(after_kill(where, tmp_path / name))
     return store, recovery, store.partition("events", 0)
 
