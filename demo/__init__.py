@@ -1,5 +1,6 @@
-"""A greedy tenant and a polite one on a broker of their own, to look at in the console: `make demo`.
+"""Three tenants to look at in the console, one of which wants too much: `make demo`.
 
-__main__.py   the command: broker, topic, tenants, and a line of figures every few seconds
-tenants.py    one tenant: a paced producer in a thread, counting what got through and what it was told to wait
+__main__.py   the command: what happens when, and a line of figures every few seconds
+place.py      the broker that they are let loose on: one of the demo's own, or one that runs already
+tenants.py    the greedy one, the polite one, and the one that reconnects in a storm
 """

@@ -1,95 +1,124 @@
-"""`make demo`: starts a broker with two tenants, prints where to look, and what gets through, until Ctrl-C.
+"""`make demo`: three tenants on a broker, and what to look at meanwhile, for ten minutes or until Ctrl-C.
 
-The greedy one wants 5 MB/s, the polite one 200 kB/s. Nobody is limited at first: give `greedy` a
-producer_byte_rate in the console and watch. Everything lies in a temporary folder and is gone afterwards.
+For a while nobody is limited; then the greedy one is, through the REST API, as an operator's script would do
+it. What was made is removed again.
 """
 
 import os
-import secrets
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final
 
 import click
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from demo.tenants import Meter, Tenant
+from demo.place import Place, own_broker
+from demo.tenants import Storming, Tenant, Wanting
 
-TOPIC: Final = "orders"
+TOPIC: Final = "weir-demo-orders"
 TOPIC_SETTINGS: Final = {"retention.bytes": "50000000", "segment.bytes": "10000000"}
+GREEDY, POLITE, STORMY = "greedy", "polite", "stormy"
+LIMIT: Final = 1_000_000
+LIMITED_AFTER_S: Final = 20
 LOOK_EVERY_S: Final = 2.0
-STARTED_WITHIN_S: Final = 30
-DRAINED_WITHIN_S: Final = 20
-
-
-def _create_topic(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    topic = NewTopic(TOPIC, num_partitions=2, replication_factor=1, config=TOPIC_SETTINGS)
-    admin.create_topics([topic], operation_timeout=STARTED_WITHIN_S)[TOPIC].result(STARTED_WITHIN_S)
-
-
-def _start_broker(bootstrap: str, console: str, data: str, token: str) -> subprocess.Popen[bytes]:
-    command = [
-        str(Path(sys.executable).with_name("weir")),
-        "serve",
-        f"--override=listeners=PLAINTEXT://{bootstrap}",
-        f"--override=console.listener={console}",
-        f"--override=log.dirs={data}",
-    ]
-    # A group of its own: Ctrl-C is for this program, which ends the tenants first.
-    return subprocess.Popen(  # noqa: S603 - our own program, found beside this Python
-        command,
-        env=os.environ | {"WEIR_ADMIN_TOKEN": token},
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _watch(broker: subprocess.Popen[bytes], tenants: list[Tenant]) -> None:
-    meters = [Meter(tenant) for tenant in tenants]
-    while broker.poll() is None:
-        time.sleep(LOOK_EVERY_S)
-        figures = (
-            f"{m.tenant.name} {m.rate() / 1e3:7,.0f} kB/s, told to wait {m.tenant.told_to_wait_ms:5,.0f} ms"
-            for m in meters
-        )
-        click.echo("    ".join(figures))
-    raise click.ClickException(f"the broker ended with status {broker.returncode}")
+ANSWERED_WITHIN_S: Final = 30
 
 
 @click.command()
-@click.option("--bootstrap", default="127.0.0.1:9092", show_default=True)
-@click.option("--console", default="127.0.0.1:8080", show_default=True)
-def main(bootstrap: str, console: str) -> None:
-    """A greedy tenant and a polite one, to look at in the console."""
-    token = secrets.token_urlsafe(32)
-    tenants = [Tenant("greedy", 5_000_000), Tenant("polite", 200_000)]
-    with tempfile.TemporaryDirectory(prefix="weir-demo-") as data:
-        broker = _start_broker(bootstrap, console, data, token)
-        threads = [threading.Thread(target=t.run, args=(bootstrap, TOPIC), name=t.name) for t in tenants]
+@click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="Where Kafka clients connect.")
+@click.option("--console", default="127.0.0.1:8080", show_default=True, help="Where the console is.")
+@click.option(
+    "--running",
+    is_flag=True,
+    help="The broker runs there already, and WEIR_ADMIN_TOKEN is an administrator's token of it.",
+)
+@click.option("--seconds", default=600, show_default=True, help="When to end by itself.")
+def main(bootstrap: str, console: str, running: bool, seconds: int) -> None:
+    """A greedy tenant, a polite one and one that reconnects in a storm, to look at in the console."""
+    token = os.environ.get("WEIR_ADMIN_TOKEN", "")
+    if running and not token:
+        raise click.UsageError("--running needs the broker's token in WEIR_ADMIN_TOKEN")
+    place_of = nullcontext(Place(bootstrap, console, token)) if running else own_broker(bootstrap, console)
+    with suppress(KeyboardInterrupt), place_of as place:
+        place.wait_until_ready()
+        with _topic(place):
+            click.echo(f"Console: {place.url}\n")
+            _play(place, time.monotonic() + seconds)
+
+
+def _play(place: Place, ends_at: float) -> None:
+    tenants = [
+        Wanting(GREEDY, place.bootstrap, TOPIC, 5_000_000),
+        Wanting(POLITE, place.bootstrap, TOPIC, 200_000, reads=True),
+        Storming(STORMY, place.bootstrap, TOPIC),
+    ]
+    with _at_work(tenants):
+        click.echo(f"Nobody is limited. {GREEDY} takes what it likes: see the Overview.\n")
+        _report(tenants, min(ends_at, time.monotonic() + LIMITED_AFTER_S))
+        place.limit(GREEDY, LIMIT)
         try:
-            _create_topic(bootstrap)
-            for thread in threads:
-                thread.start()
-            click.echo(f"Console: http://{console}/?token={token}")
-            click.echo("Give client-id greedy a producer_byte_rate of 1000000 there. Ctrl-C ends the demo.\n")
-            _watch(broker, tenants)
-        except KeyboardInterrupt:
-            click.echo("\nending")
+            click.echo(
+                f"\n{GREEDY} may now send 1 MB/s. It sends ten seconds' worth at once, as Kafka lets it,\n"
+                "waits for that, and goes on evenly: see Throttled now, and its rule in Client quotas.\n"
+                "Change the limit or remove it there, and watch. Ctrl-C ends the demo.\n"
+            )
+            _report(tenants, ends_at)
         finally:
-            for tenant in tenants:
-                tenant.stopped.set()
-            for thread in threads:
-                if thread.is_alive():
-                    thread.join()
-            broker.send_signal(signal.SIGTERM)
-            broker.wait(DRAINED_WITHIN_S)
+            place.limit(GREEDY, None)
+
+
+def _report(tenants: list[Tenant], until: float) -> None:
+    """A line every `LOOK_EVERY_S`: what got through since the last one."""
+    before = [(tenant.sent_bytes, tenant.read_bytes, tenant.clients) for tenant in tenants]
+    while time.monotonic() < until:
+        began = time.monotonic()
+        time.sleep(LOOK_EVERY_S)
+        took = time.monotonic() - began
+        now = [(tenant.sent_bytes, tenant.read_bytes, tenant.clients) for tenant in tenants]
+        rates = [
+            [(b - a) / took for a, b in zip(old, new, strict=True)]
+            for old, new in zip(before, now, strict=True)
+        ]
+        before = now
+        greedy, polite, stormy = rates
+        click.echo(
+            f"{GREEDY} {greedy[0] / 1e6:5.2f} MB/s, told to wait {tenants[0].told_to_wait_ms:5.0f} ms"
+            f"   {POLITE} {polite[0] / 1e6:4.2f} MB/s, reads {polite[1] / 1e6:5.2f} MB/s"
+            f"   {STORMY} {stormy[2]:3.1f} clients/s"
+        )
+
+
+@contextmanager
+def _at_work(tenants: list[Tenant]) -> Iterator[None]:
+    threads = [threading.Thread(target=tenant.run, name=tenant.name) for tenant in tenants]
+    try:
+        for thread in threads:
+            thread.start()
+        yield
+    finally:
+        click.echo("\nending")
+        for tenant in tenants:
+            tenant.stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def _topic(place: Place) -> Iterator[None]:
+    admin = AdminClient({"bootstrap.servers": place.bootstrap, "log_level": 2})
+    topic = NewTopic(TOPIC, num_partitions=2, replication_factor=1, config=TOPIC_SETTINGS)
+    try:
+        admin.create_topics([topic])[TOPIC].result(ANSWERED_WITHIN_S)
+    except KafkaException as error:
+        raise click.ClickException(f"the topic {TOPIC} cannot be made: {error}") from error
+    try:
+        yield
+    finally:
+        admin.delete_topics([TOPIC])[TOPIC].result(ANSWERED_WITHIN_S)
 
 
 if __name__ == "__main__":

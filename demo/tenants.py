@@ -1,76 +1,96 @@
-"""One tenant: a producer that wants to send so much a second, whatever its quota says.
+"""The tenants: real clients in threads, each with a manner of its own.
 
-Used by demo.__main__. It is librdkafka, which reads throttle_time_ms and sends on all the same: what holds it
-back is the broker alone.
+Used by demo.__main__. They are librdkafka, which reads throttle_time_ms and sends on all the same: what holds
+them back is the broker alone.
 """
 
 import threading
 import time
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 VALUE: Final = bytes(1000)
 TICK_S: Final = 0.05
+STORM_EVERY_S: Final = 0.25
 
 
-@dataclass
 class Tenant:
-    """`run` until `stopped`; the counters only grow, other threads may read them."""
+    """`run` is the body of its thread, until `stopped`. Other threads may read the counters."""
 
-    name: str
-    wanted_bytes_per_s: int
-    delivered_bytes: int = 0
-    told_to_wait_ms: float = 0.0
-    stopped: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, name: str, bootstrap: str, topic: str) -> None:
+        self.name = name
+        self.topic = topic
+        self.sent_bytes = 0
+        self.read_bytes = 0
+        self.clients = 0
+        self.told_to_wait_ms = 0.0
+        self.stopped = threading.Event()
+        self._settings = {"bootstrap.servers": bootstrap, "client.id": name, "log_level": 2}
 
-    def run(self, bootstrap: str, topic: str) -> None:
-        producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": self.name,
-                "linger.ms": 20,
-                "queue.buffering.max.kbytes": 4096,
-                "message.timeout.ms": 0,
-                "throttle_cb": self._on_throttle,
-                "log_level": 2,
-            }
-        )
-        due = 0.0
-        while not self.stopped.wait(TICK_S):
-            due = min(due + self.wanted_bytes_per_s * TICK_S, self.wanted_bytes_per_s)
-            while due >= len(VALUE) and self._sent(producer, topic):
-                due -= len(VALUE)
-            producer.poll(0)
-        producer.purge()
-        producer.flush(2)
+    def run(self) -> None:
+        raise NotImplementedError
 
-    def _sent(self, producer: Producer, topic: str) -> bool:
+    def _producer(self, **settings: Any) -> Producer:
+        self.clients += 1
+        return Producer({**self._settings, "linger.ms": 20, "throttle_cb": self._told, **settings})
+
+    def _send(self, producer: Producer) -> bool:
+        """False when the broker holds it back for so long that its own queue is full."""
         try:
-            producer.produce(topic, VALUE, on_delivery=self._on_delivery)
-        except BufferError:  # the broker holds it back, and its own queue is full
+            producer.produce(self.topic, VALUE, on_delivery=self._delivered)
+        except BufferError:
             return False
         return True
 
-    def _on_delivery(self, error: Any, _message: Any) -> None:
+    def _delivered(self, error: Any, _message: Any) -> None:
         if error is None:
-            self.delivered_bytes += len(VALUE)
+            self.sent_bytes += len(VALUE)
 
-    def _on_throttle(self, event: Any) -> None:
+    def _told(self, event: Any) -> None:
         self.told_to_wait_ms = event.throttle_time * 1000
 
 
-@dataclass
-class Meter:
-    """Bytes per second of a tenant between two looks."""
+class Wanting(Tenant):
+    """Sends so much a second if it may. With `reads` it also reads the topic, as a member of a group."""
 
-    tenant: Tenant
-    seen_bytes: int = 0
-    seen_at: float = field(default_factory=time.monotonic)
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, wanted_bytes_per_s: int, *, reads: bool = False
+    ) -> None:
+        super().__init__(name, bootstrap, topic)
+        self.wanted = wanted_bytes_per_s
+        self.reads = reads
 
-    def rate(self) -> float:
-        now, delivered = time.monotonic(), self.tenant.delivered_bytes
-        rate = (delivered - self.seen_bytes) / max(now - self.seen_at, 1e-9)
-        self.seen_bytes, self.seen_at = delivered, now
-        return rate
+    def run(self) -> None:
+        queue = {"queue.buffering.max.kbytes": 4096, "message.timeout.ms": 0}
+        producer = self._producer(**queue)
+        consumer = self._consumer() if self.reads else None
+        due, last = 0.0, time.monotonic()
+        while not self.stopped.wait(TICK_S):
+            now = time.monotonic()
+            due, last = min(due + self.wanted * (now - last), self.wanted), now
+            while due >= len(VALUE) and self._send(producer):
+                due -= len(VALUE)
+            producer.poll(0)
+            if consumer is not None:
+                self.read_bytes += sum(len(message.value() or b"") for message in consumer.consume(2000, 0))
+        if consumer is not None:
+            consumer.close()
+        producer.purge()
+
+    def _consumer(self) -> Consumer:
+        self.clients += 1
+        group = {"group.id": f"{self.name}-readers", "auto.offset.reset": "latest"}
+        consumer = Consumer({**self._settings, **group})
+        consumer.subscribe([self.topic])
+        return consumer
+
+
+class Storming(Tenant):
+    """Connects, sends one record and leaves, some four times a second: a client in a crash loop."""
+
+    def run(self) -> None:
+        while not self.stopped.wait(STORM_EVERY_S):
+            producer = self._producer()
+            self._send(producer)
+            producer.flush(1)

@@ -1,0 +1,98 @@
+"""The broker of the demo: one of its own that leaves nothing behind, or one that runs already.
+
+Used by demo.__main__. Knows the REST API, and nothing of tenants.
+"""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+READY_WITHIN_S: Final = 15.0
+DRAINED_WITHIN_S: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """`console` is an address without a scheme, as `bootstrap` is; `token` an administrator's."""
+
+    bootstrap: str
+    console: str
+    token: str
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.console}/?token={self.token}"
+
+    def limit(self, client_id: str, bytes_per_s: int | None) -> None:
+        """Sets producer_byte_rate of a client id through the REST API, or removes it."""
+        value = {"remove": True} if bytes_per_s is None else {"value": bytes_per_s}
+        entry = {"entity": {"client-id": client_id}, "ops": [{"key": "producer_byte_rate", **value}]}
+        self._ask("PATCH", "/api/v1/client-quotas", {"entries": [entry]})
+
+    def wait_until_ready(self, has_ended: Callable[[], object] = lambda: None) -> None:
+        """Returns when Kafka clients are answered. Raises ClickException when that takes too long, when
+        the broker, whose status `has_ended` tells, is not there any more, or when it does not take the token.
+        """
+        deadline = time.monotonic() + READY_WITHIN_S
+        while True:
+            try:
+                self._ask("GET", "/readyz")
+                self._ask("GET", "/api/v1/overview")
+            except urllib.error.HTTPError as refusal:
+                raise click.ClickException(f"http://{self.console} answers {refusal}") from refusal
+            except (urllib.error.URLError, ConnectionError) as error:
+                if has_ended() is not None or time.monotonic() > deadline:
+                    raise click.ClickException(
+                        f"no broker answers at http://{self.console}: {error}"
+                    ) from error
+                time.sleep(0.1)
+            else:
+                return
+
+    def _ask(self, method: str, path: str, body: Any = None) -> None:
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://{self.console}{path}", data, headers, method=method)
+        with urllib.request.urlopen(request, timeout=10):  # noqa: S310 - the scheme is ours
+            pass
+
+
+@contextmanager
+def own_broker(bootstrap: str, console: str) -> Iterator[Place]:
+    """A broker in a temporary folder, which is gone afterwards."""
+    place = Place(bootstrap, console, secrets.token_urlsafe(32))
+    with tempfile.TemporaryDirectory(prefix="weir-demo-") as data:
+        broker = subprocess.Popen(  # noqa: S603 - our own program, found beside this Python
+            [
+                str(Path(sys.executable).with_name("weir")),
+                "serve",
+                f"--override=listeners=PLAINTEXT://{bootstrap}",
+                f"--override=console.listener={console}",
+                f"--override=log.dirs={data}",
+            ],
+            env=os.environ | {"WEIR_ADMIN_TOKEN": place.token},
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this program, which ends the tenants first
+        )
+        try:
+            place.wait_until_ready(broker.poll)
+            yield place
+        finally:
+            broker.send_signal(signal.SIGTERM)
+            broker.wait(DRAINED_WITHIN_S)
+        if broker.returncode:
+            raise click.ClickException(f"the broker ended with status {broker.returncode}")
