@@ -158,7 +158,7 @@ class FetchRepeats:
         partitions = broker.partitions
         by_id = topic.topic_id != ZERO_UUID
         hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
-        log = hosted.log(asked.partition) if hosted is not None else None
+        log = hosted.opened_log(asked.partition) if hosted is not None else None
         at = self._offset_at(frame, body, message)
         if log is None or at is None or check_epoch(asked.current_leader_epoch):
             return

@@ -4,7 +4,7 @@
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.errors import ErrorCode
+from broker.errors import ApiError, ErrorCode
 from broker.protocol.messages.fetch import FetchRequest, FetchTopic
 from broker.protocol.schema import ZERO_UUID
 from broker.services.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
@@ -32,6 +32,9 @@ def wanted_by(
                 session.want((each.topic, each.topic_id, each.partition), each)
         return wanted, session, False
     session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
+    for known in session.wanted():
+        if known.log is None or known.log.deleted:
+            _look_up(known, broker)
     for each in _named(message.topics, broker):
         session.want((each.topic, each.topic_id, each.partition), each)
     for topic in message.forgotten_topics_data:
@@ -43,27 +46,38 @@ def wanted_by(
 def _named(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
     wanted = []
     for topic in topics:
-        if topic.topic_id != ZERO_UUID:
-            hosted = broker.partitions.by_id.get(topic.topic_id)
-            missing = ErrorCode.UNKNOWN_TOPIC_ID
-        else:
-            hosted = broker.partitions.by_name.get(topic.topic)
-            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for each in topic.partitions:
-            log = hosted.log(each.partition) if hosted is not None else None
-            if log is None:
-                error = missing if hosted is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                error = check_epoch(each.current_leader_epoch)
-            wanted.append(
-                Wanted(
-                    topic.topic,
-                    topic.topic_id,
-                    each.partition,
-                    each.fetch_offset,
-                    each.partition_max_bytes,
-                    log,
-                    error,
-                )
+        for asked in topic.partitions:
+            each = Wanted(
+                topic.topic,
+                topic.topic_id,
+                asked.partition,
+                asked.fetch_offset,
+                asked.partition_max_bytes,
+                None,
+                ErrorCode.NONE,
             )
+            _look_up(each, broker)
+            if each.log is not None:
+                each.error = check_epoch(asked.current_leader_epoch)
+            wanted.append(each)
     return wanted
+
+
+def _look_up(wanted: Wanted, broker: Broker) -> None:
+    """Finds the log of one partition, or why there is none. A session outlives topics: they come and go."""
+    if wanted.topic_id != ZERO_UUID:
+        hosted = broker.partitions.by_id.get(wanted.topic_id)
+        wanted.error = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        hosted = broker.partitions.by_name.get(wanted.topic)
+        wanted.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    wanted.log = None
+    if hosted is None:
+        return
+    try:
+        wanted.log = hosted.log(wanted.partition)
+    except ApiError as refused:
+        wanted.error = refused.code
+    else:
+        found = wanted.log is not None
+        wanted.error = ErrorCode.NONE if found else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

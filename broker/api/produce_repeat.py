@@ -165,7 +165,7 @@ class ProduceRepeats:
         hosted = hosted_topic(topic, broker)
         if hosted is None or topic_refusal(topic, hosted, message.acks):
             return
-        log = hosted.log(partition.index)
+        log = hosted.opened_log(partition.index)
         records = partition.records
         if log is None or records is None:
             return

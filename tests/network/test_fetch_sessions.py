@@ -1,0 +1,70 @@
+"""A fetch session outlives what it names: topics that go, come back or come later are found as they are."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.support.produce import batch_of, create_topic, produce_request
+from tests.support.running import running_broker
+from tests.support.wire import WireClient
+
+BY_NAME = 11
+
+
+class Session:
+    """What a consumer does: names its partition once, and asks again and again."""
+
+    def __init__(self, client: WireClient) -> None:
+        self._client = client
+        self._id = self._epoch = 0
+
+    async def ask(self, *topics: FetchTopic) -> list[Any]:
+        """The partitions that are told of."""
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=100_000,
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=list(topics),
+        )
+        answer = await self._client.ask(request, BY_NAME)
+        assert answer.error_code == 0
+        self._id, self._epoch = answer.session_id, self._epoch + 1
+        return [partition for topic in answer.responses for partition in topic.partitions]
+
+
+def events() -> FetchTopic:
+    return FetchTopic("events", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=100_000)])
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[WireClient]:
+    async with running_broker(tmp_path) as running:
+        yield await running.connect()
+
+
+async def test_a_topic_that_was_deleted_and_made_again_is_read_again(client: WireClient) -> None:
+    await client.ask(create_topic(), 5)
+    session = Session(client)
+    assert [each.error_code for each in await session.ask(events())] == [0]
+    assert await session.ask() == []
+    await client.ask(DeleteTopicsRequest(topic_names=["events"], timeout_ms=1_000), 5)
+    assert [each.error_code for each in await session.ask()] == [3]
+    await client.ask(create_topic(), 5)
+    await client.ask(produce_request(batch_of(b"new")), 9)
+    (told,) = await session.ask()
+    assert told.error_code == 0 and len(told.records) == len(batch_of(b"new"))
+
+
+async def test_a_topic_that_comes_later_is_read_when_it_is_there(client: WireClient) -> None:
+    session = Session(client)
+    assert [each.error_code for each in await session.ask(events())] == [3]
+    assert [each.error_code for each in await session.ask()] == [3]
+    await client.ask(create_topic(), 5)
+    assert [each.error_code for each in await session.ask()] == [0]
+    assert await session.ask() == []
