@@ -6,11 +6,17 @@ clients are already served and browsers wait in the backlog. Import this module 
 the start quick.
 """
 
+import logging
 from contextlib import AsyncExitStack
+from typing import Final
 
 import trio
 
 from webui.backend import Backend, ConsoleSettings
+
+log = logging.getLogger(__name__)
+
+LOADED_AGAIN_AFTER_S: Final = 1.0
 
 
 async def serve_console(
@@ -34,7 +40,7 @@ async def serve_console(
             await until_served.enter_async_context(socket)
         host, port = sockets[0].socket.getsockname()[:2]
         task_status.started((host, port))
-        await trio.to_thread.run_sync(_load)
+        await _loaded()
 
         from webui.app import build_app
         from webui.console import make_console
@@ -50,6 +56,18 @@ async def serve_console(
             nursery.start_soon(console.live.run)
             await serve_connections(build_app(console), sockets, stopping)
             nursery.cancel_scope.cancel()
+
+
+async def _loaded() -> None:
+    """The framework is there. Without descriptors to read it with there are none for browsers either, but
+    Kafka clients are served all the time.
+    """
+    while True:
+        try:
+            return await trio.to_thread.run_sync(_load)
+        except OSError as error:
+            log.warning("The console cannot be loaded yet", extra={"reason": str(error)})
+            await trio.sleep(LOADED_AGAIN_AFTER_S)
 
 
 def _load() -> None:

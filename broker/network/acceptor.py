@@ -48,6 +48,7 @@ class Acceptor:
         self._socket = _bind(host, port, options)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self._next = 0
+        self._rests = False
 
     async def run(self, processors: Sequence[Processor]) -> None:
         """Accepts until cancelled; then the port is closed."""
@@ -62,11 +63,10 @@ class Acceptor:
                         break
                     except OSError as error:
                         if error.errno in EXHAUSTED:
-                            logger.warning(
-                                "cannot accept", extra={"listener": self.name, "reason": str(error)}
-                            )
+                            self._tell_of_rest(error)
                             await trio.sleep(BACK_OFF_SECONDS)
                         break
+                    self._rests = False
                     if self._configure(sock):
                         await self._hand_over((sock, (peer[0], peer[1])), processors)
         finally:
@@ -75,6 +75,12 @@ class Acceptor:
     def close(self) -> None:
         """For an acceptor that never ran."""
         self._socket.close()
+
+    def _tell_of_rest(self, error: OSError) -> None:
+        """Once, until a connection has been accepted again."""
+        if not self._rests:
+            logger.warning("cannot accept", extra={"listener": self.name, "reason": str(error)})
+        self._rests = True
 
     def _configure(self, sock: socket.socket) -> bool:
         try:
