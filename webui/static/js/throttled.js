@@ -7,6 +7,8 @@ import { once, Table } from "./table.js";
 import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
 
 const LINGER_MS = 4000;
+// A paced client is held for milliseconds many times a second: seen between two waits, it is not free yet.
+const BETWEEN_WAITS_MS = 1200;
 const FRAME_MS = 50;
 const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate" };
 const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections" };
@@ -152,6 +154,11 @@ function nothing(needle) {
   return needle && held.size ? EMPTY.filtered : EMPTY.free;
 }
 
+// Let go before its time, or not held again.
+function isFree({ goneAt, endsAt }, now) {
+  return goneAt !== null && (endsAt > goneAt + FRAME_MS || now - goneAt > BETWEEN_WAITS_MS);
+}
+
 // Between updates the time left is this page's own arithmetic.
 function tick() {
   const now = performance.now();
@@ -159,7 +166,7 @@ function tick() {
     const { row } = tr;
     const left = Math.max(0, row.endsAt - now);
     const [figure, bar] = tr.children[6].firstChild.children;
-    const free = row.goneAt !== null || left === 0;
+    const free = isFree(row, now);
     setText(figure, free ? "released" : milliseconds(left));
     bar.firstChild.style.transform = `scaleX(${free ? 0 : left / Math.max(row.throttle_ms, 1)})`;
     tr.dataset.free = free ? "yes" : "no";

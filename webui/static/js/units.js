@@ -77,7 +77,7 @@ export function readLimit(key, typed) {
   const text = typed.trim().replace(/[\s\u202f\u00a0_]/g, "").replace(/,/g, ".");
   if (text === "") return { value: null };
   const { unit } = KEYS[key];
-  const found = /^(\d+(?:\.\d+)?|\.\d+)([a-z%]*)(?:\/s(?:ec)?|ps)?$/i.exec(text);
+  const found = /^(\d+(?:\.\d+)?|\.\d+)([a-z%]*?)(?:\/s(?:ec)?|ps)?$/i.exec(text);
   if (!found) return { error: unit === "bytes" ? "A number with a unit, such as 10 MB." : "A number." };
   const [, number, suffix] = found;
   const factor = suffix === "" ? 1 : unit === "bytes" ? FACTORS[suffix.toLowerCase()] : suffix === "%" && unit === "percent" ? 1 : undefined;

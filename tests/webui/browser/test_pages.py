@@ -1,0 +1,187 @@
+"""What an operator sees: figures that live, throttles that count down, states that are drawn."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
+from tests.webui.fakes import FakeBroker, connection, throttled
+from tests.webui.simulation import Simulation
+
+PATHS = ("/", "/throttled", "/quotas")
+
+
+def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> None:
+    opened = page.sign_in()
+    expect(opened).to_have_title("Overview · Weir")
+    assert "token" not in opened.url
+    expect(opened.locator("#live")).to_have_text("Live")
+
+
+def test_an_unused_broker_says_what_to_do_next(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = page.sign_in()
+    expect(opened.locator("#first-steps")).to_contain_text("127.0.0.1:9092")
+    expect(opened.locator("#snippets pre")).to_have_count(2)
+    broker.connection_rows = [connection("hello")]
+    expect(opened.locator("#first-steps")).to_be_hidden()
+    expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")
+
+
+def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = page.sign_in()
+    for count in (1, 2):
+        broker.throttled_rows = [throttled(connection_id=str(index)) for index in range(count)]
+        expect(opened.locator("#nav-throttled")).to_have_text(str(count))
+        expect(opened.locator(".tile", has_text="Throttled now").locator(".figure")).to_have_text(str(count))
+    expect(opened.locator("#held li")).to_have_count(2)
+    broker.throttled_rows = []
+    expect(opened.locator("#nav-throttled")).to_be_hidden()
+
+
+def test_a_throttle_appears_counts_down_and_is_let_go(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    page.sign_in()
+    opened = page.go("/throttled")
+    expect(opened.locator("#table")).to_contain_text("Nobody is held")
+    broker.throttled_rows = [throttled("greedy", remaining_ms=5_000, throttle_ms=6_000)]
+    row = opened.locator("tbody tr")
+    expect(row).to_contain_text("greedy")
+    for words in (
+        "ANONYMOUS",
+        "10.0.0.7",
+        "produce",
+        "client id",
+        "3.3 MB/s",
+        "1 MB/s",
+        "3.3×",
+        "6\u202f000 ms",
+    ):
+        expect(row).to_contain_text(words)
+
+    def left() -> int:
+        return int(re.sub(r"\D", "", row.locator(".left b").inner_text()))
+
+    # Between two events of the server, which says 5000 each time here.
+    seen = {left() for _ in range(12) if not time.sleep(0.03)}
+    assert len(seen) > 2 and max(seen) <= 5_000 and min(seen) < 4_990
+    broker.throttled_rows = []
+    expect(row.locator(".left b")).to_have_text("released")
+    expect(opened.locator("#table")).to_contain_text("Nobody is held", timeout=8_000)
+
+
+def test_a_client_that_is_throttled_again_stays_one_row(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in()
+    opened = page.go("/throttled")
+    for times in (1, 2, 3):
+        broker.throttled_rows = [throttled(times=times)]
+        expect(opened.locator("tbody tr td").last).to_have_text(str(times))
+        broker.throttled_rows = []
+        expect(opened.locator("tbody tr .left b")).to_have_text("released")
+    expect(opened.locator("tbody tr")).to_have_count(1)
+
+
+def test_the_table_sorts_and_filters_and_keeps_that_in_the_address(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.throttled_rows = [
+        throttled(name, connection_id=name, address=address, times=times)
+        for name, address, times in (("b", "10.0.0.1", 3), ("a", "10.0.0.2", 9), ("c", "10.0.0.2", 5))
+    ]
+    page.sign_in()
+    opened = page.go("/throttled")
+    clients = opened.locator("tbody tr td:first-child b")
+    expect(clients).to_have_text(["a", "c", "b"])
+    opened.get_by_role("button", name="Client", exact=True).click()
+    expect(clients).to_have_text(["c", "b", "a"])
+    expect(opened.locator("th[aria-sort]")).to_have_attribute("aria-sort", "descending")
+    opened.get_by_role("button", name="Client", exact=True).click()
+    expect(clients).to_have_text(["a", "b", "c"])
+    opened.keyboard.press("/")
+    opened.keyboard.type("10.0.0.2")
+    expect(clients).to_have_text(["a", "c"])
+    expect(opened).to_have_url(re.compile(r"\?q=10\.0\.0\.2&sort=client&order=asc$"))
+    opened.reload()
+    expect(clients).to_have_text(["a", "c"])
+    opened.locator("#filter").fill("nobody")
+    expect(opened.locator("#table")).to_contain_text("No match")
+
+
+def test_the_rule_of_a_throttle_is_one_click_away(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    for name in ("greedy", "other"):
+        broker.set((("client-id", name),), {"producer_byte_rate": 1e6})
+    broker.throttled_rows = [throttled("greedy")]
+    page.sign_in()
+    opened = page.go("/throttled")
+    opened.locator("tbody a.rule").click()
+    expect(opened.locator("tr.pointed")).to_contain_text("greedy")
+    expect(opened.locator("tbody tr")).to_have_count(1)
+
+
+def test_figures_that_stopped_coming_say_so(page: Watched, expect: Any, served: ServedConsole) -> None:
+    opened = page.sign_in()
+    expect(opened.locator("#live")).to_have_text("Live")
+    served.stop()
+    expect(opened.locator("#live")).to_contain_text("No connection, figures of", timeout=15_000)
+    page.troubles.clear()
+
+
+def test_a_session_that_ended_shows_the_sign_in_page(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = page.sign_in()
+    expect(opened.locator("#live")).to_have_text("Live")
+    broker.token_rows = []
+    broker.version += 1
+    expect(opened.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_signing_in_by_hand_and_out_again(page: Watched, expect: Any) -> None:
+    opened = page.go("/quotas")
+    opened.get_by_label("Token").fill("nonsense")
+    opened.get_by_role("button", name="Sign in").click()
+    expect(opened.get_by_role("alert")).to_have_text("This token is not known here.")
+    opened.get_by_label("Token").fill("admin-token")
+    opened.keyboard.press("Enter")
+    expect(opened.get_by_role("heading", name="Client quotas")).to_be_visible()
+    expect(opened.locator("#live")).to_have_text("Live")
+    opened.get_by_role("button", name="Sign out").click()
+    expect(opened.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_link_from_elsewhere_finds_the_session(page: Watched, expect: Any) -> None:
+    page.sign_in()
+    # Another site, as far as cookies go: localhost is not 127.0.0.1.
+    elsewhere = page.console.address.replace("127.0.0.1", "localhost")
+    page.page.goto(f"{elsewhere}/healthz")
+    page.page.evaluate("address => location.assign(address)", page.console.address + "/quotas")
+    expect(page.page.get_by_role("heading", name="Client quotas")).to_be_visible()
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("full", [False, True], ids=["empty", "full"])
+def test_no_page_scrolls_sideways_on_a_phone(
+    browser: Any, served: ServedConsole, expect: Any, path: str, full: bool
+) -> None:
+    if full:
+        simulation = Simulation(served.broker)
+        for _ in range(40):
+            simulation.step(250)
+    with watched(browser, served, viewport=PHONE) as phone:
+        phone.sign_in()
+        opened = phone.go(path)
+        expect(opened.locator("#live")).to_have_text("Live")
+        opened.wait_for_timeout(400)
+        assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_the_keyboard_reaches_everything_in_order(page: Watched, expect: Any) -> None:
+    page.sign_in()
+    opened = page.go("/quotas")
+    expect(opened.locator("#live")).to_have_text("Live")
+    opened.keyboard.press("Tab")
+    expect(opened.locator(".skip")).to_be_focused()
+    opened.keyboard.press("Enter")
+    expect(opened.locator("main")).to_be_focused()
+    opened.keyboard.press("Tab")
+    expect(opened.locator("#filter")).to_be_focused()

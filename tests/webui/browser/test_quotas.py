@@ -1,0 +1,205 @@
+"""Editing quotas in the browser: add, change, remove, undo, and what is said before."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.commands import EntityPairs
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker, connection, throttled
+
+PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
+APP: EntityPairs = (("client-id", "app"),)
+ALICE: EntityPairs = (("user", "alice"),)
+
+
+@pytest.fixture
+def quotas(page: Watched, broker: FakeBroker) -> Any:
+    """The page, with one rule and two clients."""
+    broker.version = 5
+    broker.set(APP, {PRODUCE: 1_048_576.0})
+    broker.observed = {APP: {PRODUCE: 786_432.0}}
+    broker.connection_rows = [
+        connection("app", "alice"),
+        connection("app", "bob"),
+        connection("other", "bob"),
+    ]
+    page.sign_in()
+    return page.go("/quotas")
+
+
+def field(page: Any, label: str) -> Any:
+    return page.locator("form.editor").get_by_label(label)
+
+
+def test_a_rule_shows_its_limit_and_its_use(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.throttled_rows = [throttled("app", entity=APP)]
+    row = quotas.locator("tbody tr")
+    for words in ("client id", "app", "1 MiB/s", "768 KiB/s", "75 %", "1 held", "by root"):
+        expect(row).to_contain_text(words)
+    expect(quotas.locator("#count")).to_have_text("1 rule")
+
+
+def test_adding_a_quota(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    quotas.keyboard.press("n")
+    quotas.get_by_label("User", exact=True).select_option("name")
+    quotas.get_by_label("Name of the user").fill("alice")
+    quotas.get_by_label("Client id", exact=True).select_option("default")
+    expect(quotas.locator(".picker")).to_contain_text(
+        "This user under each client id that has no rule with the user."
+    )
+    field(quotas, "Fetch").fill("2.5 MB")
+    expect(quotas.locator(".reach")).to_contain_text("1 connected client falls under this")
+    expect(quotas.locator(".copyable pre")).to_have_text(
+        "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --add-config consumer_byte_rate=2500000 "
+        "--entity-type users --entity-name alice --entity-type clients --entity-default"
+    )
+    quotas.get_by_role("button", name="Add quota").last.click()
+    expect(quotas.locator("tbody tr")).to_have_count(2)
+    assert broker.rows[(("user", "alice"), ("client-id", None))].value(FETCH) == 2_500_000
+    expect(quotas.locator(".toast")).to_contain_text("Saved the limits of user alice, default client id.")
+    assert broker.applied[-1][1].door == "page"
+
+
+def test_editing_in_place(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    expect(field(quotas, "Produce")).to_be_focused()
+    expect(field(quotas, "Produce")).to_have_value("1 MiB")
+    expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
+    field(quotas, "Produce").fill("500 kB")
+    expect(quotas.locator(".reach")).to_contain_text("2 connected clients fall under this")
+    expect(quotas.locator(".reach")).to_contain_text("2 are above 500 kB/s now and would be throttled")
+    quotas.keyboard.press("Enter")
+    expect(quotas.locator("tbody tr:not(.panel)")).to_contain_text("500 kB/s")
+    assert broker.rows[APP].value(PRODUCE) == 500_000
+    expect(quotas.get_by_label("Edit client id app")).to_be_focused()
+
+
+def test_an_edit_can_be_undone(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Produce").fill("")
+    field(quotas, "Fetch").fill("3 MB")
+    expect(quotas.locator(".copyable pre")).to_contain_text("--delete-config producer_byte_rate")
+    quotas.get_by_role("button", name="Save limits").click()
+    expect(quotas.locator(".toast")).to_contain_text("Saved")
+    assert broker.rows[APP].value(PRODUCE) is None
+    quotas.get_by_role("button", name="Undo").click()
+    expect(quotas.locator(".toast")).to_contain_text("back")
+    assert {limit.key: limit.value for limit in broker.rows[APP].limits} == {PRODUCE: 1_048_576}
+
+
+def test_removing_says_first_what_follows(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    quotas.get_by_label("Remove client id app").click()
+    expect(quotas.locator(".reach")).to_contain_text("2 connected clients become unlimited.")
+    quotas.keyboard.press("Escape")
+    expect(quotas.locator(".editor")).to_have_count(0)
+    quotas.get_by_label("Remove client id app").click()
+    quotas.get_by_role("button", name="Remove limits").click()
+    expect(quotas.locator("#table")).to_contain_text("No quotas yet")
+    assert broker.rows == {}
+
+
+def test_a_rule_that_goes_first_is_named(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.version += 1
+    broker.set((("user", None),), {PRODUCE: 9e6})
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Produce").fill("2 MB")
+    expect(quotas.locator(".reach")).to_contain_text("2 connected clients stay under user")
+    expect(quotas.locator(".reach")).to_contain_text("which goes first")
+
+
+def test_a_mistake_stands_beside_its_field_and_keeps_what_was_typed(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Fetch").fill("ten")
+    note = quotas.locator(".editor .note").nth(1)
+    expect(note).to_have_text("A number with a unit, such as 10 MB.")
+    expect(field(quotas, "Fetch")).to_have_attribute("aria-invalid", "true")
+    expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
+    field(quotas, "Fetch").fill("0")
+    expect(note).to_contain_text("Must be more than 0")
+    expect(field(quotas, "Fetch")).to_have_value("0")
+    assert broker.applied == []
+
+
+def test_an_edit_against_a_changed_rule_shows_both_versions(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Produce").fill("2 MB")
+    broker.version += 1
+    broker.set(APP, {PRODUCE: 3e6}, by="somebody")
+    quotas.get_by_role("button", name="Save limits").click()
+    conflict = quotas.locator(".conflict")
+    for words in ("somebody changed this rule meanwhile", "3 MB/s", "2 MB/s"):
+        expect(conflict).to_contain_text(words)
+    assert broker.rows[APP].value(PRODUCE) == 3e6
+    conflict.get_by_role("button", name="Save mine over it").click()
+    expect(quotas.locator(".toast")).to_contain_text("Saved")
+    assert broker.rows[APP].value(PRODUCE) == 2e6
+
+
+def test_a_rule_that_is_there_already_is_not_overwritten_by_adding(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    quotas.keyboard.press("n")
+    quotas.get_by_label("Name of the client id").fill("app")
+    field(quotas, "Produce").fill("7 MB")
+    conflict = quotas.locator(".conflict")
+    expect(conflict).to_contain_text("There is a rule for this already.")
+    conflict.get_by_role("button", name="Start from what it is now").click()
+    expect(field(quotas, "Produce")).to_have_value("1 MiB")
+    assert broker.rows[APP].value(PRODUCE) == 1_048_576
+
+
+def test_another_operators_edit_is_shown_and_does_not_close_an_open_editor(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    field(quotas, "Fetch").fill("5 MB")
+    broker.version += 1
+    broker.set(ALICE, {PRODUCE: 4e6})
+    expect(quotas.locator("tbody tr:not(.panel)")).to_have_count(2)
+    expect(field(quotas, "Fetch")).to_have_value("5 MB")
+    expect(field(quotas, "Fetch")).to_be_focused()
+
+
+def test_limits_that_are_not_enforced_say_so(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.version += 1
+    broker.set(APP, {"request_percentage": 50.0})
+    expect(quotas.locator("tbody tr")).to_contain_text("not enforced yet")
+
+
+def test_search_kind_sort_and_page_are_in_the_address(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    for index in range(60):
+        broker.set((("user", f"user {index:02}"),), {PRODUCE: 1e6 + index})
+    broker.version += 1
+    rules = quotas.locator("tbody tr")
+    expect(rules).to_have_count(50)
+    expect(quotas.locator("#pager")).to_contain_text("1 to 50 of 61")
+    quotas.get_by_role("button", name="Next").click()
+    expect(rules).to_have_count(11)
+    assert quotas.url.endswith("?offset=50")
+    quotas.locator("#shape").select_option("user")
+    quotas.get_by_role("button", name="Produce", exact=True).click()
+    expect(rules.first).to_contain_text("user 59")
+    quotas.locator("#filter").fill("user 1")
+    expect(rules).to_have_count(10)
+    quotas.reload()
+    expect(rules.first).to_contain_text("user 19")
+    expect(quotas.locator("#filter")).to_have_value("user 1")
+    quotas.locator("#filter").fill("nobody")
+    quotas.get_by_role("button", name="Show all rules").click()
+    expect(quotas.locator("#count")).to_have_text("61 rules")
+
+
+def test_a_viewer_sees_everything_and_changes_nothing(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.set(APP, {PRODUCE: 1e6})
+    page.sign_in("viewer-token")
+    opened = page.go("/quotas")
+    expect(opened.locator("tbody tr")).to_contain_text("1 MB/s")
+    expect(opened.get_by_role("button", name="Add quota")).to_have_count(0)
+    expect(opened.locator(".actions")).to_have_count(0)
+    opened.keyboard.press("n")
+    expect(opened.locator(".editor")).to_have_count(0)
