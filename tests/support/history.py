@@ -4,6 +4,7 @@ Used by tests/endtoend around crashes. A record is sent once and never again, so
 may be in the log or not; one that was is there once, at its offset. Knows the wire and nothing of the broker.
 """
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -56,7 +57,8 @@ class History:
             for n in range(records_each)
         ]
         self.sent += records_each
-        batch = bytearray(build_batch([NewRecord(None, value, 1_000) for value in values]))
+        now_ms = time.time_ns() // 1_000_000
+        batch = bytearray(build_batch([NewRecord(None, value, now_ms) for value in values]))
         answer = await client.ask(produce_request(batch, TOPIC, partition, acks=-1), PRODUCE_VERSION)
         result = answer.responses[0].partition_responses[0]
         if result.error_code == 0:
