@@ -7,8 +7,7 @@ a snapshot. While nobody watches, only the history is fed.
 
 import json
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final
 
@@ -137,18 +136,16 @@ class Live:
         self._beat.set()
         self._beat = trio.Event()
 
-    @asynccontextmanager
-    async def watching(self) -> AsyncGenerator[None, None]:
-        """Held by a stream for as long as it lives. The first one finds figures of now, not of the last time
+    def join(self) -> None:
+        """A stream begins; `leave` when it ends. The first one finds figures of now, not of the last time
         that somebody looked.
         """
         if not self.watchers:
             self.snapshot = Snapshot(self._views, self._quotas, self._now_ms(), self.history.last)
         self.watchers += 1
-        try:
-            yield
-        finally:
-            self.watchers -= 1
+
+    def leave(self) -> None:
+        self.watchers -= 1
 
     async def next(self, seen: Snapshot | None) -> Snapshot | None:
         """The newest snapshot, as soon as it is not the one already seen; None when there will be no more."""

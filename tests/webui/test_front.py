@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import trio
 
+from broker.control.views import ThrottledRow
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings, throttled
 from webui import asgi, front
+from webui.live import BEAT_S
 from webui.serving import serve_console
 
 BEARER = b"Authorization: Bearer admin-token\r\n"
@@ -126,16 +128,24 @@ async def test_live_events_arrive_and_the_shutdown_ends_them(server: Served, bro
     assert trio.current_time() - before < 1
 
 
-async def test_a_browser_that_leaves_is_not_counted_any_more(broker: FakeBroker) -> None:
+class Counting(FakeBroker):
+    looks = 0
+
+    def throttled(self) -> list[ThrottledRow]:
+        self.looks += 1
+        return super().throttled()
+
+
+async def test_a_browser_that_leaves_is_not_served_any_more() -> None:
+    broker = Counting()
     async with served(broker) as server:
-        stream = await server.ask("/api/v1/events", BEARER)
-        await until(stream, b"event: overview")
+        stream = await server.ask("/api/v1/events?topics=throttled", BEARER)
+        await until(stream, b"event: throttled")
         await stream.aclose()
-        looks = 0
-        with trio.fail_after(10):
-            while looks != broker.overviews:  # while somebody watches, every beat looks
-                looks = broker.overviews
-                await trio.sleep(0.7)
+        await trio.sleep(2 * BEAT_S)
+        before = broker.looks
+        await trio.sleep(3 * BEAT_S)
+        assert broker.looks == before > 0
 
 
 async def test_a_peer_that_does_not_read_does_not_hold_the_shutdown(

@@ -37,10 +37,11 @@ async def events(call: Call) -> Reply:
 async def stream(
     live: Live, sections: Sequence[tuple[str, Section]], signed_in: Callable[[], bool]
 ) -> AsyncGenerator[bytes, None]:
-    """The bytes of one stream."""
+    """The bytes of one stream. Whoever takes them closes it: the framework does, however the request ends."""
     sent: dict[str, bytes] = {}
     seen: Snapshot | None = None
-    async with live.watching():
+    live.join()
+    try:
         yield b"retry: 1000\n\n"
         while True:
             with trio.move_on_after(QUIET_S) as quiet:
@@ -57,6 +58,8 @@ async def stream(
                     yield b"event: %s\ndata: %s\n\n" % (name.encode(), data)
             if quiet.cancelled_caught:
                 yield b": still here\n\n"
+    finally:
+        live.leave()
 
 
 def _sections(query: Any) -> list[tuple[str, Section]]:
