@@ -60,7 +60,7 @@ WHERE seq IN (SELECT max(seq) FROM change GROUP BY kind, entity, key) ORDER BY s
 """
 
 
-class MetadataUnusable(Exception):  # noqa: N818 - a fact about the file
+class MetadataUnusable(OSError):  # noqa: N818 - a fact about the file
     """The file is not ours, is damaged, or is held by another broker. Stops the start."""
 
 
