@@ -26,10 +26,13 @@ def wanted_by(
         wanted = _named(message.topics, broker)
         session = None
         if epoch == FIRST_EPOCH and wanted:
-            session = broker.sessions.create(uses_topic_ids=by_id, now_ms=context.now_ms)
+            session = broker.sessions.create(
+                partitions=len(wanted), uses_topic_ids=by_id, now_ms=context.now_ms
+            )
         if session is not None:
             for each in wanted:
                 session.want((each.topic, each.topic_id, each.partition), each)
+            broker.sessions.recount(session)
         return wanted, session, False
     session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
     for known in session.wanted():
@@ -40,6 +43,7 @@ def wanted_by(
     for topic in message.forgotten_topics_data:
         for partition in topic.partitions:
             session.forget((topic.topic, topic.topic_id, partition))
+    broker.sessions.recount(session)
     return session.wanted(), session, True
 
 

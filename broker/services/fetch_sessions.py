@@ -17,6 +17,11 @@ FIRST_EPOCH: Final = 0
 EVICTION_MS: Final = 120_000
 """A session unused for so long gives way to a new one (Kafka: min.incremental.fetch.session.eviction.ms)."""
 
+MOST_PARTITIONS: Final = 100_000
+"""Of all sessions together; clients choose how many they name, and each takes about 450 bytes. A client for
+whom there is no room goes on without a session.
+"""
+
 PartitionKey = tuple[str, bytes, int]
 
 
@@ -46,13 +51,14 @@ class Remembered:
 
 
 class FetchSession:
-    """The partitions that one client fetches, in fetch order."""
+    """The partitions that one client fetches, in fetch order. `counted` is how many the cache knows of."""
 
-    __slots__ = ("epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
+    __slots__ = ("counted", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
     def __init__(self, session_id: int, uses_topic_ids: bool, now_ms: int) -> None:
         self.id = session_id
         self.epoch = 1
+        self.counted = 0
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
         self.partitions: OrderedDict[PartitionKey, Remembered] = OrderedDict()
@@ -103,21 +109,22 @@ class FetchSessions:
         self._slots = slots
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._next_id = 1
+        self._partitions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, *, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session at epoch 1, or None when every slot is in recent use; the client then goes on
-        without.
+    def create(self, *, partitions: int = 1, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
+        """A new session at epoch 1 for so many partitions, or None when every slot, or everything that may
+        be remembered, is in recent use; the client then goes on without.
         """
         if self._slots <= 0:
             return None
-        if len(self._sessions) >= self._slots:
-            oldest = next(iter(self._sessions.values()))
-            if now_ms - oldest.last_used_ms < EVICTION_MS:
+        while len(self._sessions) >= self._slots or self._partitions + partitions > MOST_PARTITIONS:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.last_used_ms < EVICTION_MS:
                 return None
-            del self._sessions[oldest.id]
+            self.close(oldest.id)
         session = FetchSession(self._next_id, uses_topic_ids, now_ms)
         self._next_id = self._next_id % 0x7FFFFFFF + 1
         self._sessions[session.id] = session
@@ -137,5 +144,18 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
+    def recount(self, session: FetchSession) -> None:
+        """After partitions were named or forgotten. Raises ApiError FETCH_SESSION_ID_NOT_FOUND where there
+        are too many now: the session is gone, and its client goes on without.
+        """
+        grown = len(session.partitions) - session.counted
+        session.counted += grown
+        self._partitions += grown
+        if grown > 0 and self._partitions > MOST_PARTITIONS:
+            self.close(session.id)
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= session.counted

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.services.fetch_sessions import EVICTION_MS, FetchSession, FetchSessions
+from broker.services.fetch_sessions import EVICTION_MS, MOST_PARTITIONS, FetchSession, FetchSessions
 from broker.services.fetching import Found, Wanted
 
 ID = bytes(16)
@@ -113,3 +113,53 @@ def test_a_full_cache_gives_up_its_oldest_session_after_two_minutes(idle_ms: int
 
 def test_no_slots_mean_no_sessions() -> None:
     assert FetchSessions(0).create(uses_topic_ids=False, now_ms=0) is None
+
+
+def filled(sessions: FetchSessions, partitions: int, now_ms: int = 0) -> FetchSession | None:
+    session = sessions.create(partitions=partitions, uses_topic_ids=False, now_ms=now_ms)
+    if session is not None:
+        for partition in range(partitions):
+            session.want(("events", ID, partition), wanted(partition))
+        sessions.recount(session)
+    return session
+
+
+def test_sessions_remember_so_many_partitions_together() -> None:
+    sessions = FetchSessions(10)
+    assert filled(sessions, MOST_PARTITIONS - 1) is not None
+    assert filled(sessions, 2) is None
+    assert filled(sessions, 1) is not None
+    assert filled(sessions, 1) is None
+
+
+def test_what_is_forgotten_or_closed_makes_room() -> None:
+    sessions = FetchSessions(10)
+    large, small = filled(sessions, MOST_PARTITIONS - 1), filled(sessions, 1)
+    assert large is not None and small is not None
+    small.forget(("events", ID, 0))
+    sessions.recount(small)
+    assert filled(sessions, 1) is not None
+    sessions.close(large.id)
+    assert filled(sessions, MOST_PARTITIONS - 1) is not None
+
+
+def test_a_session_that_grows_beyond_the_room_is_gone() -> None:
+    sessions = FetchSessions(10)
+    large, small = filled(sessions, MOST_PARTITIONS - 1), filled(sessions, 1)
+    assert large is not None and small is not None
+    small.want(("events", ID, 0), wanted(0, offset=7))
+    sessions.recount(small)
+    small.want(("events", ID, 1), wanted(1))
+    with pytest.raises(ApiError) as refused:
+        sessions.recount(small)
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 1
+    assert filled(sessions, 1) is not None
+
+
+def test_old_sessions_give_way_to_one_that_needs_room() -> None:
+    sessions = FetchSessions(10)
+    assert filled(sessions, MOST_PARTITIONS) is not None
+    assert filled(sessions, 1, now_ms=EVICTION_MS - 1) is None
+    assert filled(sessions, 1, now_ms=EVICTION_MS) is not None
+    assert len(sessions) == 1
