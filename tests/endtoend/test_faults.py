@@ -9,15 +9,17 @@ from typing import Final
 import pytest
 import trio
 
+from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from broker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from broker.records.build import NewRecord, build_batch
 from tests.support.broker_process import BrokerProcess, within
-from tests.support.history import PARTITIONS, TOPIC, History, make_topic, read_all
-from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.history import ENDS, PARTITIONS, TOPIC, History, make_topic, read_all
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request, produce_request_of
 from tests.support.quota_doors import set_by_rest
 from tests.support.wire import connect
 
@@ -74,6 +76,50 @@ async def test_rounds_of_kill_9_under_load_lose_nothing(tmp_path: Path) -> None:
             (rule,) = broker.ask("GET", "/api/v1/client-quotas")["items"]
             assert rule["limits"]["producer_byte_rate"]["value"] == 50_000_000 + turn
     assert history.count > 100
+
+
+async def test_what_an_idempotent_producer_sends_again_after_a_crash_is_taken_once(tmp_path: Path) -> None:
+    """It cannot know whether its last batch was stored; its sequence numbers survive the crash and tell."""
+    rng = random.Random(4)
+    sent = 0
+    with BrokerProcess(tmp_path, SMALL_SEGMENTS) as broker:
+        await make_topic(port_of(broker))
+        client = await connect(port_of(broker))
+        producer_id = (await client.ask(InitProducerIdRequest(None, 0), 4)).producer_id
+
+        async def send(number: int) -> int:
+            """The offset of the batch, whose sequence number is its own number."""
+            record = NewRecord(None, b"%d" % number, time.time_ns() // 1_000_000)
+            batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=number)
+            request = produce_request(bytearray(batch), TOPIC, acks=-1)
+            answer = await client.ask(request, PRODUCE_VERSION)
+            result = answer.responses[0].partition_responses[0]
+            assert result.error_code == 0
+            return int(result.base_offset)
+
+        async def until_the_crash() -> None:
+            nonlocal sent
+            try:
+                while True:
+                    assert await send(sent) == sent
+                    sent += 1
+            except ENDS:
+                await client.stream.aclose()
+
+        for _ in range(2):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(until_the_crash)
+                await trio.sleep(rng.uniform(0.2, 0.6))
+                broker.kill()
+            broker.start()
+            client = await connect(port_of(broker))
+            assert await send(sent) == sent
+            assert await send(sent - 1) == sent - 1
+            sent += 1
+        found = [value async for _, value in read_all(client, 0)]
+        assert found == [b"%d" % number for number in range(sent)]
+        await client.stream.aclose()
+    assert sent > 20
 
 
 def newest_segment(directory: Path, partition: int) -> Path:
