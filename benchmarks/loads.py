@@ -7,6 +7,7 @@ broker. MB are 10^6 bytes of record batches as they lie on the wire; with librdk
 import json
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ FILL_CONNECTIONS: Final = 8
 FILL_LIMIT_S: Final = 120
 CLIENT_RECORDS: Final = 600_000
 ADMIN_LIMIT_S: Final = 30
+SETTLE_S: Final = 1.0  # Kafka answers that a topic is made before its broker knows of it
 SLACK_S: Final = 60.0  # past warm-up and counted time; then the load is ended and has failed
 
 
@@ -134,6 +136,7 @@ def prepared(load: Load, port: int) -> Iterator[str]:
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 2})
     try:
         admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(ADMIN_LIMIT_S)
+        time.sleep(SETTLE_S)
         if load.batches is not None and load.batches.count:
             _fill(port, topic, load.batches)
         yield topic
