@@ -78,6 +78,20 @@ async def test_rounds_of_kill_9_under_load_lose_nothing(tmp_path: Path) -> None:
     assert history.count > 100
 
 
+async def test_a_stop_under_load_is_clean(tmp_path: Path) -> None:
+    history = History()
+    with BrokerProcess(tmp_path, SMALL_SEGMENTS) as broker:
+        await make_topic(port_of(broker))
+        async with trio.open_nursery() as nursery:
+            for number in range(6):
+                nursery.start_soon(history.produce, port_of(broker), f"producer-{number}")
+            await trio.sleep(0.5)
+            assert await trio.to_thread.run_sync(broker.stop) == 0
+        broker.start()
+        assert await history.check(port_of(broker)) >= history.count > 0
+        assert not [line for line in broker.log_lines if "WARNING" in line or "ERROR" in line]
+
+
 async def test_what_an_idempotent_producer_sends_again_after_a_crash_is_taken_once(tmp_path: Path) -> None:
     """It cannot know whether its last batch was stored; its sequence numbers survive the crash and tell."""
     rng = random.Random(4)
