@@ -10,13 +10,16 @@ from webui.rest.problem import PROBLEM_FIELDS
 from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
 
 NAME: Final = Text(longest=32_767)
+LONGEST_NAME: Final = 1_024
+"""Of a quota entity, in characters; control refuses longer ones whichever door they come through."""
+
 TIME: Final = Text(form="date-time")
 COUNT: Final = Number(integer=True, least=0)
 RATE: Final = Number(least=0)
 MAYBE: Final = Number(nullable=True)
 
 ENTITY: Final = Record(
-    {kind: Text(longest=32_767, nullable=True) for kind in ENTITY_TYPES},
+    {kind: Text(longest=LONGEST_NAME, nullable=True) for kind in ENTITY_TYPES},
     optional=frozenset(ENTITY_TYPES),
     least=1,
 )

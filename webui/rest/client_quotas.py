@@ -15,7 +15,7 @@ from webui.quotas.command_line import kafka_configs
 from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
 from webui.quotas.listing import LONGEST_PAGE, SHAPES, SORTS, Page, listed, row_json
 from webui.quotas.preview import Reach, preview
-from webui.rest.answers import ENTITY, QUOTAS, REFUSED_RESULTS, RESULTS
+from webui.rest.answers import ENTITY, LONGEST_NAME, QUOTAS, REFUSED_RESULTS, RESULTS
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Text
@@ -35,7 +35,7 @@ PAGE_QUERY: Final = (
     Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "How many rows to answer.", default=100),
 )
 
-_NAME = Text(longest=32_767)
+_NAME = Text(longest=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
 _FILTER_QUERY: Final = (
     Query("user", _NAME, "A user; with user-match default or any it stays empty."),

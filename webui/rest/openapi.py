@@ -18,6 +18,7 @@ _REFUSALS: Final = {
     415: "The body is not application/json",
     421: "The Host header is not one of the console's names",
     429: "Too many failed sign-ins",
+    431: "The address or the headers are longer than 16 KiB",
     500: "A bug of the broker's",
     503: "The broker is starting, stopping or overloaded",
 }

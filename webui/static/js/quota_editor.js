@@ -27,6 +27,7 @@ export class QuotaEditor {
     this.trouble = h("div.field-error", { role: "alert" });
     this.save = h("button.primary", { type: "submit" }, row ? "Save limits" : "Add quota");
     const cancel = h("button", { type: "button", onclick: () => onclose() }, "Cancel");
+    this.buttons = h("div.buttons", this.save, cancel);
     const title = row ? h("h2", "Limits of ", entityChips(row.entity)) : h("h2", "Add a quota");
     this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event) },
       title,
@@ -34,7 +35,7 @@ export class QuotaEditor {
       h("div.limits", [...this.fields.values()].map(({ element }) => element)),
       h("div.consequences", this.reach, this.command),
       this.trouble,
-      h("div.buttons", this.save, cancel));
+      this.buttons);
     this.asked = null;
     this.previewSoon = debounced(() => this.preview(), 220);
     this.changed();
@@ -96,7 +97,8 @@ export class QuotaEditor {
     const ops = this.ops();
     const ready = Boolean(ops?.length) && this.entity() !== null;
     this.save.disabled = !ready;
-    setText(this.trouble, "");
+    this.buttons.hidden = false;
+    replace(this.trouble);
     if (ready) {
       this.previewSoon();
       return;
@@ -133,6 +135,7 @@ export class QuotaEditor {
       saved(results[0], ops, this.before);
     } catch (problem) {
       this.save.disabled = false;
+      this.buttons.hidden = false;
       this.refused(problem, ops);
     }
   }
@@ -167,6 +170,7 @@ export class QuotaEditor {
       this.before = theirs;
       this.element.requestSubmit();
     };
+    this.buttons.hidden = true;
     const keep = () => (exists ? this.onedit(current) : this.onclose());
     replace(this.trouble, h("div.conflict",
       h("p", words),

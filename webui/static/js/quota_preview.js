@@ -39,6 +39,9 @@ function falls(reach) {
 }
 
 function over({ key, clients, over: above, unmeasured }, value) {
+  if (above > 0 && clients === 1) {
+    return [", ", h("strong.warn", `is above ${rate(key, value)} now and would be throttled`), "."];
+  }
   if (above > 0) {
     const each = above === 1 ? "is" : "are";
     return ["; ", h("strong.warn", `${group(above)} ${each} above ${rate(key, value)} now and would be throttled`), "."];
