@@ -23,12 +23,18 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
+Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
+"""The settings of a topic as they are told, by those of its own."""
+
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7))
 async def handle(message: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Outcome:
     command = CreateTopics(tuple(_wanted(topic) for topic in message.topics), message.validate_only)
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
-    return Answered(CreateTopicsResponse(topics=[_result(each, broker.control) for each in outcomes]))
+    described: Described = {}
+    return Answered(
+        CreateTopicsResponse(topics=[_result(each, broker.control, described) for each in outcomes])
+    )
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:
@@ -41,19 +47,22 @@ def _wanted(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _result(outcome: TopicOutcome, control: Control) -> CreatableTopicResult:
+def _result(outcome: TopicOutcome, control: Control, described: Described) -> CreatableTopicResult:
     if not outcome.ok:
         return CreatableTopicResult(
             outcome.name or "", error_code=outcome.error, error_message=outcome.message, configs=[]
         )
-    rows = describe_topic(dict(outcome.configs), control.image, control.configuration)
+    configs = frozenset(outcome.configs)
+    if configs not in described:
+        # Thousands of topics in one request are usually alike, and one takes a tenth of a millisecond.
+        described[configs] = [
+            CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, row.sensitive)
+            for row in describe_topic(dict(configs), control.image, control.configuration)
+        ]
     return CreatableTopicResult(
         outcome.name or "",
         outcome.topic_id,
         num_partitions=outcome.partitions,
         replication_factor=outcome.replication_factor,
-        configs=[
-            CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, row.sensitive)
-            for row in rows
-        ],
+        configs=described[configs],
     )
