@@ -1,7 +1,9 @@
 """The command line: `weir serve [FILE.properties] [--override key=value]...`"""
 
+import contextlib
 import logging
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -38,12 +40,20 @@ def serve(file: Path | None, overrides: tuple[str, ...]) -> None:
     logs.set_up(rooms.broker.logging_level, rooms.broker.logging_format)
     for warning in configuration.warnings:
         logger.warning(warning)
+    _take_all_descriptors()
     try:
         trio.run(_serve, configuration)
     except* (ConfigError, OSError) as refused:
         for reason in _leaves(refused):
             print(f"weir: {reason}", file=sys.stderr)
         sys.exit(1)
+
+
+def _take_all_descriptors() -> None:
+    """Each client takes one. A shell's soft limit is for programs that call select(); the JVM lifts it too."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _serve(configuration: Configuration) -> None:
