@@ -50,7 +50,7 @@ def serve(file: Path | None, overrides: tuple[str, ...]) -> None:
 
 
 def _take_all_descriptors() -> None:
-    """Each client takes one. A shell's soft limit is for programs that call select(); the JVM lifts it too."""
+    """Each client takes one. A shell's soft limit is for users of select(); the JVM lifts it too."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
