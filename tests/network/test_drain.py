@@ -1,19 +1,22 @@
 """How a broker stops: what is in hand is answered, what waits is told, and nobody can hold it up for long."""
 
 import logging
+import random
 from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.app import Started, run_broker
+from broker.config.load import load
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.quotas.entity import Entity
 from tests.support.hostile import until
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
-from tests.support.wire import WireClient
+from tests.support.wire import WireClient, connect
 
 
 def fetch(max_wait_ms: int, most: int = 1_000) -> FetchRequest:
@@ -143,6 +146,43 @@ async def test_a_client_that_reads_again_gets_all_of_its_answer(tmp_path: Path) 
         assert len(answer.responses[0].partitions[0].records) == 16_000_000
         with trio.fail_after(1):
             await broker.started.stopped.wait()
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_broker_that_is_cancelled_at_any_moment_has_kept_its_promises(
+    tmp_path: Path, seed: int
+) -> None:
+    """Without a drain: nothing hangs, nothing is left open, and what was acknowledged is found again."""
+    rng = random.Random(seed)
+    promised = 0
+
+    async def produce(port: int, number: int) -> None:
+        nonlocal promised
+        client = await connect(port, f"client-{number}")
+        try:
+            while True:
+                answer = await client.ask(produce_request(batch_of(b"%d" % number)), PRODUCE_VERSION)
+                assert answer.responses[0].partition_responses[0].error_code == 0
+                promised += 1
+        finally:
+            await trio.aclose_forcefully(client.stream)
+
+    settings = ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={tmp_path}", "console.listener="]
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            started: Started = await nursery.start(run_broker, load(None, settings, {}), trio.Event())
+            port = int(started.bootstrap[0].rpartition(":")[2])
+            maker = await connect(port)
+            await maker.ask(create_topic(), 5)
+            await maker.stream.aclose()
+            for number in range(10):
+                nursery.start_soon(produce, port, number)
+            for _ in range(rng.randrange(20, 300)):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+    async with running_broker(tmp_path) as broker:
+        log = broker.house.partitions.log("events", 0)
+        assert log is not None and log.log_end_offset >= promised
 
 
 async def test_an_idle_broker_stops_at_once_with_many_connections(
