@@ -47,6 +47,7 @@ async def serve_console(
         from webui.front import serve_connections
 
         console = make_console(backend, settings, port)
+        app = await trio.to_thread.run_sync(build_app, console)
 
         async def stopping() -> None:
             await shutdown.wait()
@@ -54,7 +55,7 @@ async def serve_console(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
-            await serve_connections(build_app(console), sockets, stopping)
+            await serve_connections(app, sockets, stopping)
             nursery.cancel_scope.cancel()
 
 

@@ -17,6 +17,10 @@ MEDIA: Final = {
 }
 
 
+COMMON: Final = ("tokens", "base", "shell", "parts")
+"""The style sheets of every page, in order; they go out as one file, css/common.css."""
+
+
 class StaticFiles:
     """`version` is a hash over everything, and part of every address, so that browsers may keep a file for
     ever and never mix the files of two releases.
@@ -26,6 +30,7 @@ class StaticFiles:
 
     def __init__(self) -> None:
         self._files = dict(sorted(_walk(files("webui") / "static", "")))
+        self._files["css/common.css"] = b"\n".join(self._files[f"css/{name}.css"] for name in COMMON)
         everything = sha256()
         for name, content in self._files.items():
             everything.update(name.encode() + b"\0" + content)

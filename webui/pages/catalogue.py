@@ -6,18 +6,25 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`key` names the template (`<key>.html`), the script (`js/<key>.js`) and the icon."""
+    """`key` names the template (`<key>.html`), the script (`js/<key>.js`), the style sheet and the icon.
+    `modules` are what the script imports, and what those import, so that the browser asks for all of it at
+    once.
+    """
 
     key: str
     path: str
     title: str
     section: str
+    modules: tuple[str, ...]
 
+
+_FRAME: Final = ("api", "dom", "entity", "live", "shell", "units")
+_EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
 
 PAGES: Final = (
-    Page("overview", "/", "Overview", "Now"),
-    Page("throttled", "/throttled", "Throttled now", "Now"),
-    Page("quotas", "/quotas", "Client quotas", "Limits"),
+    Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
+    Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "table")),
+    Page("quotas", "/quotas", "Client quotas", "Limits", (*_FRAME, *_EDITOR, "table")),
 )
 
 

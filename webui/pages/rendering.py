@@ -13,6 +13,8 @@ from webui.static_files import StaticFiles
 
 
 class Renderer:
+    """Compiles every template when it is made, so that nobody waits for it later."""
+
     __slots__ = ("_environment",)
 
     def __init__(self, static: StaticFiles) -> None:
@@ -25,6 +27,9 @@ class Renderer:
             auto_reload=False,
         )
         self._environment.globals.update(sections=sections(), static=static.address)
+        for name in self._environment.list_templates():
+            if name.endswith(".html"):
+                self._environment.get_template(name)
 
     def render(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(**values)

@@ -8,8 +8,9 @@ from quart import Response
 from tests.webui.conftest import Browserless
 from webui.app import build_app
 from webui.console import Console
-from webui.pages.catalogue import PAGES
+from webui.pages.catalogue import PAGES, Page
 from webui.rest.routes import ROUTES
+from webui.static_files import StaticFiles
 
 NAVIGATION = {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
 
@@ -67,8 +68,6 @@ async def test_pages_are_made_of_files_that_are_there_and_of_nothing_inline(
 
 async def test_every_address_a_script_asks_is_there() -> None:
     # Read from the sources: no page may ask for what is not answered.
-    from webui.static_files import StaticFiles
-
     static = StaticFiles()
     known = (
         {route.path for route in ROUTES} | {page.path for page in PAGES} | {"/login", "/logout", "/session"}
@@ -79,6 +78,19 @@ async def test_every_address_a_script_asks_is_there() -> None:
             assert address.decode() in known, (name, address)
         for module in re.findall(rb'from "\./([\w.]+)"', content):
             assert static.get("js/" + module.decode()) is not None, (name, module)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.key)
+def test_the_modules_of_a_page_are_what_its_script_imports_directly_or_not(page: Page) -> None:
+    static = StaticFiles()
+    wanted, found = {page.key}, set[str]()
+    while wanted:
+        name = wanted.pop()
+        found.add(name)
+        content, _ = static.get(f"js/{name}.js") or (b"", "")
+        imported = {one.decode() for one in re.findall(rb'from "\./(\w+)\.js"', content)}
+        wanted |= imported - found
+    assert found - {page.key} == set(page.modules)
 
 
 async def test_strangers_are_shown_the_sign_in_page_and_no_figures(http: Browserless) -> None:
@@ -185,8 +197,6 @@ async def test_only_files_that_are_there_by_name_are_served(http: Browserless, p
 
 
 async def test_files_of_this_release_are_kept_for_ever_and_others_are_not(http: Browserless) -> None:
-    from webui.static_files import StaticFiles
-
     static = StaticFiles()
     answer = await http.get(static.address("css/base.css"), token=None)
     assert "immutable" in answer.headers["Cache-Control"]
