@@ -1,9 +1,9 @@
 """Metadata: brokers, topics, partitions and who leads them.
 
-Versions 0-13; topic ids from 10 on. A null topic list asks for all topics (an empty one did in version 0).
-A topic that does not exist is made where `auto.create.topics.enable` and the client allow it. Answers
-without surprises are kept until the metadata image changes. Left out: authorized operations (no authorizer:
-the field says "not asked"), racks.
+Versions 0-13; answers have topic ids from 10 on, and questions may from 12 on. A null topic list asks for all
+topics (an empty one did in version 0). A topic that does not exist is made where `auto.create.topics.enable`
+and the client allow it. Answers without surprises are kept until the metadata image changes. Left out:
+authorized operations (no authorizer: the field says "not asked"), racks.
 """
 
 from collections.abc import Awaitable
@@ -37,6 +37,12 @@ def handle(message: MetadataRequest, context: RequestContext, broker: Broker) ->
         return Answered(
             _reply([_known(t, broker) for t in image.topics.values()], context, broker), cacheable=True
         )
+    if context.api_version < 12 and any(
+        topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics
+    ):
+        # Versions 10 and 11 have a place for ids and no meaning for them, as in Kafka.
+        refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
+        return Answered(_reply(refused, context, broker))
     answers = [_find(topic, broker) for topic in message.topics]
     may_create = message.allow_auto_topic_creation if context.api_version >= 4 else True
     missing = [

@@ -12,6 +12,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from broker.protocol.messages.init_producer_id import InitProducerIdRequest
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.protocol.messages.produce import ProduceRequest
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import CRC_AT, MAGIC_AT
@@ -290,3 +291,15 @@ async def test_members_and_generations_that_never_were_have_their_codes(client: 
     assert (await client.ask(join, 5)).error_code == 25
     join.member_id, join.session_timeout_ms = "", 1
     assert (await client.ask(join, 5)).error_code == 26
+
+
+@pytest.mark.parametrize("version", [10, 11])
+async def test_metadata_by_id_before_it_had_a_meaning_is_an_invalid_request(
+    broker: RunningBroker, client: WireClient, version: int
+) -> None:
+    topic_id = broker.house.control.image.topics["events"].topic_id
+    for topic in (MetadataRequestTopic(topic_id, None), MetadataRequestTopic(topic_id, "events")):
+        answer = await client.ask(MetadataRequest([topic]), version)
+        assert [(each.error_code, each.name) for each in answer.topics] == [(42, topic.name or "")]
+    answer = await client.ask(MetadataRequest([MetadataRequestTopic(topic_id, None)]), 12)
+    assert [(each.error_code, each.name) for each in answer.topics] == [(0, "events")]
