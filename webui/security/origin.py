@@ -20,6 +20,9 @@ def is_ours(method: str, scheme: str, headers: HeaderLookup) -> bool:
     site = headers.get("Sec-Fetch-Site", "")
     if site not in _OWN:
         return is_navigation(method, headers)
+    if site == "same-origin":
+        # The browser's own word, and no page can forge it. Behind a proxy that ends TLS, Origin says https.
+        return True
     origin = headers.get("Origin", "")
     return not origin or origin.lower() == f"{scheme}://{headers.get('Host', '')}".lower()
 

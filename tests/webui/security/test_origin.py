@@ -13,6 +13,12 @@ def test_our_own_pages_and_the_address_bar_are_ours(site: str) -> None:
     assert is_ours("PATCH", "http", OWN | {"Sec-Fetch-Site": site})
 
 
+def test_a_page_of_ours_may_have_come_over_a_tls_that_ended_before_us() -> None:
+    behind_tls = {"Host": "console.example", "Origin": "https://console.example"}
+    assert is_ours("POST", "http", behind_tls | {"Sec-Fetch-Site": "same-origin"})
+    assert not is_ours("POST", "http", behind_tls | {"Sec-Fetch-Site": "same-site"})
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "something-new"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PATCH", "DELETE"])
 def test_scripts_and_forms_of_other_sites_and_other_ports_are_not(site: str, method: str) -> None:
