@@ -48,7 +48,7 @@ def storm_of(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
 
 async def test_without_descriptors_it_rests_and_recovers(tmp_path: Path) -> None:
     """400 connections where 200 fit: the old ones are served all the time, the others when there is room."""
-    with BrokerProcess(tmp_path, "socket.listen.backlog.size=500") as broker:
+    with BrokerProcess(tmp_path) as broker:
         polite = await connect(port_of(broker))
         assert await is_served(polite)
         base = descriptors(broker)

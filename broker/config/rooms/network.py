@@ -94,9 +94,11 @@ class NetworkConfig:
     )
     socket_listen_backlog_size: int = setting(
         "socket.listen.backlog.size",
-        50,
+        1_024,
         integer(1),
         "Connections that may wait to be accepted; the system's net.core.somaxconn bounds it too.",
+        kafka_default="50",
+        why="One thread accepts and serves. A connection that finds no room tries again after a second.",
     )
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",
