@@ -60,13 +60,13 @@ class Acceptor:
                     try:
                         sock, peer = listening.accept()
                     except BlockingIOError:
+                        self._rests = False
                         break
                     except OSError as error:
                         if error.errno in EXHAUSTED:
                             self._tell_of_rest(error)
                             await trio.sleep(BACK_OFF_SECONDS)
                         break
-                    self._rests = False
                     if self._configure(sock):
                         await self._hand_over((sock, (peer[0], peer[1])), processors)
         finally:
@@ -77,7 +77,7 @@ class Acceptor:
         self._socket.close()
 
     def _tell_of_rest(self, error: OSError) -> None:
-        """Once, until a connection has been accepted again."""
+        """Once, until nobody waits to be accepted any more."""
         if not self._rests:
             logger.warning("cannot accept", extra={"listener": self.name, "reason": str(error)})
         self._rests = True
