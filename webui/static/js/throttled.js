@@ -53,8 +53,10 @@ const table = new Table({
 });
 
 function clientCell(row, td) {
-  once(td, `${row.client_id} ${row.principal} ${row.connection_id}`, () =>
-    h("span.two", { title: `Connection ${row.connection_id}` }, h("b.name", row.client_id), h("span.name", row.principal)));
+  once(td, JSON.stringify([row.client_id, row.principal, row.connection_id]), () =>
+    h("span.two", { title: `Connection ${row.connection_id}` },
+      h("b.name", row.client_id),
+      h("span", h("span.name", row.principal), h("span.where", `, ${row.address}`))));
 }
 
 function typeCell(row, td) {
