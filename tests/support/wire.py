@@ -66,5 +66,11 @@ class WireClient:
         return taken
 
 
+OPENED: list[trio.SocketStream] = []
+"""Every connection of the test that runs; `tests/conftest.py` closes what the test has not."""
+
+
 async def connect(port: int, client_id: str | None = CLIENT_ID) -> WireClient:
-    return WireClient(await trio.open_tcp_stream("127.0.0.1", port), client_id)
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    OPENED.append(stream)
+    return WireClient(stream, client_id)
