@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.broker_process import TOKEN, BrokerProcess
 
-SHOWN_WITHIN_MS: Final = 5_000
+SHOWN_WITHIN_MS: Final = 10_000
 PICKED: Final = {"user": "User", "client-id": "Client id"}
 NAMED: Final = {"user": "Name of the user", "client-id": "Name of the client id"}
 UNITS: Final = {"B/s": 1, "kB/s": 1e3, "MB/s": 1e6}
@@ -46,7 +46,7 @@ class Operator:
 
     def sees_nobody_held(self) -> None:
         """Fails if the page does not come to say so."""
-        self._held.get_by_role("heading", name="Nobody is held").wait_for(timeout=SHOWN_WITHIN_MS * 2)
+        self._held.get_by_role("heading", name="Nobody is held").wait_for(timeout=SHOWN_WITHIN_MS)
 
     def adds_quota(self, entity: Entity, produce: str) -> float:
         """Adds a limit on producing, as typed; the time of day of the last click."""
@@ -81,11 +81,17 @@ class Operator:
         row = self._held.get_by_role("row").filter(has_text=client_id)
         row.wait_for(timeout=SHOWN_WITHIN_MS)
         # One look at the whole row: the page goes on counting.
-        cells = row.evaluate("(tr) => [...tr.cells].map((cell) => cell.innerText)")
-        observed, bound = map(_rate, re.findall(r"[\d.\s\u202f]+[kM]?B/s", cells[4]))
-        left = None if "released" in cells[6] else _number(cells[6])
+        shown = dict(
+            row.evaluate("(tr) => [...tr.cells].map((cell) => [cell.dataset.label, cell.innerText])")
+        )
+        rates = re.findall(r"[\d.\s\u202f]+[kM]?B/s", shown["Rate against limit"])
         return HeldRow(
-            " ".join(cells[3].split()), observed, bound, _number(cells[5]), left, _number(cells[7])
+            rule=" ".join(shown["Rule that matched"].split()),
+            observed=_rate(rates[0]),
+            bound=_rate(rates[1]),
+            delay_ms=_number(shown["Delay"]),
+            left_ms=None if "released" in shown["Left"] else _number(shown["Left"]),
+            times=_number(shown["Times"]),
         )
 
     def sees_no_rule(self, words: str) -> None:
