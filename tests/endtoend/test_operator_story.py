@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.endtoend.operator import HeldRow, Operator, chromium
-from tests.support.broker_process import BrokerProcess, within
+from tests.support.broker_process import PATIENCE, BrokerProcess, within
 from tests.support.quota_doors import set_by_rest
 from tests.support.real_producers import Aiokafka, KafkaPython, Librdkafka, RealProducer
 
@@ -83,7 +83,7 @@ def test_a_limit_set_in_the_browser_holds_a_running_producer_until_it_is_removed
             clicked = operator.adds_quota(entity, "200 kB/s")
             # The first wait is for what went over the limit, the second for all that was sent in the burst.
             row = within(3, lambda: _long_held(operator, client_id), f"{client_id} is seen held")
-        assert held_at[0] - clicked < 1.0
+        assert held_at[0] - clicked < 1.0 * PATIENCE
         assert row.bound == LIMIT < row.observed
         assert row.rule == " ".join(
             f"{key.replace('-', ' ')} {name or 'default'}" for key, name in entity.items()
