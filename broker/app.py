@@ -243,6 +243,7 @@ class House:
         for change in delta.quotas:
             self.quotas.apply(Entity.of(change.entity), change.key, change.value)
         if delta.quotas:
+            self.server.throttling.adopt(self.server.channels())
             self.server.throttling.poke()
         self.server.forget_answers()
         if delta.broker_configs:

@@ -4,6 +4,7 @@ Started by the handler pool before the reply is enqueued (KIP-219), ended by one
 quota.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import trio
@@ -24,6 +25,10 @@ REAPERS: Final = {
     QuotaKind.REQUEST: "ThrottledChannelReaper-Request",
     QuotaKind.CONTROLLER_MUTATION: "ThrottledChannelReaper-ControllerMutation",
 }
+
+
+RUNNING_MS: Final = 1_000
+"""A connection younger than this says nothing about how much its client sends."""
 
 
 class Throttling:
@@ -52,6 +57,24 @@ class Throttling:
         """Limits have changed: what is held may be due earlier."""
         for reaper in self._reapers.values():
             reaper.poke()
+
+    def adopt(self, channels: Iterable[Channel]) -> None:
+        """Rules have come: clients that are over them already, on average over their connections' lives, are
+        held from their next request on.
+        """
+        wall_ms = self._clock.wall_ms()
+        running = [
+            (channel, (wall_ms - channel.opened_wall_ms) / 1000)
+            for channel in channels
+            if wall_ms - channel.opened_wall_ms >= RUNNING_MS
+        ]
+        now_ms, quotas = self._clock.ms(), self._quotas
+        quotas.produce.adopt(
+            [(each.principal, each.client_id, each.bytes_in / age) for each, age in running], now_ms
+        )
+        quotas.fetch.adopt(
+            [(each.principal, each.client_id, each.bytes_out / age) for each, age in running], now_ms
+        )
 
     def forget(self, channel: Channel) -> None:
         """The connection is closed."""

@@ -4,6 +4,7 @@ Called by the handlers, which test `active` first. Records, and says how long to
 the network room's work. Recording and checking are one step, since nothing awaits between.
 """
 
+from collections.abc import Iterable
 from functools import partial
 from sys import float_info
 
@@ -88,6 +89,24 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     def unrecord(self, user: str, client_id: str | None, value: float, now_ms: int) -> None:
         """Takes back what was recorded, for a fetch that is answered empty because it broke a quota."""
         self.record_unchecked(user, client_id, -value, now_ms)
+
+    def adopt(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> None:
+        """Begins to count clients that were there before their rule: user, client id and units per second.
+
+        Kafka supposes that a client which it sees for the first time was quiet before, and lets it use ten
+        seconds' worth at once. Who is known to be over its bound already gets no such present: it begins as
+        one that has used exactly its bound, so the next record is held. A sensor that exists knows better.
+        """
+        found: dict[RateSensor, float] = {}
+        clients = [each for each in running if self.active and self._usage.find(each[0], each[1]) is None]
+        for user, client_id, per_second in clients:
+            sensor = self._usage.sensor(user, client_id, now_ms)
+            found[sensor] = found.get(sensor, 0.0) + per_second
+        window_ms = self._window.window_ms
+        for sensor, per_second in found.items():
+            if sensor.rule is not None and per_second > sensor.bound:
+                for windows in range(self._window.samples - 1, 0, -1):
+                    sensor.rate.record(sensor.bound * window_ms / 1000, now_ms - windows * window_ms)
 
     def max_value_in_window(self, user: str, client_id: str | None, now_ms: int) -> float:
         """The most that can be recorded at once without a certain throttle; the largest float without a

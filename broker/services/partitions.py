@@ -4,6 +4,7 @@ Binds the metadata image to the log store: a topic appears here when the image s
 when somebody first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -11,8 +12,11 @@ from broker.config.rooms.topics import TopicSettings
 from broker.config.topic import topic_settings
 from broker.log.chores import Flush
 from broker.log.partition import PartitionLog
+from broker.log.staged import FailedAppend
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
+
+logger = logging.getLogger(__name__)
 
 LEADER_EPOCH: Final = 0
 """One broker leads every partition for ever, so the epoch never moves."""
@@ -76,7 +80,33 @@ class Partitions:
         self._defaults = defaults
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
-        self.commit = store.commit
+        self.failed_appends = 0
+        """Batches that could not be written, each answered with KAFKA_STORAGE_ERROR."""
+        self._failing: dict[PartitionLog, int] = {}
+
+    def commit(self) -> None:
+        """Writes everything that is staged, one write per partition; what fails says so in its `error`."""
+        failed = self.store.commit()
+        if failed or self._failing:
+            self._tell_of_failures(failed)
+
+    def _tell_of_failures(self, failed: Sequence[FailedAppend]) -> None:
+        """Two lines for each partition and time of trouble, not one for each append: when writing fails, and
+        when it goes on.
+        """
+        for partition, staged, error in failed:
+            self.failed_appends += len(staged)
+            if partition not in self._failing:
+                self._failing[partition] = partition.high_watermark
+                logger.error(
+                    "a partition cannot be written", extra=_place(partition) | {"reason": str(error)}
+                )
+        for partition, end in list(self._failing.items()):
+            if partition.high_watermark > end:
+                logger.warning("a partition is written again", extra=_place(partition))
+                del self._failing[partition]
+            elif partition.deleted:
+                del self._failing[partition]
 
     def overdue_flushes(self) -> Sequence[Flush]:
         """What must be on the disk before what was just committed may be acknowledged (flush.messages)."""
@@ -109,3 +139,7 @@ class Partitions:
             else:
                 known.update(topic, settings)
         return gone
+
+
+def _place(log: PartitionLog) -> dict[str, str]:
+    return {"partition": f"{log.topic}-{log.index}"}

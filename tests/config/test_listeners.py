@@ -49,18 +49,18 @@ def test_loopback_is_known_by_its_address(host: str, loopback: bool) -> None:
 def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
     network = build_rooms(
         {
-            "listeners": "internal://127.0.0.1:0, CLIENTS://:9094",
+            "listeners": "internal://127.0.0.1:0, CLIENTS://0.0.0.0:9094",
             "advertised.listeners": "CLIENTS://broker.example:19094",
             "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
         }
     ).network
     assert network.listeners == (
         Endpoint("INTERNAL", Address("127.0.0.1", 0)),
-        Endpoint("CLIENTS", Address("", 9094)),
+        Endpoint("CLIENTS", Address("0.0.0.0", 9094)),
     )
     assert network.resolved_listeners() == (
         Listener("INTERNAL", SecurityProtocol.PLAINTEXT, "127.0.0.1", 0, "127.0.0.1", 0),
-        Listener("CLIENTS", SecurityProtocol.SASL_PLAINTEXT, "", 9094, "broker.example", 19094),
+        Listener("CLIENTS", SecurityProtocol.SASL_PLAINTEXT, "0.0.0.0", 9094, "broker.example", 19094),
     )
 
 
@@ -72,6 +72,9 @@ def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners"),
         ({"listeners": "OTHER://:1"}, "listeners"),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
+        ({"listeners": "PLAINTEXT://[::]:1"}, "advertised.listeners"),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
         ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "listener.security.protocol.map"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "listener.security.protocol.map"),
     ],

@@ -12,6 +12,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.entity import Entity
@@ -134,3 +136,18 @@ async def test_an_unmuted_connection_goes_on(broker: RunningBroker, mock_clock: 
     mock_clock.jump(1.0)
     _, answer = await greedy.receive(18, 3)
     assert answer.error_code == 0
+
+
+@pytest.mark.parametrize(("per_second", "throttle_ms"), [(900, 0), (4_000, 4_000)])
+async def test_a_client_that_runs_already_is_held_from_its_next_request_on(
+    tmp_path: Path, mock_clock: MockClock, per_second: int, throttle_ms: int
+) -> None:
+    async with running_broker(tmp_path) as running:
+        client = await running.connect(GREEDY)
+        assert (await client.ask(create_topic(), 5)).topics[0].error_code == 0
+        for _ in range(5):
+            assert await produce(client, per_second) == 0
+            mock_clock.jump(1)
+        rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("producer_byte_rate", 1_000),))
+        await running.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        assert await produce(client, per_second) == throttle_ms

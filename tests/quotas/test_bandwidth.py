@@ -267,3 +267,35 @@ def test_a_raised_or_removed_limit_frees_whom_it_held_and_a_lowered_one_does_not
     assert held.expired(scene.clock.ms()) == ([channel] if freed else [])
     scene.clock.advance(60_000)
     assert held.expired(scene.clock.ms()) == ([] if freed else [channel])
+
+
+@pytest.mark.parametrize(
+    ("running", "throttle_ms"),
+    [
+        ([("ANONYMOUS", "unknown", 999.0)], 0),
+        ([("ANONYMOUS", "unknown", 1_000.0)], 0),
+        ([("ANONYMOUS", "unknown", 1_001.0)], 1_000),
+        ([("ANONYMOUS", "unknown", 400_000.0)], 1_000),
+        ([("ANONYMOUS", "unknown", 600.0), ("ANONYMOUS", "unknown", 600.0)], 1_000),
+        ([("ANONYMOUS", "another", 400_000.0)], 0),
+        ([], 0),
+    ],
+)
+def test_who_is_over_a_new_rule_already_is_held_at_once(scene, running, throttle_ms):
+    """As if its ten windows had been counted, each at the bound: (10,000 + 1,000) / 10 s is 100 too many."""
+    scene.limit(None, DEFAULT, 1_000)
+    scene.manager.adopt(running, scene.clock.ms())
+    assert scene.record("ANONYMOUS", "unknown", 1_000) == throttle_ms
+
+
+def test_who_has_been_counted_is_not_counted_twice(scene):
+    scene.limit(None, DEFAULT, 1_000)
+    scene.record("ANONYMOUS", "unknown", 1)
+    scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms())
+    assert scene.record("ANONYMOUS", "unknown", 9_999) == 0
+    assert scene.record("ANONYMOUS", "unknown", 1_000) == 1_000
+
+
+def test_without_rules_nobody_is_adopted(scene):
+    scene.manager.adopt([("ANONYMOUS", "unknown", 400_000.0)], scene.clock.ms())
+    assert list(scene.manager.sensors()) == []

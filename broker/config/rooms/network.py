@@ -1,6 +1,7 @@
 """Listeners, buffers, threads and queues. For broker.network."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from broker.config.kinds import integer, long
 from broker.config.listeners import (
@@ -14,6 +15,8 @@ from broker.config.listeners import (
 )
 from broker.config.setting import setting
 from broker.errors import ConfigError
+
+EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,7 @@ class NetworkConfig:
         (),
         ADVERTISED,
         "What clients are told to connect to, by listener name; a listener that is not named here is "
-        "advertised as it is bound.",
+        "advertised as it is bound, which must not be on every interface (0.0.0.0, ::).",
     )
     protocol_map: tuple[tuple[str, SecurityProtocol], ...] = setting(
         "listener.security.protocol.map",
@@ -128,6 +131,14 @@ class NetworkConfig:
             raise ConfigError(
                 "advertised.listeners", ",".join(unknown), f"only names in listeners: {', '.join(names)}"
             )
+        for endpoint in self.listeners:
+            told = advertised.get(endpoint.name, endpoint.address)
+            if told.host in EVERYWHERE:
+                raise ConfigError(
+                    "advertised.listeners",
+                    endpoint,
+                    f"an address that clients can reach, and not {told.host}",
+                )
         if unmapped := sorted(set(names) - set(protocols)):
             raise ConfigError("listeners", ",".join(unmapped), "only names in listener.security.protocol.map")
         return tuple(
