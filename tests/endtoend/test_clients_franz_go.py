@@ -34,9 +34,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def run(program: Path, what: str, *where: str) -> Any:
-    done = subprocess.run(
-        [program, what, *where], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run([program, what, *where], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
