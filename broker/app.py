@@ -23,7 +23,7 @@ from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.control.views import Place
-from broker.exposition import Exposition
+from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
 from broker.groups.requests import Now
 from broker.log.report import Recovery
