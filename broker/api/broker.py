@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
 from broker.api.registry import Registry
+from broker.clock import Clock
 from broker.config.rooms import BrokerConfig, FetchConfig, GroupConfig, SecurityConfig, TopicDefaults
 from broker.control.control import Control
 from broker.control.reading import ControlViews
@@ -36,6 +37,7 @@ class Broker:
     the end of its batch.
     """
 
+    clock: Clock
     config: BrokerConfig
     topic_defaults: TopicDefaults
     group_config: GroupConfig
