@@ -158,7 +158,7 @@ async def test_a_client_that_runs_already_is_held_from_its_next_request_on(
 async def test_a_refused_topic_holds_the_connection_until_the_tokens_are_back(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """Eleven windows of 2 save up 22; of two topics with 30 partitions one is made, and 8 are owed for 4 s."""
+    """Eleven windows of 2 save up 22; of two topics of 30 one is made, and 8 are owed for 4 s."""
     broker.house.quotas.apply(Entity(client_id="maker"), "controller_mutation_rate", 2)
     client = await broker.connect("maker")
     asked = CreateTopicsRequest([CreatableTopic(name, 30, 1) for name in ("a", "b")])
