@@ -11,6 +11,7 @@ In reading order:
     cells.py     what was measured so far, kept on disk so that a run that was cut off goes on
     run.py       the command: rounds, rotated order, cells
     quota.py     apart from the peers: what a quota costs, and how well it holds
+    purgatory.py apart from the peers: what waiting requests cost, from ten to a million
     report.py    medians, ratios, hits and misses, as Markdown
 
 `make bench` runs all of it and writes the figures into docs/benchmarks.md.

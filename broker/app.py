@@ -15,15 +15,16 @@ import trio
 
 from broker.api import registry
 from broker.api.broker import Broker, Endpoint
+from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups, forget_topics, release_groups
-from broker.api.waking import expire_fetches, wake_fetches
+from broker.api.waking import expire_fetches, release_fetches, wake_fetches
 from broker.config.load import Configuration
 from broker.config.rooms import QuotaConfig
 from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.control.views import Place
-from broker.exposition.page import Exposition
+from broker.exposition import Exposition
 from broker.figures import BrokerFigures
 from broker.groups.requests import Now
 from broker.log.report import Recovery
@@ -53,6 +54,7 @@ logger = logging.getLogger(__name__)
 
 QUOTA_EXPIRY_SECONDS: Final = 30
 TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
+CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 METADATA_FILE: Final = "weir-metadata.sqlite"
 
 
@@ -101,13 +103,11 @@ class House:
         _report(self.log.open(rooms.topic_settings))
         self.quotas = ClientQuotas(
             Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000),
-            Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
             longest_throttle_ms=_longest_throttle(rooms.quotas),
             paced=rooms.quotas.bandwidth_algorithm == "paced",
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         self.broker = Broker(
-            clock=clock,
             config=rooms.broker,
             topic_defaults=rooms.topics,
             group_config=rooms.groups,
@@ -118,10 +118,12 @@ class House:
             partitions=self.partitions,
             quotas=self.quotas,
             fetches=Purgatory("Fetch", rooms.fetch.fetch_purge_interval),
+            produces=Purgatory("Produce", rooms.fetch.produce_purge_interval),
             sessions=FetchSessions(rooms.fetch.max_incremental_sessions),
             groups=GroupService(rooms.groups, self.partitions),
             producer_ids=ProducerIds(),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+            callbacks=Callbacks(rooms.network.queued_max_requests),
         )
         self.reapers = self._reapers()
         self.server = SocketServer(
@@ -153,8 +155,9 @@ class House:
             start_storage(storage, self.log, self.rooms.log, self.server.handlers, self.clock)
             async with trio.open_nursery() as timers:
                 self.server.throttling.start_reapers(timers)
-                for reaper in self.reapers:
+                for reaper in (*self.reapers, self.server.handlers.flush_waits.reaper):
                     timers.start_soon(reaper.run, name=reaper.name)
+                timers.start_soon(self.server.handlers.run_callbacks, name=CALLBACKS)
                 timers.start_soon(self._expire_quotas, name="quota-sensor-expiry")
                 async with trio.open_nursery() as handlers:
                     self.server.start_handlers(handlers)
@@ -182,7 +185,7 @@ class House:
 
     async def _drain(self) -> None:
         """Requests in hand are answered; those that wait get the answer that their time-out would give."""
-        expire_fetches(self.broker, self.clock.ms() + 2**31)
+        release_fetches(self.broker, self.clock.ms())
         release_groups(self.broker)
         self.server.handlers.deliver()
         with trio.move_on_after(self.rooms.broker.drain_timeout_ms / 1000) as deadline:
@@ -199,7 +202,7 @@ class House:
         if made or secret is not None:
             issued = await self.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
             secret = issued.secret
-        page = Exposition(self.clock, self.server, self.quotas, self.partitions).page
+        page = Exposition(self.clock, self.server, self.quotas, self.partitions, self.broker.purgatories).page
         host, port = await start_console(front, stop, settings, self.control, self.broker.views, page)
         shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared, not bound
         url = f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"

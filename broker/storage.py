@@ -87,9 +87,9 @@ async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
 async def _flush_before_answering(handlers: HandlerPool) -> None:
     """flush.messages: the answer to an append leaves when its records are on the disk."""
     while True:
-        flushes, waiting = await handlers.next_unflushed()
+        flushes = await handlers.flush_waits.next()
         await _finish(flushes, "cannot flush")
-        handlers.flushed(waiting)
+        handlers.flushed(flushes)
 
 
 async def _finish(chores: Sequence[Chore], failure: str) -> None:

@@ -61,6 +61,4 @@ class Backend:
     identify: Callable[[str], TokenRow | None]
     metrics: Callable[[], str]
     ready: Callable[[], bool]
-    enforced_keys: frozenset[str] = frozenset(
-        {"producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate"}
-    )
+    enforced_keys: frozenset[str] = frozenset({"producer_byte_rate", "consumer_byte_rate"})

@@ -2,9 +2,13 @@
 
 Versions 3-13; 0 is advertised as the minimum so that old librdkafka accepts the range (KAFKA-18659). From
 13 on topics go by id. acks 1 and all are the same with one replica: the answer leaves after the append
-reached the page cache. acks 0 has no answer; an error then closes the connection, which is all that such a
-client can be told. Left out: transactions (a transactional id is refused).
+reached the page cache, or the disk where flush.messages says so, for which it waits `timeout_ms` at most
+(REQUEST_TIMED_OUT; the records stay, as in Kafka). acks 0 has no answer; an error then closes the
+connection, which is all that such a client can be told. Left out: transactions (a transactional id is
+refused).
 """
+
+from collections.abc import Sequence
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
@@ -50,7 +54,7 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
                 [_append(data, hosted, refused, context.wall_ms, appended) for data in topic.partition_data],
             )
         )
-    return _Pending(message.acks, responses, appended, throttle, broker)
+    return _Pending(message, responses, appended, throttle, broker)
 
 
 def _append(
@@ -82,21 +86,37 @@ def _append(
 class _Pending(AfterCommit):
     """A Produce whose appends are staged."""
 
-    __slots__ = ("acks", "appended", "broker", "responses", "throttle")
+    __slots__ = ("acks", "appended", "broker", "responses", "throttle", "wait_ms")
 
     def __init__(
         self,
-        acks: int,
+        message: ProduceRequest,
         responses: list[TopicProduceResponse],
         appended: Appended,
         throttle: Throttle | None,
         broker: Broker,
     ) -> None:
-        self.acks = acks
+        self.acks = message.acks
+        self.wait_ms = message.timeout_ms
         self.responses = responses
         self.appended = appended
         self.throttle = throttle
         self.broker = broker
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return [log for log, _, _ in self.appended]
+
+    @property
+    def timeout_ms(self) -> int:
+        return self.wait_ms
+
+    def give_up(self) -> Outcome:
+        outcome = self.finish()
+        if self.acks != 0:
+            for _, _, response in self.appended:  # of these the answer is made
+                response.error_code = response.error_code or ErrorCode.REQUEST_TIMED_OUT
+        return outcome
 
     def finish(self) -> Outcome:
         broker = self.broker

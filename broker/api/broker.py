@@ -2,13 +2,12 @@
 nothing itself.
 """
 
-from collections import deque
 from dataclasses import dataclass, field
+from typing import Any
 
-from broker.api.context import RequestContext
-from broker.api.outcome import Outcome
+from broker.api.callbacks import Callbacks
+from broker.api.delayed_produce import DelayedProduce
 from broker.api.registry import Registry
-from broker.clock import Clock
 from broker.config.rooms import BrokerConfig, FetchConfig, GroupConfig, SecurityConfig, TopicDefaults
 from broker.control.control import Control
 from broker.control.reading import ControlViews
@@ -32,12 +31,10 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Broker:
-    """`endpoints` by listener name, known once the ports are bound; `completions` are the answers of
-    requests that waited, in the order in which they were completed, and the handler pool takes them up at
-    the end of its batch.
+    """`endpoints` by listener name, known once the ports are bound; `callbacks` are the answers of
+    requests that waited, in the order in which they were completed.
     """
 
-    clock: Clock
     config: BrokerConfig
     topic_defaults: TopicDefaults
     group_config: GroupConfig
@@ -48,10 +45,16 @@ class Broker:
     partitions: Partitions
     quotas: ClientQuotas
     fetches: Purgatory[DelayedFetch]
+    produces: Purgatory[DelayedProduce]
     sessions: FetchSessions
     groups: GroupService
     producer_ids: ProducerIds
     plain: PlainAuthenticator
+    callbacks: Callbacks
     views: ControlViews = field(init=False)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
-    completions: deque[tuple[RequestContext, Outcome]] = field(default_factory=deque)
+
+    @property
+    def purgatories(self) -> tuple[Purgatory[Any], ...]:
+        """Those in which something may wait."""
+        return self.fetches, self.produces

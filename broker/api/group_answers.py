@@ -5,7 +5,7 @@ coordinator as an `Asked`, which comes back with its reply: at once, or from a l
 Answers leave after the records of their call have been committed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from broker.api.broker import Broker
@@ -13,6 +13,7 @@ from broker.api.context import RequestContext
 from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome
 from broker.groups.replies import Effects
 from broker.groups.requests import Now
+from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.services.group_service import Writing
 
@@ -37,7 +38,7 @@ def now_of(context: RequestContext) -> Now:
 
 
 def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
-    """The outcome of `asked`; whoever else is answered by it is posted to the completions."""
+    """The outcome of `asked`; whoever else is answered by it is posted to the callbacks."""
     if not effects.records:
         return _deliver(effects, asked, broker)
     writing = broker.groups.write(effects, now_of(asked.context))
@@ -69,6 +70,10 @@ class _Settling(AfterCommit):
         self.asked = asked
         self.broker = broker
 
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return [log.log for log, _ in self.writing.written]
+
     def finish(self) -> Outcome:
         effects = self.broker.groups.settle(self.writing, now_of(self.asked.context))
         return _deliver(effects, self.asked, self.broker)
@@ -82,5 +87,5 @@ def _deliver(effects: Effects, asked: Asked | None, broker: Broker) -> Outcome:
         if token is asked:
             outcome = answer
         else:
-            broker.completions.append((token.context, answer))
+            broker.callbacks.post(token.context, answer)
     return outcome

@@ -5,11 +5,12 @@ marked as throttled before the response is enqueued (KIP-219: answer first, mute
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from broker.api.context import Connection
+from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.quotas.verdict import Throttle
 
@@ -74,7 +75,7 @@ class Silent:
 
 
 class Parked:
-    """The request waits. Whoever completes it posts (context, outcome) to the broker's completions."""
+    """The request waits. Whoever completes it posts (context, outcome) to the broker's callbacks."""
 
     __slots__ = ()
 
@@ -88,16 +89,34 @@ class Hangup:
         self.reason = reason
 
 
+AS_LONG_AS_IT_TAKES: Final = 2**31 - 1
+"""Milliseconds, 24 days: for those whose request says nothing of a time-out."""
+
+
 class AfterCommit:
-    """The outcome is known once the appends that this drain staged are on file: `finish` is called then,
-    once.
+    """The outcome is known once the appends that this drain staged are on file, and on the disk where the
+    topic wants that: `finish` is called then, once.
     """
 
     __slots__ = ()
 
+    @property
+    @abstractmethod
+    def logs(self) -> Sequence[PartitionLog]:
+        """Where it appended."""
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long the answer waits for the disk."""
+        return AS_LONG_AS_IT_TAKES
+
     @abstractmethod
     def finish(self) -> "Outcome":
         """Any outcome but Parked."""
+
+    def give_up(self) -> "Outcome":
+        """The outcome when the disk took longer than `timeout_ms`; called once, and `finish` never then."""
+        return self.finish()
 
 
 PARKED = Parked()

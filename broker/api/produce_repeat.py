@@ -6,6 +6,7 @@ for what differs. A request of another shape, or one that the log refuses, is le
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from broker.api.broker import Broker
@@ -92,14 +93,20 @@ class AnswerWithHoles:
 class Shape:
     """What a known beginning, which ends at `end`, leads to."""
 
-    __slots__ = ("acks", "answer", "client_id", "end", "log")
+    __slots__ = ("acks", "answer", "client_id", "end", "log", "timeout_ms")
 
     def __init__(
-        self, end: int, client_id: str | None, acks: int, log: PartitionLog, answer: AnswerWithHoles
+        self,
+        end: int,
+        client_id: str | None,
+        message: ProduceRequest,
+        log: PartitionLog,
+        answer: AnswerWithHoles,
     ) -> None:
         self.end = end
         self.client_id = client_id
-        self.acks = acks
+        self.acks = message.acks
+        self.timeout_ms = message.timeout_ms
         self.log = log
         self.answer = answer
 
@@ -179,7 +186,7 @@ class ProduceRepeats:
         if len(self._shapes) >= KNOWN:
             self._shapes.clear()
         answer = AnswerWithHoles(topic.name, topic.topic_id, partition.index, self._version)
-        self._shapes[bytes(frame[8:at])] = Shape(at, context.client_id, message.acks, log, answer)
+        self._shapes[bytes(frame[8:at])] = Shape(at, context.client_id, message, log, answer)
         context.connection.shape = at
 
 
@@ -196,6 +203,23 @@ class _Repeat(AfterCommit):
         self.throttle = throttle
         self.correlation_id = correlation_id
         self.broker = broker
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return (self.shape.log,)
+
+    @property
+    def timeout_ms(self) -> int:
+        return self.shape.timeout_ms
+
+    def give_up(self) -> Outcome:
+        outcome, throttle = self.finish(), self.throttle
+        if not isinstance(outcome, Encoded):
+            return outcome
+        refused = self.shape.answer.refuse(
+            ErrorCode.REQUEST_TIMED_OUT, throttle.throttle_ms if throttle else 0
+        )
+        return Answered(refused, throttle)
 
     def finish(self) -> Outcome:
         shape, staged, throttle = self.shape, self.staged, self.throttle

@@ -20,9 +20,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Plan[lis
                 raise ApiError(refusal.error, refusal.message)
             if name in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            added = _added(wanted, at)
-            allowance.take(added)
-            command.charge(added)
+            allowance.take(_added(wanted, at))
         except ApiError as error:
             outcomes.append(PartitionsOutcome(error.code, error.message, name))
             continue

@@ -54,6 +54,7 @@ class Flush:
         self.end_offset = end_offset
         self.now_ms = now_ms
         self.error = not_begun
+        self.finished = False
         self._not_begun = not_begun
         self._files = files
         self._directory = partition.directory if partition.has_new_names else None
@@ -73,6 +74,7 @@ class Flush:
             self.error = error
 
     def finish(self) -> None:
+        self.finished = True
         if self.error is None:
             self.partition.flushed(self.end_offset, self.now_ms, names_too=self._directory is not None)
         elif self._not_begun is None and not self.partition.deleted:

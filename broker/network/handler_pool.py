@@ -9,18 +9,21 @@ Knows outcomes, not APIs: the route says who answers.
 """
 
 import logging
-from collections import deque
 from collections.abc import Awaitable, Sequence
 from types import CoroutineType
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import trio
 
 from broker.api.broker import Broker
+from broker.api.context import RequestContext
 from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, Parked, Silent
+from broker.api.waking import wake_fetches
 from broker.errors import ProtocolViolation
+from broker.log.chores import Flush
 from broker.network.client_id import client_id_and_body
 from broker.network.clock import TrioClock
+from broker.network.flush_waits import FlushWaits, Waiting
 from broker.network.frame_pool import FramePool
 from broker.network.reaper import Reaper
 from broker.network.request import Request
@@ -34,11 +37,6 @@ BATCH: Final = 128
 """Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to
 about a millisecond.
 """
-
-
-Waiting = list[tuple[Request, AfterCommit]]
-Unflushed = tuple[Sequence[Any], Waiting]
-"""What is to be flushed, which only the storage tasks understand, and who waits for it."""
 
 
 class HandlerPool:
@@ -67,8 +65,12 @@ class HandlerPool:
         self._followers = trio.lowlevel.ParkingLot()
         self._is_led = False
         self._after_commit: Waiting = []
-        self._unflushed: deque[Unflushed] = deque()
-        self._has_unflushed = trio.Event()
+        self.flush_waits = FlushWaits(
+            broker.produces, broker.config.node_id, clock, self._not_flushed_in_time
+        )
+        self._callbacks = broker.callbacks.queue
+        self._left_over = trio.Event()
+        broker.callbacks.serve(self._call_back, self._rest)
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
@@ -115,6 +117,19 @@ class HandlerPool:
                     self.busy[index] += self._last - awake
                     break
 
+    async def run_callbacks(self) -> None:
+        """Concludes what a turn has left over, with a turn for everybody else in between; until cancelled."""
+        broker = self._broker
+        while True:
+            await self._left_over.wait()
+            self._left_over = trio.Event()
+            for key in broker.callbacks.take_recheck():
+                wake_fetches(broker, key)
+            self.deliver()
+
+    def _rest(self) -> None:
+        self._left_over.set()
+
     async def _take_the_lead(self) -> None:
         if self._is_led:
             await self._followers.park()
@@ -127,50 +142,50 @@ class HandlerPool:
             self._is_led = False
 
     def deliver(self) -> None:
-        """Commits what was staged, answers what waited for it or was completed by it, and writes the
-        answers out.
+        """Commits what was staged, answers what waited for it, concludes callbacks, and writes the answers
+        out.
 
         Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of
-        one.
+        one. Callbacks beyond a batch are left to the next turn.
         """
-        broker = self._broker
-        completions = broker.completions
-        while self._after_commit or completions:
-            if self._after_commit:
-                broker.partitions.commit()
-                waiting, self._after_commit = self._after_commit, []
-                overdue = broker.partitions.overdue_flushes()
-                if overdue:
-                    self._unflushed.append((overdue, waiting))
-                    self._has_unflushed.set()
-                    continue
-                self._finish(waiting)
-            while completions:
-                context, completed = completions.popleft()
-                assert isinstance(context, Request)
-                self._guarded(context, completed)
+        if self._after_commit:
+            partitions = self._broker.partitions
+            partitions.commit()
+            waiting, self._after_commit = self._after_commit, []
+            overdue = partitions.overdue_flushes()
+            if overdue:
+                waiting = self.flush_waits.park(waiting, overdue)
+            self._finish(waiting)
+        callbacks = self._callbacks
+        if callbacks:
+            for _ in range(min(len(callbacks), BATCH)):
+                self._call_back(*callbacks.popleft())
+            if callbacks:
+                self._left_over.set()
         for responder in self._responders:
             if responder.responses:
                 responder.flush()
         for reaper in self._reapers:
             reaper.poke()
 
-    async def next_unflushed(self) -> "Unflushed":
-        """The next appends whose answers wait for the disk; the caller flushes, then calls `flushed`."""
-        while not self._unflushed:
-            self._has_unflushed = trio.Event()
-            await self._has_unflushed.wait()
-        return self._unflushed.popleft()
-
-    def flushed(self, waiting: "Waiting") -> None:
-        """What these waited for is done, or has failed and taken the partition offline."""
-        self._finish(waiting)
+    def flushed(self, flushes: Sequence[Flush]) -> None:
+        """These are done, or have failed and taken their partitions offline: whoever waited is answered."""
+        self._finish(self.flush_waits.ended(flushes))
         self.deliver()
 
-    def _finish(self, waiting: "Waiting") -> None:
-        for request, outcome in waiting:
+    def _not_flushed_in_time(self, waiting: Waiting) -> None:
+        for request, after in waiting:
             try:
-                self._conclude(request, outcome.finish())
+                self._conclude(request, after.give_up())
+            except Exception:
+                logger.exception("a handler failed", extra=_place(request))
+                self._give_up(request)
+        self.deliver()
+
+    def _finish(self, waiting: Waiting) -> None:
+        for request, after in waiting:
+            try:
+                self._conclude(request, after.finish())
             except Exception:
                 logger.exception("a handler failed", extra=_place(request))
                 self._give_up(request)
@@ -221,6 +236,10 @@ class HandlerPool:
             self._give_up(request)
         else:
             self._guarded(request, outcome)
+
+    def _call_back(self, context: RequestContext, outcome: Outcome) -> None:
+        assert isinstance(context, Request)
+        self._guarded(context, outcome)
 
     def _guarded(self, request: Request, outcome: Outcome) -> None:
         """Concludes a request that was not answered at once."""

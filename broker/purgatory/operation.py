@@ -1,10 +1,11 @@
 """A request that waits for something to become true, or for its time-out, whichever comes first.
 
-Subclassed in `services` by what waits (a fetch for bytes, say). Knows nothing of replies: whoever receives
-a settled operation from the purgatory delivers its answer. (Kafka: DelayedOperation.)
+Subclassed by what waits: a fetch for bytes, a produce for the disk. Knows nothing of replies: whoever
+receives a settled operation from the purgatory delivers its answer. (Kafka: DelayedOperation.)
 """
 
 from abc import abstractmethod
+from collections.abc import Hashable
 from enum import Enum, auto
 
 from broker.purgatory.timing_wheel import Entry
@@ -19,15 +20,25 @@ class Outcome(Enum):
     CANCELLED = auto()
 
 
-class DelayedOperation(Entry):
-    """Waits at most `timeout_ms` from the moment it is watched."""
+Lingering = dict["DelayedOperation", None]
+"""Operations that have ended and are still listed under a key."""
 
-    __slots__ = ("outcome", "timeout_ms")
+
+class DelayedOperation(Entry):
+    """Waits at most `timeout_ms` from the moment it is watched.
+
+    `keys` and `listed`, under how many of them it still stands, are kept by `watchers`.
+    """
+
+    __slots__ = ("keys", "lingering", "listed", "outcome", "timeout_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         super().__init__(expiration_ms=0)
         self.timeout_ms = timeout_ms
         self.outcome = Outcome.WAITING
+        self.keys: tuple[Hashable, ...] = ()
+        self.listed = 0
+        self.lingering: Lingering | None = None
 
     @abstractmethod
     def is_ready(self) -> bool:
@@ -47,4 +58,6 @@ class DelayedOperation(Entry):
             return False
         self.outcome = outcome
         self.cancel()
+        if self.listed and self.lingering is not None:
+            self.lingering[self] = None
         return True

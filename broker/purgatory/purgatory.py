@@ -17,8 +17,8 @@ from broker.purgatory.watchers import Op, Watchers
 class Purgatory(Generic[Op]):
     """Operations of one kind, by the keys they watch.
 
-    `purge_interval` (Kafka: `*.purgatory.purge.interval.requests`, 1000) is how many operations may have
-    settled before the lists are cleared of them.
+    `purge_interval` (Kafka: `*.purgatory.purge.interval.requests`, 1000) is how many settled operations may
+    linger in the lists before these are cleared of them; with 0 none outlives the next arrival or expiry.
     """
 
     def __init__(self, name: str, purge_interval: int = 1000) -> None:
@@ -26,7 +26,6 @@ class Purgatory(Generic[Op]):
         self.purge_interval = purge_interval
         self._timer = Timer()
         self._watchers: Watchers[Op] = Watchers()
-        self._entered_since_purge = 0
 
     @property
     def watched(self) -> int:
@@ -42,17 +41,17 @@ class Purgatory(Generic[Op]):
         """True: it was ready and is completed. False: it waits until checked, expired or cancelled."""
         if operation.try_complete():
             return True
-        for key in keys:
-            self._watchers.watch(key, operation)
+        self._watchers.watch(keys, operation)
         operation.expiration_ms = now_ms + operation.timeout_ms
         self._timer.add(operation, now_ms)
-        self._entered_since_purge += 1
         self._purge_if_due()
         return False
 
-    def check_and_complete(self, key: Hashable) -> list[Op]:
-        """Something happened to the key: the operations that this completed, in the order they came."""
-        return self._watchers.check(key)
+    def check_and_complete(self, key: Hashable, limit: int | None = None) -> list[Op]:
+        """Something happened to the key: the operations that this completed, in the order they came. If they
+        are `limit`, more may be ready, and the caller is to come again.
+        """
+        return self._watchers.check(key, limit)
 
     def cancel(self, operation: Op) -> bool:
         """Its client has gone. False when it had been settled before."""
@@ -62,9 +61,9 @@ class Purgatory(Generic[Op]):
         """The key itself has gone (a partition was deleted): what waited for it, now cancelled."""
         return self._watchers.cancel(key)
 
-    def expire(self, now_ms: int) -> list[Op]:
-        """The operations whose time-out has passed, in order of expiration."""
-        expired = cast("list[Op]", self._timer.advance(now_ms))
+    def expire(self, now_ms: int, limit: int | None = None) -> list[Op]:
+        """The operations whose time-out has passed, in order of expiration; beyond `limit` they stay due."""
+        expired = cast("list[Op]", self._timer.advance(now_ms, limit))
         for operation in expired:
             operation.settle(Outcome.EXPIRED)
         self._purge_if_due()
@@ -75,6 +74,5 @@ class Purgatory(Generic[Op]):
         return self._timer.next_deadline()
 
     def _purge_if_due(self) -> None:
-        if self._entered_since_purge - self._timer.size > self.purge_interval:
-            self._entered_since_purge = self._timer.size
+        if len(self._watchers.lingering) > self.purge_interval:
             self._watchers.purge()

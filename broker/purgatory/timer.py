@@ -27,8 +27,10 @@ class Timer:
         if not self._wheel.add(entry) and not entry.cancelled:
             self._due.append(entry)
 
-    def advance(self, now_ms: int) -> list[Entry]:
-        """Every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time."""
+    def advance(self, now_ms: int, limit: int | None = None) -> list[Entry]:
+        """Every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time; what is
+        beyond `limit` stays due.
+        """
         wheel = self._wheel
         expired, self._due = self._due, []
         while (deadline := wheel.next_deadline()) is not None and deadline <= now_ms:
@@ -36,7 +38,11 @@ class Timer:
             assert advance is not None
             expired += advance.fired
         wheel.advance_clock(now_ms)
-        return [entry for entry in expired if not entry.cancelled]
+        expired = [entry for entry in expired if not entry.cancelled]
+        if limit is not None and len(expired) > limit:
+            self._due = expired[limit:]
+            del expired[limit:]
+        return expired
 
     def next_deadline(self) -> int | None:
         """The next time at which `advance` has work to do; None when it never will."""

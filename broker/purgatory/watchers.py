@@ -1,65 +1,95 @@
 """Who waits for which key: a partition, a group, a topic.
 
 Called by `purgatory`. Knows nothing of time. Kafka cuts this table into 512 shards to keep its locks apart;
-one thread has no lock, and the dict is the shard table. An operation that settles stays listed under its
-other keys until each is checked or the table is purged: unlisting it at once would cost a look at every key
-it has.
+one thread has no lock, and one dict finds a key sooner (docs/benchmarks.md has the figures).
+
+An operation that settles stays listed under its other keys until each is checked or it is purged, as in
+Kafka, whose purge walks the whole table. Here it is remembered as lingering, and a purge visits these
+alone: with a million operations waiting, a thousand that have ended cost what they cost with ten.
 """
 
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar, cast
 
-from broker.purgatory.operation import DelayedOperation, Outcome
+from broker.purgatory.operation import DelayedOperation, Lingering, Outcome
 
 Op = TypeVar("Op", bound=DelayedOperation)
 
 
 class Watchers(Generic[Op]):
-    """`count` is the number of (key, operation) pairs listed, settled ones included."""
+    """`count` is the number of (key, operation) pairs listed, settled ones included; `lingering` are the
+    settled operations among them.
+    """
 
-    __slots__ = ("_by_key", "count")
+    __slots__ = ("_by_key", "count", "lingering")
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[Op, None]] = {}
         self.count = 0
+        self.lingering: Lingering = {}
 
-    def watch(self, key: Hashable, operation: Op) -> None:
-        operations = self._by_key.get(key)
-        if operations is None:
-            operations = self._by_key[key] = {}
-        elif operation in operations:
-            return
-        operations[operation] = None
-        self.count += 1
+    def watch(self, keys: Iterable[Hashable], operation: Op) -> None:
+        """List the operation under each key, once."""
+        operation.keys = tuple(keys)
+        operation.lingering = self.lingering
+        for key in operation.keys:
+            operations = self._by_key.get(key)
+            if operations is None:
+                operations = self._by_key[key] = {}
+            elif operation in operations:
+                continue
+            operations[operation] = None
+            operation.listed += 1
+            self.count += 1
 
-    def check(self, key: Hashable) -> list[Op]:
-        """Complete what has become ready under the key, in the order of watching; settled ones drop out."""
+    def check(self, key: Hashable, limit: int | None = None) -> list[Op]:
+        """Complete what has become ready under the key, `limit` at most, in the order of watching; settled
+        ones drop out.
+        """
         operations = self._by_key.get(key)
         if operations is None:
             return []
-        completed = [operation for operation in operations if operation.try_complete()]
-        self._drop_settled(key, operations)
+        completed = []
+        for operation in list(operations):
+            if operation.outcome is Outcome.WAITING:
+                if not operation.is_ready():
+                    continue
+                self._drop(key, operations, operation)
+                operation.settle(Outcome.COMPLETED)
+                completed.append(operation)
+                if len(completed) == limit:
+                    break
+            else:
+                self._drop(key, operations, operation)
         return completed
 
     def cancel(self, key: Hashable) -> list[Op]:
         """Cancel everything that still waits under the key and forget the key."""
-        operations = self._by_key.pop(key, None)
+        operations = self._by_key.get(key)
         if operations is None:
             return []
-        self.count -= len(operations)
-        return [operation for operation in operations if operation.settle(Outcome.CANCELLED)]
+        cancelled = []
+        for operation in list(operations):
+            self._drop(key, operations, operation)
+            if operation.settle(Outcome.CANCELLED):
+                cancelled.append(operation)
+        return cancelled
 
     def purge(self) -> int:
-        """Drop every settled operation under every key; returns how many pairs went."""
+        """Drop every settled operation under every key that it has left; returns how many pairs went."""
         before = self.count
-        for key, operations in list(self._by_key.items()):
-            self._drop_settled(key, operations)
+        for operation in cast("list[Op]", list(self.lingering)):
+            for key in operation.keys:
+                operations = self._by_key.get(key)
+                if operations is not None and operation in operations:
+                    self._drop(key, operations, operation)
         return before - self.count
 
-    def _drop_settled(self, key: Hashable, operations: dict[Op, None]) -> None:
-        waiting = {operation: None for operation in operations if operation.outcome is Outcome.WAITING}
-        self.count -= len(operations) - len(waiting)
-        if waiting:
-            self._by_key[key] = waiting
-        else:
+    def _drop(self, key: Hashable, operations: dict[Op, None], operation: Op) -> None:
+        del operations[operation]
+        if not operations:
             del self._by_key[key]
+        self.count -= 1
+        operation.listed -= 1
+        if not operation.listed:
+            self.lingering.pop(operation, None)

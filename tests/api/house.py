@@ -1,7 +1,7 @@
 """A broker without a network: real services over a directory of the test's own, asked message by message.
 
 A question goes through the codec both ways, so an answer that its version cannot say fails the test too. What
-the handler pool does around a handler (commit, finish, take up completions) is done here in the same order.
+the handler pool does around a handler (commit, finish, take up callbacks) is done here in the same order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from broker.api import registry
 from broker.api.broker import Broker, Endpoint
+from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.group_answers import expire_groups, forget_topics
 from broker.api.outcome import AfterCommit, Answered, Outcome, Parked
@@ -85,12 +86,8 @@ class House:
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         self.partitions.follow(self.control.image, self.control.image.topics)
         self.control.subscribe(self._follow)
-        self.quotas = ClientQuotas(
-            Window(11, 1_000),
-            Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
-        )
+        self.quotas = ClientQuotas(Window(11, 1_000))
         self.broker = Broker(
-            clock=self.clock,
             config=rooms.broker,
             topic_defaults=rooms.topics,
             group_config=rooms.groups,
@@ -101,9 +98,11 @@ class House:
             partitions=self.partitions,
             quotas=self.quotas,
             fetches=Purgatory("Fetch", 1_000),
+            produces=Purgatory("Produce", 1_000),
             sessions=FetchSessions(rooms.fetch.max_incremental_sessions),
             groups=GroupService(rooms.groups, self.partitions),
             producer_ids=ProducerIds(),
+            callbacks=Callbacks(500),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
             endpoints={
                 endpoint.name: Endpoint("broker.example", 9092 + number)
@@ -185,9 +184,9 @@ class House:
                 asking.outcome = asking.outcome.finish()
             if isinstance(asking.outcome, Parked):
                 asking.outcome = None
-        completions = self.broker.completions
-        while completions:
-            context, outcome = completions.popleft()
+        callbacks = self.broker.callbacks.queue
+        while callbacks:
+            context, outcome = callbacks.popleft()
             assert isinstance(context, Asking)
             context.outcome = outcome
 

@@ -219,6 +219,46 @@ def test_a_purge_keeps_what_still_waits(purgatory):
     assert purgatory.check_and_complete("quiet") == [waiting]
 
 
+def test_an_interval_of_zero_keeps_nothing_that_has_settled():
+    # Z13: Kafka's RemoteFetch, whose operations hold large buffers.
+    purgatory: Purgatory[Promise] = Purgatory("RemoteFetch", purge_interval=0)
+    settled, other = Promise(), Promise()
+    purgatory.try_complete_else_watch(settled, ["a", "b"], NOW)
+    purgatory.cancel(settled)
+    assert purgatory.watched == 2
+    purgatory.try_complete_else_watch(other, ["a"], NOW)
+    assert purgatory.watched == 1
+
+
+class Counted(Promise):
+    """Counts how often anything looks for it in a table."""
+
+    __slots__ = ()
+    looks = 0
+
+    def __hash__(self) -> int:
+        Counted.looks += 1
+        return id(self)
+
+
+def looks_per_operation(pending: int) -> float:
+    """What one arrival, one cancellation and the purges they cause cost while others wait."""
+    purgatory: Purgatory[Counted] = Purgatory("Fetch", purge_interval=100)
+    for number in range(pending):
+        purgatory.try_complete_else_watch(Counted(60_000 + number % 40_000), [number, "all"], NOW)
+    Counted.looks = 0
+    for number in range(2_000):
+        counted = Counted(60_000 + number)
+        purgatory.try_complete_else_watch(counted, [-number, "many"], NOW)
+        purgatory.cancel(counted)
+    assert purgatory.delayed == pending and purgatory.watched < 2 * pending + 500
+    return Counted.looks / 2_000
+
+
+def test_what_an_operation_costs_does_not_depend_on_how_many_wait():
+    assert looks_per_operation(100_000) == looks_per_operation(10) < 20
+
+
 def test_watching_one_key_twice_counts_once(purgatory):
     purgatory.try_complete_else_watch(Promise(), ["key", "key"], NOW)
     assert purgatory.watched == 1

@@ -32,6 +32,22 @@ class FetchConfig:
         "producer.purgatory.purge.interval.requests",
         1_000,
         integer(0),
-        "Finished waiting produces that may lie in the purgatory before it is swept.",
+        "Finished waiting produces that may lie in the purgatory before it is swept; a produce waits where "
+        "flush.messages makes it wait for the disk.",
+        unit="requests",
+    )
+    delete_records_purge_interval: int = setting(
+        "delete.records.purgatory.purge.interval.requests",
+        1,
+        integer(0),
+        "As the two above, for DeleteRecords. Nothing waits there: with one replica its answer is known at "
+        "once.",
+        unit="requests",
+    )
+    share_fetch_purge_interval: int = setting(
+        "share.fetch.purgatory.purge.interval.requests",
+        1_000,
+        integer(0),
+        "As the others, for ShareFetch. Nothing waits there, as share groups are not served.",
         unit="requests",
     )

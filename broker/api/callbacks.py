@@ -1,0 +1,56 @@
+"""Answers of requests that had to wait, on their way back to a handler. (Kafka: RequestChannel.callbackQueue,
+sendCallbackRequest)
+
+Posted by whoever completes a request: another request's handler, a reaper, a change of the metadata. Taken up
+by `network.handler_pool`, before any further request and so many at a time that others get their turn.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Outcome
+
+Callback = tuple[RequestContext, Outcome]
+
+
+class Callbacks:
+    """`queued.max.requests` answers at most, as in Kafka. Whoever posts one more has the oldest concluded
+    there and then: nobody can put off work faster than it is done.
+
+    `recheck` are keys under which more may be ready than could be completed in one turn.
+    """
+
+    __slots__ = ("_conclude", "_rest", "capacity", "peak", "queue", "recheck")
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.peak = 0
+        self.queue: deque[Callback] = deque()
+        self.recheck: dict[Hashable, None] = {}
+
+    def serve(self, conclude: Callable[[RequestContext, Outcome], None], rest: Callable[[], None]) -> None:
+        """Told once by the handler pool: how one is concluded, and how it hears that some are left for the
+        next turn.
+        """
+        self._conclude = conclude
+        self._rest = rest
+
+    def post(self, context: RequestContext, outcome: Outcome) -> None:
+        """`outcome` is one of Answered, Silent and Hangup."""
+        queue = self.queue
+        if len(queue) >= self.capacity:
+            self._conclude(*queue.popleft())
+        queue.append((context, outcome))
+        if len(queue) > self.peak:
+            self.peak = len(queue)
+
+    def check_again(self, key: Hashable) -> None:
+        """In the next turn."""
+        self.recheck[key] = None
+        self._rest()
+
+    def take_recheck(self) -> list[Hashable]:
+        keys = list(self.recheck)
+        self.recheck.clear()
+        return keys

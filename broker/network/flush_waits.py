@@ -1,0 +1,83 @@
+"""Answers that wait for the disk: what flush.messages wants there before it is acknowledged.
+
+Filled by the handler pool at the end of a batch, emptied by the flushing task of `storage`. Knows neither
+files nor what is answered: only which answer needs which flush, and how long it may wait.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import trio
+
+from broker.api.delayed_produce import DelayedProduce
+from broker.api.outcome import AfterCommit
+from broker.log.chores import Flush
+from broker.network.clock import TrioClock
+from broker.network.reaper import Reaper
+from broker.network.request import Request
+from broker.purgatory.purgatory import Purgatory
+
+Waiting = list[tuple[Request, AfterCommit]]
+
+
+class FlushWaits:
+    """The Produce purgatory at work. `reaper` ends what has waited for its whole time-out."""
+
+    def __init__(
+        self,
+        produces: Purgatory[DelayedProduce],
+        node_id: int,
+        clock: TrioClock,
+        on_expired: Callable[[Waiting], None],
+    ) -> None:
+        self._produces = produces
+        self._clock = clock
+        self._queue: deque[Sequence[Flush]] = deque()
+        self._is_filled = trio.Event()
+
+        def expire(now_ms: int) -> None:
+            if expired := produces.expire(now_ms):
+                on_expired(_waiting(expired))
+
+        name = f"ExpirationReaper-{node_id}-{produces.name}"
+        self.reaper = Reaper(name, produces.next_deadline, expire, clock)
+
+    def park(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
+        """Has the flushes done, and parks whoever needs one of them; the others come back, to be answered at
+        once.
+        """
+        flush_of = {flush.partition: flush for flush in flushes}
+        now_ms = self._clock.ms()
+        at_once: Waiting = []
+        for request, after in committed:
+            needed = [flush_of[log] for log in dict.fromkeys(after.logs) if log in flush_of]
+            if needed:
+                operation = DelayedProduce(request, after, needed)
+                self._produces.try_complete_else_watch(operation, needed, now_ms)
+            else:
+                at_once.append((request, after))
+        self._queue.append(flushes)
+        self._is_filled.set()
+        self.reaper.poke()
+        return at_once
+
+    async def next(self) -> Sequence[Flush]:
+        """The next flushes to be done; the caller does them, then calls `HandlerPool.flushed`."""
+        while not self._queue:
+            self._is_filled = trio.Event()
+            await self._is_filled.wait()
+        return self._queue.popleft()
+
+    def ended(self, flushes: Sequence[Flush]) -> Waiting:
+        """Who waited for no more than these."""
+        return [
+            waiting for flush in flushes for waiting in _waiting(self._produces.check_and_complete(flush))
+        ]
+
+
+def _waiting(operations: Iterable[DelayedProduce]) -> Waiting:
+    found: Waiting = []
+    for operation in operations:
+        assert isinstance(operation.context, Request)
+        found.append((operation.context, operation.after))
+    return found

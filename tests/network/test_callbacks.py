@@ -1,0 +1,158 @@
+"""Answers of requests that waited: bounded in number, a turn's worth at a time, and before new requests."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
+from broker.api.context import RequestContext
+from broker.api.outcome import SILENT, Outcome
+from broker.api.waking import AT_ONCE
+from broker.network.request import Request
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.metadata import MetadataRequest
+from tests.support.hostile import until
+from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+MANY = 2 * AT_ONCE + 10
+
+
+class Pool:
+    """What a queue of callbacks knows of the handler pool."""
+
+    def __init__(self) -> None:
+        self.concluded: list[RequestContext] = []
+        self.rested = 0
+
+    def conclude(self, context: RequestContext, outcome: Outcome) -> None:
+        self.concluded.append(context)
+
+    def rest(self) -> None:
+        self.rested += 1
+
+
+@pytest.mark.parametrize(("posted", "early"), [(2, 0), (3, 0), (4, 1)])
+def test_the_queue_never_holds_more_than_its_capacity(posted: int, early: int) -> None:
+    callbacks, pool = Callbacks(3), Pool()
+    callbacks.serve(pool.conclude, pool.rest)
+    contexts = [RequestContext() for _ in range(posted)]
+    for context in contexts:
+        callbacks.post(context, SILENT)
+    assert pool.concluded == contexts[:early], "the oldest, and no more than must be"
+    assert [context for context, _ in callbacks.queue] == contexts[early:]
+    assert callbacks.peak == min(posted, 3)
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path, "queued.max.requests=500") as running:
+        maker = await running.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        yield running
+
+
+async def waiting_fetches(broker: RunningBroker, count: int) -> list[WireClient]:
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    fetch = FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=1_000)
+    fetch.topics = [FetchTopic("events", partitions=[partition])]
+    clients = [await broker.connect() for _ in range(count)]
+    for client in clients:
+        await client.send(fetch, 11)
+    await until(lambda: broker.house.broker.fetches.delayed == count, 5)
+    return clients
+
+
+class Turns:
+    """How many callbacks each turn of the pool concluded, and what each answer waited for before it."""
+
+    def __init__(self, broker: Broker, pool: object) -> None:
+        self.sizes: list[int] = []
+        self._now = 0
+        deliver, call_back = pool.deliver, pool._call_back  # type: ignore[attr-defined]
+
+        def counted(context: RequestContext, outcome: Outcome) -> None:
+            self._now += 1
+            call_back(context, outcome)
+
+        def turn() -> None:
+            self._now = 0
+            deliver()
+            self.sizes.append(self._now)
+
+        pool._call_back, pool.deliver = counted, turn  # type: ignore[attr-defined]
+
+
+async def test_fetches_that_expire_together_are_answered_a_turn_at_a_time(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    clients = await waiting_fetches(broker, MANY)
+    turns = Turns(broker.house.broker, broker.house.server.handlers)
+    mock_clock.jump(30)
+    for client in clients:
+        _, answer = await client.receive(1, 11)
+        assert answer.error_code == 0
+    assert sum(turns.sizes) == MANY and max(turns.sizes) == AT_ONCE
+
+
+async def test_fetches_that_one_append_makes_ready_are_answered_a_turn_at_a_time(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    clients = await waiting_fetches(broker, MANY)
+    turns = Turns(broker.house.broker, broker.house.server.handlers)
+    producer = await broker.connect()
+    answer = await producer.ask(produce_request(batch_of(b"news")), PRODUCE_VERSION)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    for client in clients:
+        _, answer = await client.receive(1, 11)
+        assert len(answer.responses[0].partitions[0].records) > 0
+    assert sum(turns.sizes) == MANY and max(turns.sizes) == AT_ONCE
+    assert broker.house.broker.fetches.delayed == 0
+
+
+async def test_whoever_asks_meanwhile_is_answered_between_two_turns(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    clients = await waiting_fetches(broker, 5 * AT_ONCE)
+    polite = await broker.connect("polite")
+    order: list[str] = []
+    pool = broker.house.server.handlers
+    conclude = pool._conclude
+
+    def note(request: Request, outcome: Outcome) -> None:
+        order.append(request.route.metrics.name)
+        conclude(request, outcome)
+
+    pool._conclude = note  # type: ignore[method-assign]
+    mock_clock.jump(30)
+    await polite.send(MetadataRequest([]), 9)
+    await polite.receive(3, 9)
+    for client in clients:
+        await client.receive(1, 11)
+    assert order.index("Metadata") <= 3 * AT_ONCE
+
+
+async def test_more_answers_than_the_queue_holds_all_arrive(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path, "queued.max.requests=10") as broker:
+        maker = await broker.connect("maker")
+        await maker.ask(create_topic(), 5)
+        clients = await waiting_fetches(broker, 50)
+        mock_clock.jump(30)
+        for client in clients:
+            await client.receive(1, 11)
+        assert broker.house.broker.callbacks.peak == 10
+
+
+async def test_a_stop_answers_all_that_wait(broker: RunningBroker, mock_clock: MockClock) -> None:
+    clients = await waiting_fetches(broker, MANY)
+    broker.stop.set()
+    for client in clients:
+        await client.receive(1, 11)
+    with trio.fail_after(1):
+        await broker.started.stopped.wait()
+    await wait_all_tasks_blocked()

@@ -1,0 +1,259 @@
+"""Produce requests that wait for the disk (flush.messages=1), which takes as long as the test says."""
+
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.api.delayed_produce import DelayedProduce
+from broker.api.outcome import SILENT, AfterCommit, Outcome
+from broker.log.partition import PartitionLog
+from broker.metrics.registry import FamilySamples
+from broker.network.clock import TrioClock
+from broker.network.flush_waits import FlushWaits, Waiting
+from broker.network.request import Request
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.purgatory import figures
+from broker.purgatory.purgatory import Purgatory
+from tests.support.hostile import is_served, until
+from tests.support.produce import PRODUCE_VERSION, batch_of
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+REQUEST_TIMED_OUT = 7
+STORAGE_ERROR = 56
+
+
+class SlowDisk:
+    """fdatasync returns when the test lets it, and fails if the test says so."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.error: OSError | None = None
+
+    def flush(self, fd: int) -> None:
+        assert self.goes_on.wait(20), "the test never let the disk go on"
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
+    slow = SlowDisk()
+    monkeypatch.setattr(os, "fdatasync", slow.flush)
+    yield slow
+    slow.goes_on.set()
+
+
+@pytest.fixture
+async def broker(tmp_path: Path, disk: SlowDisk, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
+    """Of its two topics one waits for the disk."""
+    async with running_broker(tmp_path) as running:
+        maker = await running.connect("maker")
+        durable = [CreatableTopicConfig("flush.messages", "1")]
+        topics = [CreatableTopic("durable", 1, 1, None, durable), CreatableTopic("quick", 1, 1)]
+        answer = await maker.ask(CreateTopicsRequest(topics, 5_000), 5)
+        assert [each.error_code for each in answer.topics] == [0, 0]
+        disk.goes_on.clear()
+        try:
+            yield running
+        finally:
+            disk.error = None
+            disk.goes_on.set()
+
+
+def produce(topic: str = "durable", *, acks: int = -1, timeout_ms: int = 1_500) -> ProduceRequest:
+    data = PartitionProduceData(0, batch_of(b"kept"))
+    return ProduceRequest(None, acks, timeout_ms, [TopicProduceData(topic, partition_data=[data])])
+
+
+async def waits(client: WireClient, broker: RunningBroker, request: ProduceRequest) -> None:
+    """Sends it, and sees it parked."""
+    before = broker.house.broker.produces.delayed
+    await client.send(request, PRODUCE_VERSION)
+    await until(lambda: broker.house.broker.produces.delayed == before + 1)
+
+
+async def error_of(client: WireClient) -> int:
+    _, answer = await client.receive(0, PRODUCE_VERSION)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+async def is_silent(client: WireClient) -> bool:
+    await wait_all_tasks_blocked(0.01)
+    with trio.move_on_after(0) as scope:
+        await client.stream.receive_some(1)
+    return scope.cancelled_caught
+
+
+async def test_an_answer_leaves_when_the_disk_has_the_records(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    client = await broker.connect()
+    await waits(client, broker, produce())
+    mock_clock.jump(1.499)
+    assert await is_silent(client)
+    disk.goes_on.set()
+    assert await error_of(client) == 0
+    assert broker.house.broker.produces.delayed == 0
+
+
+@pytest.mark.parametrize("repeated", [False, True], ids=["read in full", "known by heart"])
+async def test_a_disk_that_is_slower_than_the_time_out_is_not_waited_for(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, repeated: bool
+) -> None:
+    client = await broker.connect()
+    if repeated:
+        disk.goes_on.set()
+        assert (await client.ask(produce(), PRODUCE_VERSION)).responses[0].partition_responses[
+            0
+        ].error_code == 0
+        disk.goes_on.clear()
+    await waits(client, broker, produce())
+    mock_clock.jump(1.499)
+    assert await is_silent(client)
+    mock_clock.jump(0.001)
+    assert await error_of(client) == REQUEST_TIMED_OUT
+    # The late end of the flush answers nobody a second time.
+    disk.goes_on.set()
+    assert (await client.ask(produce(), PRODUCE_VERSION)).responses[0].partition_responses[0].error_code == 0
+    log = broker.house.partitions.log("durable", 0)
+    assert log is not None and log.log_end_offset == (3 if repeated else 2)
+
+
+async def test_whoever_needs_no_flush_does_not_wait_for_those_who_do(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    waiting, quick = await broker.connect(), await broker.connect()
+    await waits(waiting, broker, produce())
+    assert (await quick.ask(produce("quick"), PRODUCE_VERSION)).responses[0].partition_responses[
+        0
+    ].error_code == 0
+    assert await is_silent(waiting)
+
+
+class Staged(AfterCommit):
+    """Something that was appended to one log."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+
+    @property
+    def logs(self) -> list[PartitionLog]:
+        return [self.log]
+
+    def finish(self) -> Outcome:
+        return SILENT
+
+
+async def test_what_was_staged_together_is_answered_apart(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    house = broker.house
+    durable, quick = house.partitions.log("durable", 0), house.partitions.log("quick", 0)
+    assert durable is not None and quick is not None
+    request = Request.__new__(Request)
+    committed: Waiting = [(request, Staged(durable)), (request, Staged(quick))]
+    produces: Purgatory[DelayedProduce] = Purgatory("Produce")
+    waits = FlushWaits(produces, 1, TrioClock(), lambda expired: None)
+    at_once = waits.park(committed, [flush := durable.flush(0)])
+    assert at_once == committed[1:] and produces.delayed == 1
+    assert waits.ended([flush]) == []
+    flush.finish()
+    assert waits.ended([flush]) == committed[:1]
+
+
+async def test_a_disk_that_fails_is_told_to_everybody_who_waited_for_it(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    clients = [await broker.connect() for _ in range(3)]
+    for client in clients:
+        await waits(client, broker, produce())
+    disk.error = OSError(5, "Input/output error")
+    disk.goes_on.set()
+    assert [await error_of(client) for client in clients] == [STORAGE_ERROR] * 3
+
+
+async def test_a_client_without_acknowledgements_is_not_hung_up_on_by_a_slow_disk(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    client = await broker.connect()
+    await waits(client, broker, produce(acks=0))
+    mock_clock.jump(1.5)
+    assert await is_served(client)
+
+
+async def test_a_client_that_has_gone_leaves_its_records_and_nothing_else(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    client = await broker.connect()
+    await waits(client, broker, produce())
+    await trio.aclose_forcefully(client.stream)
+    await wait_all_tasks_blocked(0.01)
+    disk.goes_on.set()
+    await until(lambda: broker.house.broker.produces.delayed == 0)
+    assert broker.house.broker.produces.watched == 0
+    log = broker.house.partitions.log("durable", 0)
+    assert log is not None and log.log_end_offset == 1
+
+
+async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    consumer, client = await broker.connect(), await broker.connect()
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1_000)
+    fetch.topics = [FetchTopic("durable", partitions=[partition])]
+    await consumer.send(fetch, 11)
+    await until(lambda: broker.house.broker.fetches.delayed == 1)
+    await waits(client, broker, produce())
+    mock_clock.jump(1.5)
+    _, answer = await consumer.receive(1, 11)
+    assert answer.responses[0].partitions[0].high_watermark == 1
+
+
+def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
+    families: list[FamilySamples] = list(figures.families(broker.house.broker.purgatories))
+    return {
+        family.name.rpartition("_")[2]: {
+            dict(each.labels)["delayedOperation"]: each.value for each in family.samples
+        }
+        for family in families
+    }
+
+
+async def test_the_gauges_tell_of_every_purgatory_that_kafka_has(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    client = await broker.connect()
+    await waits(client, broker, produce())
+    nothing = dict.fromkeys(("Fetch", "DeleteRecords", "RemoteFetch", "RemoteListOffsets", "ShareFetch"), 0)
+    expected = nothing | {"Produce": 1}
+    assert sizes(broker) == {"purgatorysize": expected, "numdelayedoperations": expected}
+    mock_clock.jump(1.5)
+    await error_of(client)
+    # What has ended lingers in the list until its flush ends or it is purged.
+    assert sizes(broker)["numdelayedoperations"]["Produce"] == 0
+    assert sizes(broker)["purgatorysize"]["Produce"] == 1
+
+
+@pytest.mark.parametrize("stop_first", [False, True])
+async def test_a_stop_waits_for_the_disk_as_for_any_answer(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, stop_first: bool
+) -> None:
+    client = await broker.connect()
+    await waits(client, broker, produce())
+    if stop_first:
+        broker.stop.set()
+        await wait_all_tasks_blocked(0.01)
+    disk.goes_on.set()
+    assert await error_of(client) == 0
+    broker.stop.set()
+    await broker.started.stopped.wait()
