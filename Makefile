@@ -11,12 +11,13 @@ CHROMIUM := $(shell command -v chromium || command -v chromium-browser || comman
 MARKS    := not slow$(if $(CHROMIUM),, and not browser)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check house format bench demo image-test test-all clean
+.PHONY: help run test check house format bench demo image-test test-clients test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
 	@echo "make test              checks, then every test but the slow ones"
 	@echo "make check             format, lint, types, import contracts, house rules, Dockerfile"
+	@echo "make test-clients      Kafka's own tools and its Java client (needs Java 17, Maven)"
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with a greedy, a polite and a storming tenant, to look at in the console"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
@@ -63,6 +64,10 @@ format: $(VENV)/dev
 test: check
 	$(if $(CHROMIUM),,@echo "No Chromium here: the browser tests are left out.")
 	$(BIN)/pytest -m "$(MARKS)" $(ARGS)
+
+test-clients: $(VENV)/dev
+	$(BIN)/python -m benchmarks.install kafka
+	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools.py
 
 test-all: check
 	$(BIN)/pytest $(ARGS)

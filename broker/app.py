@@ -24,7 +24,7 @@ from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.control.views import Place
-from broker.exposition import Exposition
+from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
 from broker.groups.requests import Now
 from broker.log.report import Recovery
@@ -103,11 +103,13 @@ class House:
         _report(self.log.open(rooms.topic_settings))
         self.quotas = ClientQuotas(
             Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000),
+            Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
             longest_throttle_ms=_longest_throttle(rooms.quotas),
             paced=rooms.quotas.bandwidth_algorithm == "paced",
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         self.broker = Broker(
+            clock=clock,
             config=rooms.broker,
             topic_defaults=rooms.topics,
             group_config=rooms.groups,

@@ -61,4 +61,6 @@ class Backend:
     identify: Callable[[str], TokenRow | None]
     metrics: Callable[[], str]
     ready: Callable[[], bool]
-    enforced_keys: frozenset[str] = frozenset({"producer_byte_rate", "consumer_byte_rate"})
+    enforced_keys: frozenset[str] = frozenset(
+        {"producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate"}
+    )

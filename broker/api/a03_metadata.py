@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.mutations import automatic_charge
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
@@ -59,7 +60,8 @@ async def _create(
     names: list[str], asked: list[MetadataRequestTopic], context: RequestContext, broker: Broker
 ) -> Outcome:
     topics = tuple(automatic_topic(name, broker.group_config) for name in names)
-    outcomes = await broker.control.apply(CreateTopics(topics), wire_actor(context, broker, automatic=True))
+    command = CreateTopics(topics, charge=automatic_charge(context, broker))
+    outcomes = await broker.control.apply(command, wire_actor(context, broker, automatic=True))
     errors = {outcome.name: outcome.error for outcome in outcomes if not outcome.ok}
     answers = []
     for topic in asked:

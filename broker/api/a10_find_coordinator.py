@@ -12,6 +12,7 @@ from typing import Final
 from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.mutations import automatic_charge
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.control.commands import BROKER_ITSELF, CreateTopics
@@ -47,7 +48,9 @@ async def _make_offsets_topic(
     message: FindCoordinatorRequest, context: RequestContext, broker: Broker
 ) -> Outcome:
     topic = automatic_topic(OFFSETS_TOPIC, broker.group_config)
-    await broker.control.apply(CreateTopics((topic,)), BROKER_ITSELF)
+    await broker.control.apply(
+        CreateTopics((topic,), charge=automatic_charge(context, broker)), BROKER_ITSELF
+    )
     # Two who ask at once are both served: for the second the topic exists already.
     if broker.groups.is_available:
         return Answered(_found(message, context, broker))

@@ -1,13 +1,15 @@
 """CreateTopics: new topics.
 
-Versions 2-7. Each topic is accepted or refused by itself; partitions and replicas of -1 (4 on) stand for the
-broker's defaults. From 5 on the answer says what the topic has become, settings included, from 7 on its id.
-`validate_only` answers the same and changes nothing. When the answer leaves, the topic can be written to.
-Left out: the controller mutation quota of version 6 (KIP-599); it belongs to a later issue.
+Versions 2-7. Each topic is accepted or refused by itself; partitions and replicas of -1 (4 on) stand for
+the broker's defaults. From 5 on the answer says what the topic has become, settings included, from 7 on its
+id. `validate_only` answers the same and changes nothing. When the answer leaves, the topic can be written
+to. From 6 on a topic is refused where the client has used up its controller mutation quota (KIP-599);
+before that it is made, and the client waits.
 """
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.mutations import Mutations
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
@@ -29,12 +31,14 @@ Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7))
 async def handle(message: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Outcome:
-    command = CreateTopics(tuple(_wanted(topic) for topic in message.topics), message.validate_only)
+    mutations = Mutations(context, broker, strict_from=6)
+    wanted = tuple(_wanted(topic) for topic in message.topics)
+    command = CreateTopics(wanted, message.validate_only, mutations.charge)
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
     described: Described = {}
-    return Answered(
-        CreateTopicsResponse(topics=[_result(each, broker.control, described) for each in outcomes])
-    )
+    topics = [_result(each, broker.control, described) for each in outcomes]
+    throttle = mutations.throttle()
+    return Answered(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:

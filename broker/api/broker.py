@@ -8,6 +8,7 @@ from typing import Any
 from broker.api.callbacks import Callbacks
 from broker.api.delayed_produce import DelayedProduce
 from broker.api.registry import Registry
+from broker.clock import Clock
 from broker.config.rooms import BrokerConfig, FetchConfig, GroupConfig, SecurityConfig, TopicDefaults
 from broker.control.control import Control
 from broker.control.reading import ControlViews
@@ -35,6 +36,7 @@ class Broker:
     requests that waited, in the order in which they were completed.
     """
 
+    clock: Clock
     config: BrokerConfig
     topic_defaults: TopicDefaults
     group_config: GroupConfig

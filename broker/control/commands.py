@@ -9,7 +9,8 @@ One command can hold many entries, and each entry is accepted or refused by itse
 own parts stand or fall together.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, TypeVar
 
@@ -131,12 +132,23 @@ class NewTopic:
     assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
+Charge = Callable[[int], None]
+"""Charges who asks for so many partitions that are about to be made or removed, a topic at a time.
+Raises ApiError THROTTLING_QUOTA_EXCEEDED, charging nothing, where that is refused (KIP-599).
+"""
+
+
+def free(partitions: int) -> None:
+    """A `Charge` that nobody pays: the operator's own doors, and what the broker does by itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateTopics(Command["list[TopicOutcome]"]):
     """One answer per distinct name, in order."""
 
     topics: tuple[NewTopic, ...]
     validate_only: bool = False
+    charge: Charge = field(default=free, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +164,7 @@ class DeleteTopics(Command["list[TopicOutcome]"]):
     """One answer per distinct reference, in order."""
 
     topics: tuple[TopicRef, ...]
+    charge: Charge = field(default=free, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +199,7 @@ class CreatePartitions(Command["list[PartitionsOutcome]"]):
 
     topics: tuple[NewPartitions, ...]
     validate_only: bool = False
+    charge: Charge = field(default=free, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Plan[lis
                 raise ApiError(refusal.error, refusal.message)
             if name in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            allowance.take(_added(wanted, at))
+            added = _added(wanted, at)
+            allowance.take(added)
+            command.charge(added)
         except ApiError as error:
             outcomes.append(PartitionsOutcome(error.code, error.message, name))
             continue

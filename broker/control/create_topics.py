@@ -32,6 +32,7 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Plan[list[TopicO
             _check_new_name(name, taken, at)
             outcome = _new_topic(topic, at)
             allowance.take(outcome.partitions)
+            command.charge(outcome.partitions)
         except ApiError as error:
             outcomes.append(TopicOutcome(error.code, error.message, name))
             continue

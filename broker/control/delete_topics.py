@@ -21,6 +21,7 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Plan[list[TopicO
             if not at.rooms.topics.delete_topics:
                 raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             topic = _named(wanted, wanted in twice, at)
+            command.charge(topic.partitions)
         except ApiError as error:
             outcomes.append(
                 TopicOutcome(error.code, error.message, wanted.name, wanted.topic_id or bytes(16))

@@ -5,6 +5,7 @@ there before a clean start is checked when it is first read. Damaged stretches a
 gap in the offsets, as in a compacted log, and the operator a report.
 """
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from broker.log.scan import Damage, scan
@@ -12,6 +13,8 @@ from broker.records.header import LENGTH_OVERHEAD
 
 if TYPE_CHECKING:
     from broker.log.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 _CHECKED_TOGETHER: Final = 262_144
 
@@ -94,6 +97,9 @@ class Proof:
             segment.open(), position, self._good_from, expected, exact=exact, ceiling=self._ceiling
         ):
             if isinstance(found, Damage):
+                if found not in self.damage:
+                    where = f"{segment.path}: bytes {found.start} to {found.end}"
+                    logger.error("records are damaged and will not be served", extra={"where": where})
                 self.note_damage(found)
                 position, exact = found.end, False
             else:

@@ -103,3 +103,11 @@ class Channel:
             state = MuteState.NOT_MUTED
         self.mute_state = state
         return state
+
+
+def has_arrivals(channel: Channel) -> bool:
+    """Whether the kernel holds bytes of the peer that nobody has read yet."""
+    try:
+        return bool(channel.sock.recv(1, socket.MSG_PEEK))
+    except OSError:
+        return False

@@ -5,12 +5,11 @@ One of each per processor. Both sleep until the next is due; neither costs a req
 """
 
 import logging
-import socket
 from collections import deque
 
 import trio
 
-from broker.network.channel import Channel
+from broker.network.channel import Channel, has_arrivals
 from broker.network.clock import TrioClock
 from broker.network.mute import MuteState
 from broker.network.reaper import Reaper
@@ -43,11 +42,8 @@ def _is_used(channel: Channel) -> bool:
         return False
     if channel.mute_state is not MuteState.NOT_MUTED:
         return True
-    try:
-        # A broker that was stopped for a while finds the time over before it finds the requests.
-        return bool(channel.sock.recv(1, socket.MSG_PEEK))
-    except OSError:
-        return False
+    # A broker that was stopped for a while finds the time over before it finds the requests.
+    return has_arrivals(channel)
 
 
 class FailedLogins:

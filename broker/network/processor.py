@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from broker.errors import ProtocolViolation
-from broker.network.channel import Channel
+from broker.network.channel import Channel, has_arrivals
 from broker.network.clock import TrioClock
 from broker.network.expiry import FailedLogins, expire_idle
 from broker.network.frame_pool import FramePool
@@ -169,13 +169,24 @@ class Processor:
             case _:
                 self.selector.close_channel(channel, str(error))
 
+    def _torn_off(self, channel: Channel) -> None:
+        """The peer is gone for good. What it had sent before is still served, one request after the other,
+        for acks=0 asks for no answer; an answer that nobody can take any longer ends it. (Kafka:
+        CloseMode.GRACEFUL, NOTIFY_ONLY)
+        """
+        is_over = channel.mute_state is NOT_MUTED or channel.waiting is not None
+        if not is_over and (channel.receive.has_buffered or has_arrivals(channel)):
+            self.selector.set_aside(channel)
+        else:
+            self.selector.close_channel(channel, "connection reset by the peer")
+
     async def _unusual(self, channel: Channel, mask: int, now: int) -> None:
         """Everything but "readable and may be read"."""
         if mask & WRITE:
             self.responder.continue_send(channel)
         if not mask & READ:
-            if mask & BROKEN:
-                self.selector.close_channel(channel, "connection reset by the peer")
+            if mask & BROKEN and channel.fd >= 0:
+                self._torn_off(channel)
         elif channel.fd >= 0:
             if channel.mute_state is not NOT_MUTED or not self._reading:
                 self.selector.want(channel, channel.interest & ~READ)
@@ -199,8 +210,8 @@ class Processor:
                 continue
             try:
                 frame = channel.receive.next_buffered()
-            except ProtocolViolation as violation:
-                self.selector.close_channel(channel, str(violation), logging.WARNING)
+            except (EndOfStream, ProtocolViolation, OSError) as error:
+                self._broken(channel, error)
                 continue
             if frame is not None:
                 channel.last_active_ms = now // 1_000_000 + self._clock.base_ms

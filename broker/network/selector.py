@@ -20,6 +20,9 @@ READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 
+ASIDE: Final = 1 << 24
+"""The interest of a connection that is not watched at all; no event of epoll has this bit."""
+
 
 class Selector:
     """`channels` is by file descriptor. `on_close` hears of every connection that ends, once."""
@@ -59,8 +62,19 @@ class Selector:
     def want(self, channel: Channel, interest: int) -> None:
         """Changes what the kernel is to report about an open channel."""
         if interest != channel.interest and channel.fd >= 0:
+            if interest & ASIDE:
+                interest &= ~ASIDE
+                self._epoll.register(channel.fd, interest)
+            else:
+                self._epoll.modify(channel.fd, interest)
             channel.interest = interest
-            self._epoll.modify(channel.fd, interest)
+
+    def set_aside(self, channel: Channel) -> None:
+        """Looks away from a connection whose peer is gone, which the kernel would report turn after turn,
+        until `want` asks for it again. (Kafka: Selector.closingChannels)
+        """
+        self._epoll.unregister(channel.fd)
+        channel.interest = ASIDE
 
     def in_flight(self) -> int:
         """Connections with a request that was received and not yet answered in full."""
@@ -77,7 +91,8 @@ class Selector:
             extra={"connection": channel.id, "client_id": channel.client_id, "reason": reason},
         )
         del self.channels[fd]
-        self._epoll.unregister(fd)
+        if channel.interest != ASIDE:
+            self._epoll.unregister(fd)
         channel.fd = -1
         channel.receive.close()
         channel.send = None

@@ -4,12 +4,14 @@ Binds the metadata image to the log store: a topic appears here when the image s
 when somebody first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.config.rooms.topics import TopicSettings
 from broker.config.topic import topic_settings
+from broker.errors import ApiError
 from broker.log.chores import Flush
 from broker.log.partition import PartitionLog
 from broker.log.staged import FailedAppend
@@ -23,8 +25,8 @@ LEADER_EPOCH: Final = 0
 
 
 class HostedTopic:
-    """A topic and those of its logs that have been asked for. `name` and `topic_id` (16 bytes) never
-    change.
+    """A topic and those of its logs that are on the disk or have been asked for. `name` and `topic_id` (16
+    bytes) never change.
     """
 
     __slots__ = ("_logs", "_store", "count", "name", "settings", "topic_id")
@@ -49,12 +51,21 @@ class HostedTopic:
             )
         return log
 
+    def take_up(self) -> None:
+        """Takes up the logs that are on the disk already, so that retention and sizes see them before anybody
+        asks. One that the disk refuses is left to who asks first.
+        """
+        for index in range(self.count):
+            if self._store.partition(self.name, index) is not None:
+                with contextlib.suppress(ApiError):
+                    self.log(index)
+
     def opened_log(self, index: int) -> PartitionLog | None:
-        """The log of one partition, if somebody has asked for it so far. Touches no disk."""
+        """The log of one partition, if there is one yet. Touches no disk."""
         return self._logs.get(index)
 
     def opened(self) -> Iterator[PartitionLog]:
-        """The logs that somebody has asked for so far."""
+        """The logs that there are so far."""
         return iter(self._logs.values())
 
     def logs(self) -> Iterator[PartitionLog]:
@@ -136,6 +147,7 @@ class Partitions:
             if known is None:
                 known = HostedTopic(topic, self.store, settings)
                 self.by_name[name] = self.by_id[topic.topic_id] = known
+                known.take_up()
             else:
                 known.update(topic, settings)
         return gone

@@ -86,8 +86,12 @@ class House:
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         self.partitions.follow(self.control.image, self.control.image.topics)
         self.control.subscribe(self._follow)
-        self.quotas = ClientQuotas(Window(11, 1_000))
+        self.quotas = ClientQuotas(
+            Window(11, 1_000),
+            Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
+        )
         self.broker = Broker(
+            clock=self.clock,
             config=rooms.broker,
             topic_defaults=rooms.topics,
             group_config=rooms.groups,

@@ -121,7 +121,7 @@ def clean_end(where, count=30, **settings):
 
 
 @pytest.mark.parametrize("max_bytes", [1, 350, 100_000])
-def test_a_byte_flipped_after_a_clean_end_is_not_served_either(where, max_bytes):
+def test_a_byte_flipped_after_a_clean_end_is_not_served_and_told_once(where, max_bytes, caplog):
     clean_end(where, segment_bytes=1_000)
     flip(log_files(where)[0], 350)
     store, recovery = open_store(where)
@@ -129,6 +129,9 @@ def test_a_byte_flipped_after_a_clean_end_is_not_served_either(where, max_bytes)
     assert recovery.scanned_bytes == 0 and not recovery.damage
     assert consume(log, max_bytes) == [0, 1, 2, *range(4, 30)]
     assert log.segments[0].proof.damage == [(300, 400)]
+    assert consume(log, max_bytes) == [0, 1, 2, *range(4, 30)]
+    (told,) = caplog.records
+    assert told.where == f"{log_files(where)[0]}: bytes 300 to 400"
     store.close()
 
 

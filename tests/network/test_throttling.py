@@ -13,8 +13,10 @@ import trio
 from trio.testing import MockClock
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.errors import ErrorCode
 from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.entity import Entity
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
@@ -151,3 +153,23 @@ async def test_a_client_that_runs_already_is_held_from_its_next_request_on(
         rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("producer_byte_rate", 1_000),))
         await running.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
         assert await produce(client, per_second) == throttle_ms
+
+
+async def test_a_refused_topic_holds_the_connection_until_the_tokens_are_back(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """Eleven windows of 2 save up 22; of two topics of 30 one is made, and 8 are owed for 4 s."""
+    broker.house.quotas.apply(Entity(client_id="maker"), "controller_mutation_rate", 2)
+    client = await broker.connect("maker")
+    asked = CreateTopicsRequest([CreatableTopic(name, 30, 1) for name in ("a", "b")])
+    answer = await client.ask(asked, 7)
+    assert [each.error_code for each in answer.topics] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
+    left = broker.house.quotas.mutation.throttled.rows(broker.house.clock.ms())
+    assert [row.remaining_ms for row in left] == [answer.throttle_time_ms]
+    assert answer.throttle_time_ms == 4_000
+    await client.send(MetadataRequest([]), 9)
+    mock_clock.jump(answer.throttle_time_ms / 1000 - 0.001)
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    assert not _readable(client)
+    mock_clock.jump(0.001)
+    await client.receive(3, 9)

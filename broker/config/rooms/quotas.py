@@ -21,6 +21,19 @@ class QuotaConfig:
         "The length of one window.",
         unit="s",
     )
+    controller_window_num: int = setting(
+        "controller.quota.window.num",
+        11,
+        integer(1),
+        "Windows whose worth of controller mutations a client can save up.",
+    )
+    controller_window_size_seconds: int = setting(
+        "controller.quota.window.size.seconds",
+        1,
+        integer(1),
+        "The length of one of them.",
+        unit="s",
+    )
     bandwidth_algorithm: str = setting(
         "quota.bandwidth.algorithm",
         "paced",

@@ -1,0 +1,176 @@
+// What a Go program does with a broker through franz-go: topics, four compressions, acks 0, 1 and all, idempotence,
+// groups with a rebalance and a restart, quotas. Called by test_clients_franz_go.py as `franz WHAT BOOTSTRAP [USER PASSWORD]`;
+// prints one line of JSON, or says on stderr what went wrong and exits with 1.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sort"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+)
+
+const (
+	topic   = "franz"
+	records = 1000
+	valueOf = "record %d of franz-go, long enough to be worth compressing, long enough to be worth compressing"
+)
+
+var codecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func client(more ...kgo.Opt) *kgo.Client {
+	options := []kgo.Opt{kgo.SeedBrokers(os.Args[2]), kgo.ClientID("franz"), kgo.RetryTimeout(10 * time.Second)}
+	if len(os.Args) > 4 {
+		login := plain.Auth{User: os.Args[3], Pass: os.Args[4]}
+		options = append(options, kgo.SASL(login.AsMechanism()))
+	}
+	made, err := kgo.NewClient(append(options, more...)...)
+	must(err)
+	return made
+}
+
+func makeTopic(ctx context.Context, name string, partitions int32) {
+	admin := kadm.NewClient(client())
+	defer admin.Close()
+	made, err := admin.CreateTopic(ctx, partitions, 1, nil, name)
+	must(err)
+	must(made.Err)
+}
+
+func write(ctx context.Context, name string, count int, options ...kgo.Opt) {
+	producer := client(append(options, kgo.DefaultProduceTopic(name))...)
+	defer producer.Close()
+	for i := range count {
+		record := &kgo.Record{Key: fmt.Appendf(nil, "%d", i), Value: fmt.Appendf(nil, valueOf, i)}
+		producer.Produce(ctx, record, func(_ *kgo.Record, err error) { must(err) })
+	}
+	must(producer.Flush(ctx))
+}
+
+// read polls until count records have come, each exactly once, and returns how many came from each partition.
+func read(ctx context.Context, consumer *kgo.Client, count int) map[int32]int {
+	from, seen := map[int32]int{}, map[string]bool{}
+	for len(seen) < count {
+		fetches := consumer.PollFetches(ctx)
+		must(fetches.Err0())
+		fetches.EachError(func(_ string, _ int32, err error) { must(err) })
+		fetches.EachRecord(func(r *kgo.Record) {
+			place := fmt.Sprintf("%d/%d", r.Partition, r.Offset)
+			if seen[place] {
+				must(fmt.Errorf("%s came twice", place))
+			}
+			seen[place] = true
+			from[r.Partition]++
+		})
+	}
+	return from
+}
+
+func compressions(ctx context.Context) any {
+	makeTopic(ctx, topic, 1)
+	names := []string{}
+	for name, codec := range codecs {
+		write(ctx, topic, records, kgo.ProducerBatchCompression(codec))
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	consumer := client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer consumer.Close()
+	return map[string]any{"codecs": names, "read": read(ctx, consumer, records*len(codecs))[0]}
+}
+
+func acknowledgements(ctx context.Context) any {
+	makeTopic(ctx, "acks", 1)
+	for _, acks := range []kgo.Acks{kgo.NoAck(), kgo.LeaderAck(), kgo.AllISRAcks()} {
+		write(ctx, "acks", records, kgo.RequiredAcks(acks), kgo.DisableIdempotentWrite())
+	}
+	consumer := client(kgo.ConsumeTopics("acks"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer consumer.Close()
+	return map[string]any{"read": read(ctx, consumer, 3*records)[0]}
+}
+
+// groups has two members share a topic, then one of them go, and a third find the offsets that were committed.
+func groups(ctx context.Context) any {
+	makeTopic(ctx, "shared", 4)
+	write(ctx, "shared", records)
+	member := func() *kgo.Client {
+		return client(kgo.ConsumerGroup("franz-group"), kgo.ConsumeTopics("shared"), kgo.DisableAutoCommit(),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	first := member()
+	all := read(ctx, first, records)
+	must(first.CommitUncommittedOffsets(ctx))
+	second := member()
+	parts := func() (int, int) {
+		admin := kadm.NewClient(first)
+		described, err := admin.DescribeGroups(ctx, "franz-group")
+		must(err)
+		group := described["franz-group"]
+		return len(group.Members), len(group.AssignedPartitions()["shared"])
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	members, assigned := 0, 0
+	for (members < 2 || assigned < 4) && time.Now().Before(deadline) {
+		short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+		first.PollFetches(short)
+		second.PollFetches(short)
+		stop()
+		members, assigned = parts()
+	}
+	first.LeaveGroup()
+	first.Close()
+	second.Close()
+	write(ctx, "shared", 10)
+	third := member()
+	defer third.Close()
+	rest := read(ctx, third, 10)
+	count := 0
+	for _, each := range rest {
+		count += each
+	}
+	return map[string]any{"partitions": len(all), "members": members, "assigned": assigned, "rest": count}
+}
+
+func quotas(ctx context.Context) any {
+	admin := kadm.NewClient(client())
+	defer admin.Close()
+	name := "franz-limited"
+	entity := kadm.ClientQuotaEntity{{Type: "client-id", Name: &name}}
+	set := kadm.AlterClientQuotaEntry{
+		Entity: entity, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 12345}},
+	}
+	altered, err := admin.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{set})
+	must(err)
+	for _, each := range altered {
+		must(each.Err)
+	}
+	wanted := kadm.DescribeClientQuotaComponent{Type: "client-id", MatchName: &name, MatchType: 0}
+	described, err := admin.DescribeClientQuotas(ctx, true, []kadm.DescribeClientQuotaComponent{wanted})
+	must(err)
+	return map[string]any{"entries": len(described), "value": described[0].Values[0].Value}
+}
+
+func main() {
+	ctx, stop := context.WithTimeout(context.Background(), 50*time.Second)
+	defer stop()
+	what := map[string]func(context.Context) any{
+		"compressions": compressions, "acknowledgements": acknowledgements, "groups": groups, "quotas": quotas,
+	}
+	must(json.NewEncoder(os.Stdout).Encode(what[os.Args[1]](ctx)))
+}
