@@ -14,18 +14,18 @@ from typing import Final
 import trio
 
 from broker.api import registry
-from broker.api.broker import Broker, Endpoint
+from broker.api.broker import Broker
 from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups, forget_topics, release_groups
 from broker.api.waking import expire_fetches, release_fetches, wake_fetches
 from broker.config.load import Configuration
-from broker.config.rooms import QuotaConfig
 from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
+from broker.following import follow_settings, longest_throttle
 from broker.groups.requests import Now
 from broker.log.report import Recovery
 from broker.log.store import LogStore
@@ -104,7 +104,7 @@ class House:
         self.quotas = ClientQuotas(
             Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000),
             Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
-            longest_throttle_ms=_longest_throttle(rooms.quotas),
+            longest_throttle_ms=longest_throttle(rooms.quotas),
             paced=rooms.quotas.bandwidth_algorithm == "paced",
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
@@ -130,9 +130,7 @@ class House:
         self.reapers = self._reapers()
         self.server = SocketServer(
             rooms.network,
-            rooms.broker.node_id,
             rooms.security.sasl_server_max_receive_size,
-            self.broker.registry,
             self.broker,
             clock,
             self.reapers,
@@ -145,13 +143,13 @@ class House:
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
         self._follow_all(self.metadata.image)
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
+        follow_settings(self.broker, self.server, self.log, self._tell_bootstrap)
         self.control.subscribe(self._follow)
 
     async def run(self, stop: trio.Event, task_status: trio.TaskStatus[Started]) -> None:
         """The nursery tree. Leaving a block stops what runs in it."""
         trio.lowlevel.add_instrument(self.loop_idle)
-        bootstrap = self._advertise()
-        self.place = replace(self.place, bootstrap=bootstrap)
+        self._tell_bootstrap()
         stopped = trio.Event()
         async with trio.open_nursery() as storage:
             start_storage(storage, self.log, self.rooms.log, self.server.handlers, self.clock)
@@ -169,12 +167,12 @@ class House:
                             self.server.start_acceptors(front)
                             url = await self._start_console(front, stop)
                             _calm_collector()
-                            task_status.started(Started(bootstrap, url, stopped))
+                            task_status.started(Started(self.place.bootstrap, url, stopped))
                             await stop.wait()
                             front.cancel_scope.cancel()
                         await self._drain()
                         processors.cancel_scope.cancel()
-                    await self.server.requests.aclose()
+                    await self.server.end_requests()
                 timers.cancel_scope.cancel()
             storage.cancel_scope.cancel()
         stopped.set()
@@ -211,15 +209,8 @@ class House:
         self.place = replace(self.place, console=url)
         return f"{url}?token={secret}" if made else url
 
-    def _advertise(self) -> tuple[str, ...]:
-        """Fills in the addresses that clients are told, now that the ports are bound."""
-        listeners = {listener.name: listener for listener in self.rooms.network.resolved_listeners()}
-        for bound in self.server.listeners:
-            listener = listeners[bound.name]
-            host = listener.advertised_host or "127.0.0.1"
-            port = listener.advertised_port or bound.acceptor.address[1]
-            self.broker.endpoints[bound.name] = Endpoint(host, port)
-        return tuple(f"{each.host}:{each.port}" for each in self.broker.endpoints.values())
+    def _tell_bootstrap(self) -> None:
+        self.place = replace(self.place, bootstrap=self.server.bootstrap())
 
     def _reapers(self) -> list[Reaper]:
         """Who ends the waiting of parked requests. Each answers what it ended."""
@@ -253,9 +244,6 @@ class House:
             self.server.throttling.adopt(self.server.channels())
             self.server.throttling.poke()
         self.server.forget_answers()
-        if delta.broker_configs:
-            self.quotas.set_longest_throttle(_longest_throttle(self.control.rooms.quotas))
-            self.partitions.follow(new, new.topics)
         if delta.topics:
             self._follow_topics(old, new, delta)
 
@@ -300,10 +288,6 @@ def _report(recovery: Recovery) -> None:
             "a partition is offline",
             extra={"partition": f"{lost.topic}-{lost.partition}", "reason": str(lost.error)},
         )
-
-
-def _longest_throttle(config: QuotaConfig) -> int | None:
-    return None if config.max_throttle_ms < 0 else config.max_throttle_ms
 
 
 def _calm_collector() -> None:

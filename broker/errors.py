@@ -1,4 +1,4 @@
-"""Whose fault it is: the wire's error codes and the four exceptions that cross rooms.
+"""Whose fault it is: the wire's error codes and the exceptions that cross rooms.
 
 `ApiError` is an expected outcome that has a code on the wire; `ProtocolViolation` is their bytes (log once,
 hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught below the top of a task.
@@ -174,3 +174,7 @@ class ConfigError(ValueError):
         self.key = key
         self.value = value
         self.allowed = allowed
+
+
+class ChangeRefused(ConfigError):  # noqa: N818 - an answer, as ApiError is
+    """A dynamic change to a value that a start would take; `allowed` is the whole sentence that is told."""

@@ -21,8 +21,8 @@ SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client's software name and version must look like (Kafka: ApiVersionsRequest.isValid)."""
 
 
-def unknown_version(_message: object, _context: RequestContext, broker: Broker) -> Outcome:
-    served = broker.registry.get(ApiKey.API_VERSIONS)
+def unknown_version(_message: object, context: RequestContext, broker: Broker) -> Outcome:
+    served = broker.endpoints[context.connection.listener].registry.get(ApiKey.API_VERSIONS)
     assert served is not None
     own = ApiVersion(ApiKey.API_VERSIONS, served.min_version, served.max_version)
     return Answered(ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own]))
@@ -40,5 +40,6 @@ def handle(message: ApiVersionsRequest, context: RequestContext, broker: Broker)
             connection.software_name = name
             connection.software_version = version
 
-    served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in broker.registry]
+    registry = broker.endpoints[context.connection.listener].registry
+    served = [ApiVersion(entry.key, entry.advertised_min, entry.max_version) for entry in registry]
     return Answered(ApiVersionsResponse(api_keys=served), cacheable=True, imprint=imprint)

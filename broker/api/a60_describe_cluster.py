@@ -1,8 +1,8 @@
 """DescribeCluster: the brokers, as Metadata names them, without topics.
 
-Versions 0-2. From 1 on the client says whether it wants brokers or controllers (KIP-919); version 2 would
-include fenced brokers, and there are none. Kept until the metadata image changes.
-Left out: authorized operations (no authorizer: the field says "not asked"), racks.
+Versions 0-2. From 1 on the client says whether it wants brokers or controllers (KIP-919), which must be
+what its listener is for; version 2 would include fenced brokers, and there are none. Kept until the
+metadata image changes. Left out: authorized operations (no authorizer: the field says "not asked"), racks.
 """
 
 from typing import Final
@@ -22,22 +22,26 @@ from broker.protocol.messages.describe_cluster import (
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 
-A_BROKER: Final = (
-    "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
-)
+NAMES: Final = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 @api(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
 def handle(message: DescribeClusterRequest, context: RequestContext, broker: Broker) -> Outcome:
-    if message.endpoint_type == CONTROLLERS:
-        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, A_BROKER)
-    if message.endpoint_type != BROKERS:
+    endpoint = broker.endpoints[context.connection.listener]
+    here = CONTROLLERS if endpoint.is_controller else BROKERS
+    if message.endpoint_type not in NAMES:
         return _refused(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {message.endpoint_type}"
         )
-    endpoint = broker.endpoints[context.connection.listener]
+    if message.endpoint_type != here:
+        return _refused(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            f"The request was sent to an endpoint of type {NAMES[here]}, but we wanted an endpoint of type "
+            f"{NAMES[message.endpoint_type]}",
+        )
     node = broker.config.node_id
     reply = DescribeClusterResponse(
+        endpoint_type=here,
         cluster_id=broker.control.image.cluster_id,
         controller_id=node,
         brokers=[DescribeClusterBroker(node, endpoint.host, endpoint.port)],

@@ -24,10 +24,15 @@ from broker.services.producer_ids import ProducerIds
 
 @dataclass(slots=True)
 class Endpoint:
-    """Where clients of one listener are told to connect."""
+    """One listener as handlers see it: where its clients are told to connect, and what they may ask there.
+    `privileged` is the listener of other brokers, where a request may be one of theirs.
+    """
 
     host: str
     port: int
+    registry: Registry
+    is_controller: bool = False
+    privileged: bool = False
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -62,6 +62,14 @@ class Registry:
 
     def get(self, key: int) -> Api | None:
         return self._apis.get(key)
+
+    def only(self, keys: Collection[int]) -> "Registry":
+        """Another registry, with those of these APIs that this one has."""
+        some = Registry()
+        for entry in self:
+            if entry.key in keys:
+                some.add(entry)
+        return some
 
     def __iter__(self) -> Iterator[Api]:
         return iter(sorted(self._apis.values(), key=lambda entry: entry.key))

@@ -21,6 +21,14 @@ class SecurityProtocol(StrEnum):
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
 
 
+class Plane(StrEnum):
+    """Which queue and handlers serve a listener; the value begins the names of its tasks."""
+
+    DATA = "data-plane"
+    CONTROL = "control-plane"
+    CONTROLLER = "controller"
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """`host` without brackets; empty means every interface. `port` 0 lets the system choose."""
@@ -51,7 +59,8 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Listener:
     """What one acceptor binds and what clients are told. An advertised port of 0 means the port that was
-    bound.
+    bound. Requests of a `privileged` listener may be those of other brokers; a `protected` one, that for
+    other brokers where there is another listener, is not bound by the whole broker's connection limits.
     """
 
     name: str
@@ -60,6 +69,9 @@ class Listener:
     port: int
     advertised_host: str
     advertised_port: int
+    plane: Plane = Plane.DATA
+    privileged: bool = False
+    protected: bool = False
 
 
 def read_address(text: str) -> Address:
@@ -96,6 +108,12 @@ def _read_protocol(text: str) -> tuple[str, SecurityProtocol]:
     return name.upper(), SecurityProtocol(protocol.strip())
 
 
+def _read_name(text: str) -> str:
+    if text and not _NAME.match(text):
+        raise ValueError("not a listener name")
+    return text.upper()
+
+
 def _read_optional_address(text: str) -> Address | None:
     return read_address(text) if text else None
 
@@ -108,6 +126,8 @@ PROTOCOL_MAP: Final = list_of(
     f"a list of NAME:protocol, protocol one of {', '.join(SecurityProtocol)}",
     write_item=lambda pair: f"{pair[0]}:{pair[1]}",
 )
+LISTENER_NAME: Final = Kind(ConfigType.STRING, "a listener name, or nothing at all", _read_name)
+LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names")
 OPTIONAL_ADDRESS: Final = Kind(
     ConfigType.STRING,
     "host:port, or nothing at all",

@@ -13,11 +13,10 @@ from typing import Any, Final
 
 from broker.config.listeners import SecurityProtocol
 from broker.config.properties import Property, parse
-from broker.config.setting import Setting, settings_of
-from broker.config.table import ROOM_TYPES, SETTINGS, SPELLINGS, Rooms
+from broker.config.setting import LISTENER_PREFIX, ListenerRoom, Setting, settings_of, split_listener
+from broker.config.table import ROOM_TYPES, SPELLINGS, Rooms, setting_of
 from broker.errors import ConfigError
 
-_LISTENER_PREFIX: Final = "listener.name."
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
 _SHORT_TOKEN: Final = 16
@@ -47,7 +46,7 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     static: dict[str, str] = {}
     warnings: list[str] = []
     for entry in properties:
-        if _is_known(entry.key):
+        if setting_of(entry.key) is not None:
             static[entry.key] = entry.value
         else:
             place = f"{source} line {entry.line}: " if entry.line else "--override: "
@@ -62,35 +61,38 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
 
 def build_rooms(values: Mapping[str, str]) -> Rooms:
     """Rooms from texts by key; what is not there has its default. Raises ConfigError."""
-    filled = {
-        name: room(**{f.name: _value(setting, values) for f, setting in settings_of(room)})
-        for name, room in ROOM_TYPES.items()
-    }
-    rooms = Rooms(**filled)
+    rooms = Rooms(**{name: _fill(room, values) for name, room in ROOM_TYPES.items()})
     rooms.network.check()
     rooms.groups.check()
     return rooms
 
 
+def _fill(room: type, values: Mapping[str, str]) -> Any:
+    filled = {each.name: _value(setting, values) for each, setting in settings_of(room)}
+    if issubclass(room, ListenerRoom):
+        filled["overrides"] = tuple(
+            (listener, each.name, value)
+            for each, setting in settings_of(room)
+            if setting.listener_too
+            for listener, value in _of_listeners(setting, values)
+        )
+    return room(**filled)
+
+
+def _of_listeners(setting: Setting, values: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
+    for key, text in values.items():
+        listener, bare = split_listener(key)
+        if listener is not None and bare == setting.key:
+            yield listener, setting.read(text, key=key)
+
+
 def _value(setting: Setting, values: Mapping[str, str]) -> Any:
     if setting.per_listener:
-        suffix = f".{setting.key}"
-        return tuple(
-            (key[len(_LISTENER_PREFIX) : -len(suffix)].upper(), setting.read(text, key=key))
-            for key, text in values.items()
-            if key.startswith(_LISTENER_PREFIX) and key.endswith(suffix)
-        )
+        return tuple(_of_listeners(setting, values))
     for key, _ in setting.spellings:
         if key in values:
             return setting.read_spelling(key, values[key])
     return setting.default
-
-
-def _is_known(key: str) -> bool:
-    if key.startswith(_LISTENER_PREFIX):
-        name, _, rest = key[len(_LISTENER_PREFIX) :].partition(".")
-        return bool(name) and rest in SETTINGS and SETTINGS[rest].per_listener
-    return key in SPELLINGS and not SPELLINGS[key].per_listener
 
 
 def _hint(key: str) -> str:
@@ -139,7 +141,7 @@ def _doubts(rooms: Rooms) -> Iterable[str]:
     with_users = {name for name, _ in rooms.security.plain_jaas}
     for listener in listeners:
         if listener.protocol is SecurityProtocol.SASL_PLAINTEXT and listener.name not in with_users:
-            key = f"{_LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
+            key = f"{LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
             yield f"nobody can log in on the listener {listener.name}: {key} is not set"
     for endpoint in rooms.network.listeners:
         if not endpoint.address.is_loopback:
@@ -148,4 +150,4 @@ def _doubts(rooms: Rooms) -> Iterable[str]:
     if console is not None and not console.is_loopback:
         yield f"the console at {console} is not encrypted and can be reached from other machines"
     for name in sorted(with_users - {listener.name for listener in listeners}):
-        yield f"{_LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, and there is no such listener"
+        yield f"{LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, and there is no such listener"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.config.rooms import TopicSettings
-from broker.config.setting import Setting, settings_of
+from broker.config.setting import LISTENER_PREFIX, Setting, settings_of
 from broker.config.table import ROOM_TYPES
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -35,8 +35,14 @@ a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as U
 line win. The keys are Kafka's where Kafka has them; *ours* marks those that it has not. A key that is not
 here is ignored with a warning, a value that is not allowed stops the start.
 
-A *dynamic* key can be changed while the broker runs: `kafka-configs.sh --alter --entity-type brokers`,
-IncrementalAlterConfigs or the REST API. Where two spellings are given, the first one wins.
+A *dynamic* key can be changed while the broker runs, with `kafka-configs.sh --alter --entity-type brokers`
+or any other client's IncrementalAlterConfigs: for one broker (`--entity-name 1`), or for all
+(`--entity-default`) unless it is *dynamic for one broker*. What is set for one broker wins over what is set
+for all, which wins over the file and the command line; it is kept through restarts, until it is deleted.
+[operations.md](operations.md) says more.
+
+A key that can be set for one listener is written behind `listener.name.<name>.`, with the listener's name in
+small letters, and wins over the common one. Where two spellings are given, the first one wins.
 
 From the environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
 that holds it. Without either, the first start makes a token and prints it.
@@ -58,7 +64,7 @@ def render() -> str:
 
 
 def _heading(setting: Setting) -> str:
-    return f"listener.name.<name>.{setting.key}" if setting.per_listener else setting.key
+    return f"{LISTENER_PREFIX}<name>.{setting.key}" if setting.per_listener else setting.key
 
 
 def _facts(setting: Setting) -> Iterator[str]:
@@ -72,7 +78,10 @@ def _facts(setting: Setting) -> Iterator[str]:
         yield f"on a topic: `{setting.topic_key}`"
     for key, _ in setting.also:
         yield f"also: `{key}`"
-    traits = [word for word, holds in (("dynamic", setting.dynamic), ("ours", setting.ours)) if holds]
+    if setting.listener_too:
+        yield f"for one listener: `{LISTENER_PREFIX}<name>.{setting.key}`"
+    dynamic = "dynamic for one broker" if setting.per_broker else "dynamic"
+    traits = [word for word, holds in ((dynamic, setting.dynamic), ("ours", setting.ours)) if holds]
     if traits:
         yield f"*{', '.join(traits)}*"
 

@@ -8,13 +8,15 @@ range and its words are written once. Knows nothing of files or of rooms.
 """
 
 from collections.abc import Iterator
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, Final
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, Final, Self
 
 from broker.config.kinds import Kind
 from broker.errors import ConfigError
 
 _METADATA_KEY: Final = "setting"
+
+LISTENER_PREFIX: Final = "listener.name."
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +25,8 @@ class Setting:
     itself is not set.
 
     `kafka_default` and `why` are there only where our default is another one; `ours` marks a key that Kafka
-    does not have. `dynamic`: may be changed while the broker runs. `per_listener`: is written
-    `listener.name.<name>.<key>`.
+    does not have. `dynamic`: may be changed while the broker runs; `per_broker`: for one broker only, never
+    as the default of all. `per_listener`: is written `listener.name.<name>.<key>`; `listener_too`: may be.
     """
 
     key: str
@@ -35,8 +37,10 @@ class Setting:
     also: tuple[tuple[str, int], ...] = ()
     topic_key: str | None = None
     dynamic: bool = False
+    per_broker: bool = False
     ours: bool = False
     per_listener: bool = False
+    listener_too: bool = False
     kafka_default: str | None = None
     why: str | None = None
 
@@ -71,6 +75,29 @@ class Setting:
     def spellings(self) -> tuple[tuple[str, int], ...]:
         """The keys that fill the field, the one that wins first."""
         return ((self.key, 1), *self.also)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerRoom:
+    """A room some of whose keys may be set for one listener: `overrides` are (listener in capitals, field,
+    value).
+    """
+
+    overrides: tuple[tuple[str, str, Any], ...] = field(default=(), kw_only=True)
+
+    def for_listener(self, name: str) -> Self:
+        """The room as this listener sees it: its own values over the common ones."""
+        own = {key: value for listener, key, value in self.overrides if listener == name}
+        return replace(self, **own) if own else self
+
+
+def split_listener(key: str) -> tuple[str | None, str]:
+    """`listener.name.<name>.<key>` as (name in capitals, key); any other key as (None, key)."""
+    if key.startswith(LISTENER_PREFIX):
+        name, dot, rest = key[len(LISTENER_PREFIX) :].partition(".")
+        if name and dot:
+            return name.upper(), rest
+    return None, key
 
 
 def setting(key: str, default: Any, kind: Kind, doc: str, **more: Any) -> Any:

@@ -3,7 +3,7 @@ DescribeConfigs.
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from broker.config.rooms import (
     BrokerConfig,
@@ -17,7 +17,7 @@ from broker.config.rooms import (
     TopicDefaults,
     TopicSettings,
 )
-from broker.config.setting import Setting, settings_of
+from broker.config.setting import Setting, settings_of, split_listener
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +58,22 @@ SPELLINGS: Final[dict[str, Setting]] = {
     key: described for described in SETTINGS.values() for key, _ in described.spellings
 }
 """By every spelling, the coarser and the older ones too."""
+
+
+def setting_of(key: str) -> Setting | None:
+    """What `key` sets, in any of its spellings and for one listener too; None where there is no such key."""
+    listener, bare = split_listener(key)
+    if listener is None:
+        known = SPELLINGS.get(key)
+        return None if known is None or known.per_listener else known
+    known = SETTINGS.get(bare)
+    return known if known is not None and (known.per_listener or known.listener_too) else None
+
+
+def read_value(key: str, text: str) -> Any:
+    """The value that `text` gives the setting of this key, which must exist. Raises ConfigError."""
+    known = setting_of(key)
+    assert known is not None, key
+    if split_listener(key)[0] is None:
+        return known.read_spelling(key, text)
+    return known.read(text, key=key)

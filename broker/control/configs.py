@@ -6,11 +6,11 @@ default, as in Kafka. What Kafka answers with INVALID_REQUEST for a broker it an
 a topic (KAFKA-13609).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from broker.config.kinds import ConfigType
 from broker.config.setting import Setting
-from broker.config.table import SPELLINGS
+from broker.config.table import read_value, setting_of
 from broker.config.topic import default_text
 from broker.control.commands import (
     ConfigAlteration,
@@ -32,13 +32,14 @@ from broker.metadata.changes import Change, Kind
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Plan[list[ResourceOutcome]]:
     twice = repeated(each.resource for each in command.resources)
+    brokers = dict(at.image.broker_configs)
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
     for resource, alteration in {each.resource: each for each in command.resources}.items():
         try:
             if resource in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            planned = list(_changes(alteration, at))
+            planned = list(_changes(alteration, brokers, at))
         except ApiError as error:
             outcomes.append(ResourceOutcome(error.code, error.message, resource))
             continue
@@ -47,7 +48,10 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Plan[
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 
 
-def _changes(alteration: ConfigAlteration, at: Situation) -> Iterator[Change]:
+def _changes(
+    alteration: ConfigAlteration, brokers: dict[str, Mapping[str, str]], at: Situation
+) -> Iterator[Change]:
+    """`brokers` are the brokers' settings as the resources before this one leave them."""
     resource, ops = alteration.resource, alteration.ops
     match resource.type:
         case ResourceType.TOPIC:
@@ -59,8 +63,10 @@ def _changes(alteration: ConfigAlteration, at: Situation) -> Iterator[Change]:
         case ResourceType.BROKER:
             _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
             _check_ops(ops)
-            current = _broker_configs(resource, at)
-            wanted = _apply_to_broker(ops, resource, current, at)
+            _check_broker_id(resource, at)
+            current = brokers.get(resource.name, {})
+            wanted = _apply_to_broker(ops, resource, brokers, at)
+            brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.type}.")
@@ -109,7 +115,7 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
     return wanted
 
 
-def _broker_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str]:
+def _check_broker_id(resource: ConfigResource, at: Situation) -> None:
     if resource.name not in ("", str(at.node_id)):
         if not (resource.name.isascii() and resource.name.isdigit()):
             raise ApiError(
@@ -119,27 +125,48 @@ def _broker_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str
             ErrorCode.INVALID_REQUEST,
             f"Unexpected broker id, expected {at.node_id}, but received {resource.name}",
         )
-    return at.image.broker_configs.get(resource.name, {})
 
 
 def _apply_to_broker(
-    ops: tuple[ConfigOp, ...], resource: ConfigResource, current: Mapping[str, str], at: Situation
+    ops: tuple[ConfigOp, ...],
+    resource: ConfigResource,
+    brokers: Mapping[str, Mapping[str, str]],
+    at: Situation,
 ) -> dict[str, str]:
-    fixed = [op.key for op in ops if op.key not in SPELLINGS or not SPELLINGS[op.key].dynamic]
-    if fixed:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {', '.join(sorted(fixed))}"
+    settings = {op.key: setting_of(op.key) for op in ops}
+    _refuse(
+        (key for key, setting in settings.items() if setting is None or not setting.dynamic),
+        "Cannot update these configs dynamically",
+    )
+    if not resource.name:
+        _refuse(
+            (key for key, setting in settings.items() if setting is not None and setting.per_broker),
+            "Cannot update these configs at default cluster level, broker id must be specified",
         )
-    wanted = dict(current)
+    wanted = dict(brokers.get(resource.name, {}))
     for op in ops:
-        setting = SPELLINGS[op.key]
-        held = {**at.configuration.static, **at.image.broker_configs.get("", {}), **wanted}
+        setting = settings[op.key]
+        assert setting is not None
+        held = {**at.configuration.static, **brokers.get("", {}), **wanted}
         _apply(op, setting, held.get(op.key, setting.write(setting.default) or ""), wanted)
+    levels = {**brokers, resource.name: wanted}
     try:
-        at.configuration.with_dynamic({**at.image.broker_configs.get("", {}), **wanted})
+        for op in ops:
+            if op.key in wanted:
+                # Also where another level hides it: that level may go first.
+                read_value(op.key, wanted[op.key])
+        at.check_rooms(
+            at.configuration.with_dynamic({**levels.get("", {}), **levels.get(str(at.node_id), {})})
+        )
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_REQUEST, invalid_value(error)) from error
     return wanted
+
+
+def _refuse(keys: Iterable[str], words: str) -> None:
+    named = sorted(keys)
+    if named:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{words}: {', '.join(named)}")
 
 
 def _apply(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:

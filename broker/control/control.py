@@ -32,6 +32,7 @@ from broker.control.configs import plan_alter_configs
 from broker.control.create_partitions import plan_create_partitions
 from broker.control.create_topics import plan_create_topics
 from broker.control.delete_topics import plan_delete_topics
+from broker.control.live_rooms import LiveRooms
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.tokens import plan_issue_token, plan_revoke_token
@@ -58,7 +59,7 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any]]]] = {
 
 class Control:
     """`image` is the current metadata image, `rooms` the configuration with its dynamic settings; both are
-    replaced, never edited.
+    replaced, never edited. `live` is where a room hears of its own settings.
     """
 
     def __init__(self, image: Image, configuration: Configuration, committer: Committer) -> None:
@@ -66,7 +67,7 @@ class Control:
         self._publisher = Publisher(image)
         self._configuration = configuration
         self._committer = committer
-        self.rooms: Rooms = self._rooms_for(image)
+        self.live = LiveRooms(self._rooms_for(image))
         self._publisher.subscribe(self._follow)
 
     @property
@@ -74,12 +75,16 @@ class Control:
         return self._publisher.image
 
     @property
+    def rooms(self) -> Rooms:
+        return self.live.rooms
+
+    @property
     def configuration(self) -> Configuration:
         return self._configuration
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """`subscriber(old, new, delta)` is called after each commit, before its answer; `rooms` is up to date
-        by then.
+        by then, and who follows it has done so.
         """
         self._publisher.subscribe(subscriber)
 
@@ -96,7 +101,7 @@ class Control:
             return await self._carry_out(command, actor)
 
     async def _carry_out(self, command: Command[Answer], actor: Actor) -> Answer:
-        at = Situation(self.image, self._configuration, self.rooms, actor)
+        at = Situation(self.image, self._configuration, self.rooms, actor, self.live.check)
         plan: Plan[Answer] = PLANNERS[type(command)](command, at)
         if plan.changes:
             try:
@@ -120,7 +125,7 @@ class Control:
 
     def _follow(self, _old: Image, new: Image, delta: Delta) -> None:
         if delta.broker_configs:
-            self.rooms = self._rooms_for(new)
+            self.live.adopt(self._rooms_for(new))
 
     def _rooms_for(self, image: Image) -> Rooms:
         node_id = self._configuration.rooms.broker.node_id

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from broker.config.load import Configuration
-from broker.config.setting import Setting
-from broker.config.table import SETTINGS, SPELLINGS
+from broker.config.setting import Setting, split_listener
+from broker.config.table import SETTINGS, setting_of
 from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.topic_names import validate_topic_name
@@ -60,11 +60,12 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> l
         return [
             _row(
                 key,
-                SPELLINGS[key],
+                setting,
                 [ConfigSynonym(key, value, Source.DYNAMIC_DEFAULT_BROKER)],
                 read_only=False,
             )
             for key, value in sorted(image.broker_configs.get("", {}).items())
+            if (setting := setting_of(key)) is not None
         ]
     if not (name.isascii() and name.isdigit()):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
@@ -78,21 +79,38 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> l
         if not setting.per_listener:
             synonyms = list(_broker_synonyms(setting, image, configuration))
             rows.append(_row(key, setting, synonyms, read_only=not setting.dynamic))
-    for key, value in configuration.static.items():
-        if key.startswith("listener.name."):
-            setting = SETTINGS[key.split(".", 3)[3]]
-            rows.append(_row(key, setting, [ConfigSynonym(key, value, Source.STATIC_BROKER)], read_only=True))
+    places = _places(image, configuration)
+    for key in dict.fromkeys(key for values, _ in places for key in values if split_listener(key)[0]):
+        known = setting_of(key)
+        if known is not None:
+            rows.append(_describe_override(key, known, image, configuration))
     return sorted(rows, key=lambda row: row.name)
 
 
-def _broker_synonyms(setting: Setting, image: Image, configuration: Configuration) -> Iterator[ConfigSynonym]:
-    places = (
-        (image.broker_configs.get(str(configuration.rooms.broker.node_id), {}), Source.DYNAMIC_BROKER),
+def _describe_override(key: str, setting: Setting, image: Image, configuration: Configuration) -> ConfigRow:
+    """`listener.name.<name>.<key>`: behind it stands what holds for listeners without one of their own."""
+    own = [
+        ConfigSynonym(key, values[key], source)
+        for values, source in _places(image, configuration)
+        if key in values
+    ]
+    common = [] if setting.per_listener else _broker_synonyms(setting, image, configuration)
+    return _row(key, setting, [*own, *common], read_only=not setting.dynamic)
+
+
+def _places(image: Image, configuration: Configuration) -> tuple[tuple[Mapping[str, str], Source], ...]:
+    """Where a value is looked for, in this order."""
+    node_id = configuration.rooms.broker.node_id
+    return (
+        (image.broker_configs.get(str(node_id), {}), Source.DYNAMIC_BROKER),
         (image.broker_configs.get("", {}), Source.DYNAMIC_DEFAULT_BROKER),
         (configuration.static, Source.STATIC_BROKER),
     )
+
+
+def _broker_synonyms(setting: Setting, image: Image, configuration: Configuration) -> Iterator[ConfigSynonym]:
     for key, _ in setting.spellings:
-        for values, source in places:
+        for values, source in _places(image, configuration):
             if key in values:
                 yield ConfigSynonym(key, values[key], source)
     yield ConfigSynonym(setting.key, setting.write(setting.default), Source.DEFAULT)

@@ -4,6 +4,7 @@ Every planner of this room is a function (command, situation) -> Plan that touch
 the changes and only then gives the answer.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -27,13 +28,14 @@ class Plan(Generic[Answer]):
 @dataclass(frozen=True, slots=True)
 class Situation:
     """Who asks, and what holds: `configuration` is what the start fixed, `rooms` adds the image's dynamic
-    settings.
+    settings. `check_rooms` raises ConfigError where the running broker cannot go over to other ones.
     """
 
     image: Image
     configuration: Configuration
     rooms: Rooms
     actor: Actor
+    check_rooms: Callable[[Rooms], None]
 
     @property
     def node_id(self) -> int:

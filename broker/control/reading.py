@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
+from broker.config.table import setting_of
 from broker.control.commands import ConfigResource, EntityPairs
 from broker.control.committer import Committer
 from broker.control.control import Control
@@ -202,6 +203,7 @@ def _token_row(token: AdminToken) -> TokenRow:
 
 
 def _redacted(row: AuditRow) -> AuditRow:
-    if row.kind != Kind.ADMIN_TOKEN:
+    setting = setting_of(row.key) if row.kind == Kind.BROKER_CONFIG else None
+    if row.kind != Kind.ADMIN_TOKEN and (setting is None or not setting.sensitive):
         return row
     return replace(row, old=row.old and "(secret)", new=row.new and "(secret)")

@@ -6,7 +6,7 @@ from typing import Any
 
 from broker.config.setting import Setting
 from broker.config.topic import TOPIC_SETTINGS
-from broker.errors import ApiError, ConfigError, ErrorCode
+from broker.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
 
 
 def topic_setting(key: str) -> Setting:
@@ -26,4 +26,6 @@ def read_topic_config(key: str, text: str) -> Any:
 
 
 def invalid_value(error: ConfigError) -> str:
+    if isinstance(error, ChangeRefused):
+        return error.allowed
     return f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"

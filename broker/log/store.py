@@ -55,6 +55,12 @@ class LogStore:
                 self._partitions[found.topic, found.index] = found
         return recovery
 
+    def reconfigure(self, config: LogConfig) -> None:
+        """producer.id.expiration.ms has changed; the next round of `retention` goes by it. The rest is
+        fixed.
+        """
+        self.config = config
+
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._partitions.values())
 

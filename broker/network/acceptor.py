@@ -45,7 +45,7 @@ class Acceptor:
         self.name = name
         self.blocked_ns = 0
         self._options = options
-        self._socket = _bind(host, port, options)
+        self._socket = _bind(name, host, port, options)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self._next = 0
         self._rests = False
@@ -73,8 +73,10 @@ class Acceptor:
             listening.close()
 
     def close(self) -> None:
-        """For an acceptor that never ran."""
-        self._socket.close()
+        """The port is free from here on; for whoever does not run it, or has cancelled that."""
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
 
     def _tell_of_rest(self, error: OSError) -> None:
         """Once, until nobody waits to be accepted any more."""
@@ -108,19 +110,23 @@ class Acceptor:
             processor.selector.wakeup()
             return
         blocked_from = trio.current_time()
-        processor = processors[self._next % len(processors)]
-        self._next += 1
-        processor.selector.wakeup()
-        try:
-            await processor.new_connections.send(accepted)
-        except trio.Cancelled:
-            accepted[0].close()
-            raise
+        while True:
+            processor = processors[self._next % len(processors)]
+            self._next += 1
+            processor.selector.wakeup()
+            try:
+                await processor.new_connections.send(accepted)
+            except trio.BrokenResourceError:
+                continue  # it retired meanwhile; another has taken its place in the list
+            except trio.Cancelled:
+                accepted[0].close()
+                raise
+            break
         self.blocked_ns += round((trio.current_time() - blocked_from) * 1e9)
         processor.selector.wakeup()
 
 
-def _bind(host: str, port: int, options: SocketOptions) -> socket.socket:
+def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: bool = True) -> socket.socket:
     """A listening, non-blocking socket. An empty host is every address. Raises ConfigError naming the
     listener.
     """
@@ -131,11 +137,17 @@ def _bind(host: str, port: int, options: SocketOptions) -> socket.socket:
         if options.receive_buffer != -1:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer)
         sock.bind((host, port))
-        sock.listen(options.backlog)
+        if listens:
+            sock.listen(options.backlog)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
         raise ConfigError(
-            "listeners", f"{host}:{port}", f"an address that can be bound ({error.strerror})"
+            "listeners", f"{name}://{host}:{port}", f"an address that can be bound ({error.strerror})"
         ) from error
     return sock
+
+
+def check_bindable(name: str, host: str, port: int, options: SocketOptions) -> None:
+    """Raises ConfigError naming the listener where its port cannot be had now."""
+    _bind(name, host, port, options, listens=False).close()

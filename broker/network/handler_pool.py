@@ -23,6 +23,7 @@ from broker.errors import ProtocolViolation
 from broker.log.chores import Flush
 from broker.network.client_id import client_id_and_body
 from broker.network.clock import TrioClock
+from broker.network.crew import Crew
 from broker.network.flush_waits import FlushWaits, Waiting
 from broker.network.frame_pool import FramePool
 from broker.network.reaper import Reaper
@@ -40,10 +41,15 @@ about a millisecond.
 
 
 class HandlerPool:
-    """`num.io.threads` tasks over one request channel."""
+    """`size` tasks over one request channel, named after `plane`. `responders` is a live list: those of every
+    processor whose answers a handler may have in hand. Callbacks and what waits for the disk are the first
+    pool's, which is `main` to the others.
+    """
 
     def __init__(
         self,
+        plane: str,
+        size: int,
         requests: RequestChannel,
         broker: Broker,
         *,
@@ -52,8 +58,11 @@ class HandlerPool:
         throttling: Throttling,
         clock: TrioClock,
         frames: FramePool,
+        main: "HandlerPool | None" = None,
     ) -> None:
+        self.size = size
         self.busy: list[int] = []
+        self._plane = plane
         self.started = clock.ns()
         self._requests = requests
         self._broker = broker
@@ -62,21 +71,41 @@ class HandlerPool:
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
-        self._followers = trio.lowlevel.ParkingLot()
-        self._is_led = False
+        self._nursery: trio.Nursery | None = None
+        self._crew = Crew()
         self._after_commit: Waiting = []
-        self.flush_waits = FlushWaits(
-            broker.produces, broker.config.node_id, clock, self._not_flushed_in_time
+        self.flush_waits = (
+            FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed_in_time)
+            if main is None
+            else main.flush_waits
         )
         self._callbacks = broker.callbacks.queue
         self._left_over = trio.Event()
-        broker.callbacks.serve(self._call_back, self._rest)
+        self._leave_over = self._rest if main is None else main._rest
+        if main is None:
+            broker.callbacks.serve(self._call_back, self._rest)
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
 
+    def start(self, nursery: trio.Nursery) -> None:
+        """Starts the handlers; `nursery` is also where those of a later `resize` go."""
+        self._nursery = nursery
+        self.resize(self.size)
+
+    def resize(self, size: int) -> None:
+        """Makes it `size` handlers, at least one. Those that go finish the request that they have in hand
+        first; the one that leads is not among them, whatever its number. (Kafka: resizeThreadPool)
+        """
+        self.size = size
+        if self._nursery is None:
+            return
+        for index in self._crew.resize(size):
+            self.busy += [0] * (index + 1 - len(self.busy))
+            self._nursery.start_soon(self.run, index, name=f"{self._plane}-kafka-request-handler-{index}")
+
     async def run(self, index: int) -> None:
-        """One handler task; ends when the request channel is closed and empty.
+        """One handler task; ends when it is no longer wanted, or the request channel is closed and empty.
 
         One task leads: it alone waits for requests, so that one wake-up serves all that came with a poll.
         It hands the lead on before it waits for anything else.
@@ -84,13 +113,13 @@ class HandlerPool:
         receive = self._requests.receive
         take = receive.receive_nowait
         now_of = self._clock.ns
-        self.busy.append(0)
-        await self._take_the_lead()
+        if not await self._crew.take_the_lead(index):
+            return
         while True:
             try:
                 request = await receive.receive()
             except trio.EndOfChannel:
-                self._followers.unpark_all()
+                self._crew.dismiss()
                 return
             awake = now_of()
             self._begin(awake)
@@ -99,11 +128,12 @@ class HandlerPool:
                 slow = self._serve(request)
                 if slow is not None:
                     self.deliver()
-                    self._hand_on_the_lead()
+                    self._crew.hand_on_the_lead()
                     await self._serve_slow(request, slow)
                     self.deliver()
                     self.busy[index] += now_of() - awake
-                    await self._take_the_lead()
+                    if not await self._crew.take_the_lead(index):
+                        return
                     break
                 left -= 1
                 if not left:
@@ -130,17 +160,6 @@ class HandlerPool:
     def _rest(self) -> None:
         self._left_over.set()
 
-    async def _take_the_lead(self) -> None:
-        if self._is_led:
-            await self._followers.park()
-        self._is_led = True
-
-    def _hand_on_the_lead(self) -> None:
-        if self._followers:
-            self._followers.unpark()
-        else:
-            self._is_led = False
-
     def deliver(self) -> None:
         """Commits what was staged, answers what waited for it, concludes callbacks, and writes the answers
         out.
@@ -161,7 +180,7 @@ class HandlerPool:
             for _ in range(min(len(callbacks), BATCH)):
                 self._call_back(*callbacks.popleft())
             if callbacks:
-                self._left_over.set()
+                self._leave_over()
         for responder in self._responders:
             if responder.responses:
                 responder.flush()

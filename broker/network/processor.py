@@ -5,6 +5,7 @@ turn follows Kafka's order: new connections, responses, poll, receives, sends, d
 between two awaits is synchronous. What is written back is the responder's business.
 """
 
+import contextlib
 import logging
 import socket
 import struct
@@ -131,7 +132,17 @@ class Processor:
                     else:
                         await self._unusual(channel, mask, now)
         finally:
-            selector.close()
+            self.close()
+
+    def close(self) -> None:
+        """Every connection ends, those too that were accepted and not looked at; whoever is about to hand one
+        over is told (trio.BrokenResourceError).
+        """
+        self.selector.close()
+        with contextlib.suppress(trio.WouldBlock, trio.EndOfChannel):
+            while True:
+                self._accepted.receive_nowait()[0].close()
+        self._accepted.close()
 
     def idle_ns(self, now_ns: int) -> int:
         """How long it has waited so far, the wait that is on included: nobody may call for hours."""
@@ -153,7 +164,8 @@ class Processor:
         deadline.
         """
         self._reading = False
-        self.responder.drained = trio.Event()
+        if self.responder.drained is None:
+            self.responder.drained = trio.Event()
         self.responder.settled()
         await self.responder.drained.wait()
 

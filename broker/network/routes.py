@@ -135,6 +135,10 @@ class Routes:
         self._routes[head] = route
         return route
 
+    def all(self) -> list[Route]:
+        """Those that somebody has asked for so far."""
+        return list(self._routes.values())
+
     def forget_answers(self) -> None:
         """Called when the metadata image changes."""
         for route in self._routes.values():

@@ -1,127 +1,98 @@
 """Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer)
 
 Made by `app`, which opens the nursery tree: processors and handlers outlive the front, so that what is in
-hand is finished when accepting has stopped. Making it binds every port and starts nothing.
+hand is finished when accepting has stopped. Making it binds every port and starts nothing. While it runs,
+`reconfigure` follows the settings: listeners come and go, processors and handlers become more or fewer.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import trio
 
 from broker.api.broker import Broker
-from broker.api.registry import Api, Registry
+from broker.config.listeners import Listener as ListenerConfig
+from broker.config.listeners import Plane as PlaneName
 from broker.config.rooms import NetworkConfig
-from broker.network.acceptor import Acceptor, SocketOptions
+from broker.errors import ConfigError
+from broker.network.acceptor import check_bindable
+from broker.network.assembly import Assembly, socket_options
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
-from broker.network.frame_pool import FramePool
-from broker.network.handler_pool import HandlerPool
-from broker.network.processor import Processor, ProcessorSettings
+from broker.network.listener import Listener
+from broker.network.processor import Processor
 from broker.network.reaper import Reaper
-from broker.network.request_channel import RequestChannel
-from broker.network.request_metrics import RequestMetrics
-from broker.network.routes import Routes
-from broker.network.throttling import Throttling
-from broker.protocol.api_key import NAMES
 from broker.purgatory.operation import Outcome
 
+logger = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """One bound endpoint: where clients connect, and the tasks that serve it."""
 
-    name: str
-    protocol: str
-    acceptor: Acceptor
-    processors: tuple[Processor, ...]
-    routes: Routes
+async def ready_at_once(_listener: str) -> None:
+    """The readiness of a listener whose authorizer has nothing to load. (Kafka: a completed authorizer
+    future)
+    """
 
 
 class SocketServer:
-    """The data plane."""
+    """All listeners. `requests` and `handlers` are the data plane's; `listeners` has those too that were
+    removed and still finish what they have.
+    """
 
     def __init__(
         self,
         config: NetworkConfig,
-        node_id: int,
         max_receive_before_login: int,
-        registry: Registry,
         broker: Broker,
         clock: TrioClock,
         reapers: Sequence[Reaper],
     ) -> None:
-        self.config = config
-        self.requests = RequestChannel(config.queued_max_requests)
-        self.metrics: dict[int, RequestMetrics] = {}
-        self.frames = FramePool()
-        self.throttling = Throttling(broker.quotas, clock)
+        """Binds every port. Raises ConfigError naming the listener where that cannot be."""
         self.listeners: list[Listener] = []
-        options = SocketOptions(
-            config.socket_send_buffer_bytes,
-            config.socket_receive_buffer_bytes,
-            config.socket_listen_backlog_size,
+        self._broker = broker
+        self._assembly = assembly = Assembly(
+            config, max_receive_before_login, broker, clock, reapers=reapers, on_close=self._closed
         )
-        next_id = 0
+        self.metrics = assembly.metrics
+        self.frames = assembly.frames
+        self.throttling = assembly.throttling
+        self.responders = assembly.responders
+        self.planes = assembly.planes
+        self.requests = self.planes[PlaneName.DATA].requests
+        self.handlers = self.planes[PlaneName.DATA].handlers
+        self._back: trio.Nursery | None = None
+        self._front: trio.Nursery | None = None
+        self._ready: Callable[[str], Awaitable[None]] = ready_at_once
         try:
             for endpoint in config.resolved_listeners():
-                routes = Routes(registry, self._metrics_of)
-                settings = ProcessorSettings(
-                    listener=endpoint.name,
-                    requires_login=endpoint.protocol.startswith("SASL_"),
-                    max_frame=config.socket_request_max_bytes,
-                    max_frame_before_login=max_receive_before_login,
-                    max_idle_ms=config.connections_max_idle_ms,
-                    failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
-                )
-                acceptor = Acceptor(endpoint.name, endpoint.host, endpoint.port, options)
-                label = f"{endpoint.name}-{endpoint.protocol}"
-                processors = []
-                for _ in range(config.num_network_threads):
-                    processors.append(
-                        Processor(
-                            next_id,
-                            f"data-plane-kafka-network-thread-{node_id}-{label}-{next_id}",
-                            settings,
-                            routes=routes,
-                            requests=self.requests,
-                            clock=clock,
-                            frames=self.frames,
-                            on_close=self._closed,
-                        )
-                    )
-                    next_id += 1
-                self.listeners.append(
-                    Listener(endpoint.name, endpoint.protocol, acceptor, tuple(processors), routes)
-                )
+                self.listeners.append(assembly.listener(endpoint))
         except BaseException:
             for listener in self.listeners:
-                listener.acceptor.close()
+                listener.end()
             raise
-        self.handlers = HandlerPool(
-            self.requests,
-            broker,
-            responders=[processor.responder for processor in self.processors()],
-            reapers=reapers,
-            throttling=self.throttling,
-            clock=clock,
-            frames=self.frames,
-        )
-
-    def start_processors(self, nursery: trio.Nursery) -> None:
-        for processor in self.processors():
-            nursery.start_soon(processor.run, name=processor.name)
-            processor.start_expiry(nursery)
 
     def start_handlers(self, nursery: trio.Nursery) -> None:
-        for index in range(self.config.num_io_threads):
-            nursery.start_soon(self.handlers.run, index, name=f"data-plane-kafka-request-handler-{index}")
+        for plane in self.planes.values():
+            plane.handlers.start(nursery)
 
-    def start_acceptors(self, nursery: trio.Nursery) -> None:
+    def start_processors(self, nursery: trio.Nursery) -> None:
+        self._back = nursery
         for listener in self.listeners:
-            port = listener.acceptor.address[1]
-            name = f"data-plane-kafka-socket-acceptor-{listener.name}-{listener.protocol}-{port}"
-            nursery.start_soon(listener.acceptor.run, listener.processors, name=name)
+            self._serve(listener, nursery)
+
+    def start_acceptors(
+        self, nursery: trio.Nursery, ready: Callable[[str], Awaitable[None]] = ready_at_once
+    ) -> None:
+        """Lets each listener accept as soon as `ready` of its name has returned. Until then clients connect,
+        for the port is bound, and wait. (Kafka: enableRequestProcessing)
+        """
+        self._front, self._ready = nursery, ready
+        for listener in self.listeners:
+            self._accept(listener, nursery)
+
+    async def wait_started(self) -> None:
+        """Until every listener accepts."""
+        for listener in list(self.listeners):
+            await listener.started.wait()
 
     async def drain(self) -> None:
         """Stops reading, then waits until all requests in hand are answered. The caller sets the deadline."""
@@ -129,9 +100,64 @@ class SocketServer:
             for processor in self.processors():
                 nursery.start_soon(processor.drain)
 
-    def processors(self) -> Iterator[Processor]:
+    async def end_requests(self) -> None:
+        """No more requests: what is queued is still handled, then every handler ends."""
+        for plane in self.planes.values():
+            await plane.requests.aclose()
+
+    # What holds while it runs
+
+    def check_reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
+        """Whether every port that `new` adds can be had. Raises ConfigError naming the listener."""
+        leaving, coming = _moves(old, new)
+        freed = {listener.acceptor.address[1] for listener in self.listeners if listener.name in leaving}
+        for endpoint in coming:
+            if endpoint.port not in freed:
+                options = socket_options(new.for_listener(endpoint.name))
+                check_bindable(endpoint.name, endpoint.host, endpoint.port, options)
+
+    def reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
+        """Follows the settings. A port that was free when it was asked for and is no longer costs its
+        listener alone.
+        """
+        self._assembly.config = new
+        leaving, coming = _moves(old, new)
         for listener in self.listeners:
-            yield from listener.processors
+            if listener.name in leaving and not listener.ending:
+                listener.end()
+        endpoints = {endpoint.name: endpoint for endpoint in new.resolved_listeners()}
+        for listener in self.listeners:
+            if not listener.ending:
+                self._assembly.tell(listener, endpoints[listener.name])
+                listener.resize(self._assembly.processors_of(listener.name))
+        for endpoint in coming:
+            try:
+                listener = self._assembly.listener(endpoint)
+            except ConfigError as error:
+                logger.error("a listener could not be added", extra={"reason": str(error)})
+                continue
+            self.listeners.append(listener)
+            if self._back is not None and self._front is not None:
+                self._serve(listener, self._back)
+                self._accept(listener, self._front)
+        for plane in self.planes.values():
+            if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
+                plane.handlers.resize(new.num_io_threads)
+        self.forget_answers()
+
+    def bootstrap(self) -> tuple[str, ...]:
+        """What clients of the data plane are told, by listener."""
+        endpoints = self._broker.endpoints
+        return tuple(
+            f"{endpoints[each.name].host}:{endpoints[each.name].port}"
+            for each in self.listeners
+            if each.endpoint.plane is PlaneName.DATA and not each.ending
+        )
+
+    def processors(self) -> Iterator[Processor]:
+        """Those that retire too."""
+        for listener in self.listeners:
+            yield from listener.all_processors()
 
     def channels(self) -> Iterator[Channel]:
         """Every open connection."""
@@ -143,6 +169,22 @@ class SocketServer:
         for listener in self.listeners:
             listener.routes.forget_answers()
 
+    # Tasks
+
+    def _serve(self, listener: Listener, nursery: trio.Nursery) -> None:
+        nursery.start_soon(self._serve_listener, listener, name=f"listener-{listener.name}")
+
+    async def _serve_listener(self, listener: Listener) -> None:
+        await listener.serve()
+        self.listeners.remove(listener)
+        if listener.name not in {each.name for each in self.listeners}:
+            del self._broker.endpoints[listener.name]
+
+    def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
+        port = listener.acceptor.address[1]
+        name = f"{listener.endpoint.plane}-kafka-socket-acceptor-{listener.task_label}-{port}"
+        nursery.start_soon(listener.accept, self._ready, name=name)
+
     def _closed(self, channel: Channel) -> None:
         self.throttling.forget(channel)
         if channel.waiting is not None:
@@ -150,8 +192,10 @@ class SocketServer:
             channel.waiting = None
         channel.responder.settled()
 
-    def _metrics_of(self, api: Api) -> RequestMetrics:
-        metrics = self.metrics.get(api.key)
-        if metrics is None:
-            metrics = self.metrics[api.key] = RequestMetrics(NAMES[api.key])
-        return metrics
+
+def _moves(old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
+    """Names of listeners that go, and listeners that come; one that gets another address does both."""
+    was = {each.name: (each.host, each.port) for each in old.resolved_listeners()}
+    to_be = {each.name: each for each in new.resolved_listeners()}
+    kept = {name for name, each in to_be.items() if was.get(name) == (each.host, each.port)}
+    return set(was) - kept, [each for name, each in to_be.items() if name not in kept]

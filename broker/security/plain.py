@@ -1,7 +1,8 @@
 """SASL PLAIN: a user name and a password in one message. (RFC 4616; Kafka: PlainSaslServer)
 
-Called by the SaslAuthenticate handler. Pure; users are fixed at the start. Passwords are kept as keyed
-digests only, and a name that nobody has costs as much time, and answers the same words, as a wrong password.
+Called by the SaslAuthenticate handler. Pure; other users are another authenticator. Passwords are kept as
+keyed digests only, and a name that nobody has costs as much time, and answers the same words, as a wrong
+password.
 """
 
 import hashlib
@@ -38,6 +39,11 @@ class PlainAuthenticator:
                 for listener, text in jaas
             }
         )
+
+    @classmethod
+    def check(cls, jaas: tuple[tuple[str, str], ...]) -> None:
+        """Raises ConfigError where `from_jaas` would."""
+        cls.from_jaas(jaas)
 
     def authenticate(self, listener: str, message: bytes | bytearray | memoryview) -> str:
         """The user's name. Raises ApiError SASL_AUTHENTICATION_FAILED with Kafka's words."""

@@ -109,7 +109,7 @@ class House:
             callbacks=Callbacks(500),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
             endpoints={
-                endpoint.name: Endpoint("broker.example", 9092 + number)
+                endpoint.name: Endpoint("broker.example", 9092 + number, registry.load())
                 for number, endpoint in enumerate(rooms.network.listeners)
             },
         )

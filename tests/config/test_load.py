@@ -37,16 +37,14 @@ def test_the_later_line_of_a_file_wins(tmp_path: Path) -> None:
 
 def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> None:
     text = (
-        "process.roles=broker\nnode.id=7\nlisteners=PLAINTEXT://localhost:9092\n"
+        "process.roles=broker\nnode.rack=a\nnode.id=7\nlisteners=PLAINTEXT://localhost:9092\n"
         "log.dirs=/tmp/x, /tmp/y\nlog.retention.hours=1\n"
     )
     configuration = from_file(tmp_path, text)
     assert configuration.rooms.broker.node_id == 7
     assert configuration.rooms.log.dirs == ("/tmp/x", "/tmp/y")
     assert configuration.rooms.topic_settings.retention_ms == 3_600_000
-    assert configuration.warnings == (
-        "server.properties line 1: there is no key process.roles; it is ignored",
-    )
+    assert configuration.warnings == ("server.properties line 2: there is no key node.rack; it is ignored",)
 
 
 def test_an_unknown_key_names_the_nearest_known_one() -> None:

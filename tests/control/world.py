@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import trio
 
 from broker.config.load import load
+from broker.control.live_rooms import LiveRooms
 from broker.control.plan import Plan, Situation
 from broker.errors import ApiError
 from broker.metadata.actor import Actor, Door, Role
@@ -27,12 +28,13 @@ class World:
 
     def __init__(self, *overrides: str) -> None:
         self.configuration = load(None, overrides, {})
+        self.live = LiveRooms(self.configuration.rooms)
         self.image = Image()
         self._state: State = {}
 
     def at(self, role: Role = Role.ADMIN) -> Situation:
-        rooms = self.configuration.with_dynamic(self.image.dynamic_configs(1))
-        return Situation(self.image, self.configuration, rooms, actor(role))
+        rooms = self.live.rooms = self.configuration.with_dynamic(self.image.dynamic_configs(1))
+        return Situation(self.image, self.configuration, rooms, actor(role), self.live.check)
 
     def plan(
         self,

@@ -44,6 +44,7 @@ class LogConfig:
         integer(1),
         "An idempotent producer's sequence is forgotten after this long without a record from it.",
         unit="ms",
+        dynamic=True,
     )
     producer_id_expiration_check_interval_ms: int = setting(
         "producer.id.expiration.check.interval.ms",

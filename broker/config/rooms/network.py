@@ -1,60 +1,32 @@
 """Listeners, buffers, threads and queues. For broker.network."""
 
 from dataclasses import dataclass
-from typing import Final
 
 from broker.config.kinds import integer, long
-from broker.config.listeners import (
-    ADVERTISED,
-    LISTENERS,
-    PROTOCOL_MAP,
-    Address,
-    Endpoint,
-    Listener,
-    SecurityProtocol,
-)
+from broker.config.rooms.listener_keys import ListenerKeys
 from broker.config.setting import setting
 from broker.errors import ConfigError
 
-EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
-
 
 @dataclass(frozen=True, slots=True)
-class NetworkConfig:
-    listeners: tuple[Endpoint, ...] = setting(
-        "listeners",
-        (Endpoint("PLAINTEXT", Address("127.0.0.1", 9092)),),
-        LISTENERS,
-        "Where the broker listens. An empty host is every interface; port 0 lets the system choose.",
-        kafka_default="PLAINTEXT://:9092",
-        why="Nothing without a password listens to the outside unless it is told to.",
-    )
-    advertised_listeners: tuple[Endpoint, ...] = setting(
-        "advertised.listeners",
-        (),
-        ADVERTISED,
-        "What clients are told to connect to, by listener name; a listener that is not named here is "
-        "advertised as it is bound, which must not be on every interface (0.0.0.0, ::).",
-    )
-    protocol_map: tuple[tuple[str, SecurityProtocol], ...] = setting(
-        "listener.security.protocol.map",
-        tuple((protocol.value, protocol) for protocol in SecurityProtocol),
-        PROTOCOL_MAP,
-        "The security protocol of each listener name.",
-    )
+class NetworkConfig(ListenerKeys):
     num_network_threads: int = setting(
         "num.network.threads",
         1,
         integer(1, 64),
-        "Processors of each listener; each serves its share of the connections.",
+        "Processors of each listener; each serves its share of the connections. While the broker runs: from "
+        "half to double of what there are.",
         kafka_default="3",
         why="Processors are tasks of one thread: one that sees all ready connections wastes no wake-up.",
+        dynamic=True,
+        listener_too=True,
     )
     num_io_threads: int = setting(
         "num.io.threads",
         8,
         integer(1, 256),
-        "Request handlers.",
+        "Request handlers. While the broker runs: from half to double of what there are.",
+        dynamic=True,
     )
     queued_max_requests: int = setting(
         "queued.max.requests",
@@ -117,41 +89,6 @@ class NetworkConfig:
         "How long the connection of a failed login is kept before it is closed.",
         unit="ms",
     )
-
-    def resolved_listeners(self) -> tuple[Listener, ...]:
-        """Each listener with its protocol and its advertised address. Raises ConfigError where they do not
-        fit together.
-        """
-        protocols = dict(self.protocol_map)
-        advertised = {endpoint.name: endpoint.address for endpoint in self.advertised_listeners}
-        names = [endpoint.name for endpoint in self.listeners]
-        if len(set(names)) < len(names):
-            raise ConfigError("listeners", ",".join(map(str, self.listeners)), "each listener name once")
-        if unknown := sorted(set(advertised) - set(names)):
-            raise ConfigError(
-                "advertised.listeners", ",".join(unknown), f"only names in listeners: {', '.join(names)}"
-            )
-        for endpoint in self.listeners:
-            told = advertised.get(endpoint.name, endpoint.address)
-            if told.host in EVERYWHERE:
-                raise ConfigError(
-                    "advertised.listeners",
-                    endpoint,
-                    f"an address that clients can reach, and not {told.host}",
-                )
-        if unmapped := sorted(set(names) - set(protocols)):
-            raise ConfigError("listeners", ",".join(unmapped), "only names in listener.security.protocol.map")
-        return tuple(
-            Listener(
-                endpoint.name,
-                protocols[endpoint.name],
-                endpoint.address.host,
-                endpoint.address.port,
-                advertised.get(endpoint.name, endpoint.address).host,
-                advertised.get(endpoint.name, endpoint.address).port,
-            )
-            for endpoint in self.listeners
-        )
 
     def check(self) -> None:
         """The rules between keys. Raises ConfigError."""

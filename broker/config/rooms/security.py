@@ -27,6 +27,8 @@ class SecurityConfig:
         "The users of a listener: `org.apache.kafka.common.security.plain.PlainLoginModule required "
         'user_<name>="<password>" ...;`. <name> in the key is the listener, in small letters.',
         per_listener=True,
+        dynamic=True,
+        per_broker=True,
     )
     sasl_server_max_receive_size: int = setting(
         "sasl.server.max.receive.size",

@@ -1,0 +1,59 @@
+"""The configuration that holds now, and who follows it. (Kafka: DynamicBrokerConfig, BrokerReconfigurable)
+
+Held by `Control`; broker.app lets each room follow its own part. A change is checked against everything that
+runs before it is written, and carried out after it has been, before its answer. Knows no keys: a part is
+whatever a follower picks out of the rooms.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from broker.config.table import Rooms
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    part: Callable[[Rooms], Any]
+    apply: Callable[[Any, Any], None]
+    check: Callable[[Any, Any], None] | None
+
+
+class LiveRooms:
+    """`rooms` is replaced, never edited."""
+
+    __slots__ = ("_followers", "rooms")
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.rooms = rooms
+        self._followers: list[_Follower] = []
+
+    def on_change(
+        self,
+        part: Callable[[Rooms], Part],
+        apply: Callable[[Part, Part], None],
+        check: Callable[[Part, Part], None] | None = None,
+    ) -> None:
+        """`apply(old, new)` is called, on the event loop, each time that this part of the rooms has become
+        another; it must neither block nor raise. `check(old, new)` is called before, while the change can
+        still be refused, which it does with ConfigError; it changes nothing, for the change may only be
+        validated.
+        """
+        self._followers.append(_Follower(part, apply, check))
+
+    def check(self, new: Rooms) -> None:
+        """Whether the running broker can go over to `new`. Raises ConfigError."""
+        for each in self._followers:
+            before, after = each.part(self.rooms), each.part(new)
+            if each.check is not None and before != after:
+                each.check(before, after)
+
+    def adopt(self, new: Rooms) -> None:
+        """`new` holds from here on."""
+        old, self.rooms = self.rooms, new
+        for each in self._followers:
+            before, after = each.part(old), each.part(new)
+            if before != after:
+                each.apply(before, after)

@@ -1,0 +1,55 @@
+"""What each room does when one of its settings changes while the broker runs. Called by `app` once.
+
+A room that has dynamic settings has a line here; a key without one takes effect because whoever uses it asks
+`Control.rooms` each time. See `LiveRooms.on_change` for when these are called.
+"""
+
+from collections.abc import Callable
+
+from broker.api.broker import Broker
+from broker.config.live_rules import check_network
+from broker.config.rooms import NetworkConfig, QuotaConfig
+from broker.log.store import LogStore
+from broker.network.socket_server import SocketServer
+from broker.security.plain import PlainAuthenticator
+
+Jaas = tuple[tuple[str, str], ...]
+
+
+def follow_settings(
+    broker: Broker, server: SocketServer, log: LogStore, listeners_changed: Callable[[], None]
+) -> None:
+    """`listeners_changed` is called when clients are to be told other addresses."""
+    control, quotas, partitions = broker.control, broker.quotas, broker.partitions
+    on_change = control.live.on_change
+
+    def check_listeners(old: NetworkConfig, new: NetworkConfig) -> None:
+        check_network(old, new)
+        server.check_reconfigure(old, new)
+
+    def follow_network(old: NetworkConfig, new: NetworkConfig) -> None:
+        server.reconfigure(old, new)
+        listeners_changed()
+
+    def follow_topic_settings(_old: object, _new: object) -> None:
+        partitions.follow(control.image, control.image.topics)
+
+    def follow_users(_old: Jaas, new: Jaas) -> None:
+        broker.plain = PlainAuthenticator.from_jaas(new)
+
+    on_change(lambda rooms: rooms.network, follow_network, check_listeners)
+    on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)
+    on_change(
+        lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(longest_throttle(new))
+    )
+    on_change(
+        lambda rooms: rooms.security.plain_jaas,
+        follow_users,
+        lambda _old, new: PlainAuthenticator.check(new),
+    )
+    on_change(lambda rooms: rooms.log, lambda _old, new: log.reconfigure(new))
+
+
+def longest_throttle(config: QuotaConfig) -> int | None:
+    """Milliseconds; None for as long as the formula says."""
+    return None if config.max_throttle_ms < 0 else config.max_throttle_ms

@@ -1,0 +1,164 @@
+"""Puts planes, listeners and processors together: what each is given, in one place. (Kafka: the
+constructors of SocketServer and its acceptors)
+
+Used by `socket_server` alone, at the start and for every listener that is added later. Starts nothing;
+making a listener binds its port.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from broker.api.broker import Broker, Endpoint
+from broker.api.registry import Api
+from broker.config.listeners import Listener as ListenerConfig
+from broker.config.listeners import Plane as PlaneName
+from broker.config.rooms import NetworkConfig
+from broker.network.acceptor import Acceptor, SocketOptions
+from broker.network.channel import Channel
+from broker.network.clock import TrioClock
+from broker.network.frame_pool import FramePool
+from broker.network.handler_pool import HandlerPool
+from broker.network.listener import Listener
+from broker.network.plane import (
+    CONTROL_PLANE_HANDLERS,
+    CONTROL_PLANE_PROCESSORS,
+    CONTROL_PLANE_QUEUE,
+    Plane,
+    served_by,
+)
+from broker.network.processor import Processor, ProcessorSettings
+from broker.network.reaper import Reaper
+from broker.network.request_channel import RequestChannel
+from broker.network.request_metrics import RequestMetrics
+from broker.network.responder import Responder
+from broker.network.routes import Routes
+from broker.network.throttling import Throttling
+from broker.protocol.api_key import NAMES
+
+LOOPBACK: Final = "127.0.0.1"
+"""Told to clients of a listener on every address of a broker that does not say another."""
+
+
+class Assembly:
+    """What all planes share. `config` is replaced when settings change; `responders` are those of every
+    processor that there is.
+    """
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        max_receive_before_login: int,
+        broker: Broker,
+        clock: TrioClock,
+        *,
+        reapers: Sequence[Reaper],
+        on_close: Callable[[Channel], None],
+    ) -> None:
+        self.config = config
+        self.broker = broker
+        self.metrics: dict[int, RequestMetrics] = {}
+        self.frames = FramePool()
+        self.throttling = Throttling(broker.quotas, clock)
+        self.responders: list[Responder] = []
+        self._max_receive_before_login = max_receive_before_login
+        self._clock = clock
+        self._reapers = reapers
+        self._on_close = on_close
+        self._next_id = 0
+        wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
+        self.planes: dict[PlaneName, Plane] = {}
+        for name in PlaneName:  # clients' own comes first
+            if name in wanted:
+                self.planes[name] = self._plane(name)
+
+    def listener(self, endpoint: ListenerConfig) -> Listener:
+        """A listener with its port bound and its processors made. Raises ConfigError naming it."""
+        config = self.config.for_listener(endpoint.name)
+        listener = Listener(
+            endpoint,
+            Acceptor(endpoint.name, endpoint.host, endpoint.port, socket_options(config)),
+            Routes(self.planes[endpoint.plane].registry, self._metrics_of),
+            self._processor,
+            self._forget_processor,
+            self.broker.config.drain_timeout_ms / 1000,
+        )
+        self.tell(listener, endpoint)
+        listener.resize(self.processors_of(endpoint.name))
+        return listener
+
+    def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
+        """Clients of this listener are told this address from now on, for the port is bound."""
+        listener.endpoint = endpoint
+        self.broker.endpoints[endpoint.name] = Endpoint(
+            endpoint.advertised_host or LOOPBACK,
+            endpoint.advertised_port or listener.acceptor.address[1],
+            self.planes[endpoint.plane].registry,
+            is_controller=endpoint.plane is PlaneName.CONTROLLER,
+            privileged=endpoint.privileged,
+        )
+
+    def processors_of(self, listener: str) -> int:
+        """How many a listener is to have."""
+        fixed = self.planes[self.config.plane_of(listener)].processors
+        return fixed or self.config.for_listener(listener).num_network_threads
+
+    def _plane(self, name: PlaneName) -> Plane:
+        control = name is PlaneName.CONTROL
+        requests = RequestChannel(CONTROL_PLANE_QUEUE if control else self.config.queued_max_requests)
+        handlers = HandlerPool(
+            name,
+            CONTROL_PLANE_HANDLERS if control else self.config.num_io_threads,
+            requests,
+            self.broker,
+            responders=self.responders,
+            reapers=self._reapers,
+            throttling=self.throttling,
+            clock=self._clock,
+            frames=self.frames,
+            main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
+        )
+        registry = served_by(name, self.broker.registry)
+        return Plane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
+
+    def _processor(self, listener: Listener) -> Processor:
+        config = self.config.for_listener(listener.name)
+        plane = self.planes[listener.endpoint.plane]
+        processor_id, self._next_id = self._next_id, self._next_id + 1
+        node = self.broker.config.node_id
+        processor = Processor(
+            processor_id,
+            f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
+            ProcessorSettings(
+                listener=listener.name,
+                requires_login=listener.protocol.startswith("SASL_"),
+                max_frame=config.socket_request_max_bytes,
+                max_frame_before_login=self._max_receive_before_login,
+                max_idle_ms=config.connections_max_idle_ms,
+                failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
+            ),
+            routes=listener.routes,
+            requests=plane.requests,
+            clock=self._clock,
+            frames=self.frames,
+            on_close=self._on_close,
+        )
+        self.responders.append(processor.responder)
+        return processor
+
+    def _forget_processor(self, processor: Processor) -> None:
+        """Its answers have nowhere to go any longer: those that still come are dropped with their request."""
+        self.responders.remove(processor.responder)
+
+    def _metrics_of(self, api: Api) -> RequestMetrics:
+        metrics = self.metrics.get(api.key)
+        if metrics is None:
+            metrics = self.metrics[api.key] = RequestMetrics(NAMES[api.key])
+        return metrics
+
+
+def socket_options(config: NetworkConfig) -> SocketOptions:
+    return SocketOptions(
+        config.socket_send_buffer_bytes,
+        config.socket_receive_buffer_bytes,
+        config.socket_listen_backlog_size,
+    )

@@ -1,0 +1,304 @@
+"""Listeners that come and go while the broker runs, and what clients of each are told."""
+
+import logging
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.app import House
+from broker.config.load import load
+from broker.errors import ConfigError
+from broker.network.clock import TrioClock
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.hostile import until
+from tests.support.live import alter_through, takes_effect, task_names
+from tests.support.produce import create_topic
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient, connect
+
+BOTH = "PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0"
+ONE = "PLAINTEXT://127.0.0.1:0"
+MAP = "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,SAFE:SASL_PLAINTEXT"
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path, f"listener.security.protocol.map={MAP}") as running:
+        yield running
+
+
+def ports(broker: RunningBroker) -> dict[str, int]:
+    return {each.name: each.acceptor.address[1] for each in broker.house.server.listeners if not each.ending}
+
+
+async def told_port(client: WireClient) -> int:
+    answer = await client.ask(MetadataRequest([]), 9)
+    return int(answer.brokers[0].port)
+
+
+async def is_refused(port: int) -> bool:
+    try:
+        await connect(port)
+    except OSError:
+        return True
+    return False
+
+
+@takes_effect("listeners")
+async def test_a_listener_is_added_and_its_clients_are_told_its_own_address(broker: RunningBroker) -> None:
+    old = await broker.connect()
+    assert await told_port(old) == broker.port
+    assert await alter_through(old, {"listeners": BOTH}) == (0, None)
+    assert ports(broker)["PLAINTEXT"] == broker.port  # it was left alone
+    new = await connect(ports(broker)["OTHER"])
+    assert await told_port(new) == ports(broker)["OTHER"]
+    assert await told_port(old) == broker.port
+    names = task_names("data-plane-kafka-")
+    assert f"data-plane-kafka-socket-acceptor-OTHER-PLAINTEXT-{ports(broker)['OTHER']}" in names
+    assert "data-plane-kafka-network-thread-1-OTHER-PLAINTEXT-1" in names
+    assert broker.house.broker.views.overview().bootstrap == tuple(
+        f"127.0.0.1:{port}" for port in ports(broker).values()
+    )
+
+
+async def test_a_listener_is_removed_and_nothing_of_it_is_left(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    assert await alter_through(client, {"listeners": BOTH}) == (0, None)
+    port = ports(broker)["OTHER"]
+    guest = await connect(port)
+    assert await told_port(guest) == port
+    assert await alter_through(client, {"listeners": None}) == (0, None)
+    assert await is_refused(port)
+    assert await guest.is_closed()
+    await wait_all_tasks_blocked()
+    assert list(ports(broker)) == list(broker.house.broker.endpoints) == ["PLAINTEXT"]
+    assert len(broker.house.server.responders) == 1
+    assert not [name for name in task_names("") if "OTHER" in name]
+    assert await told_port(client) == broker.port
+
+
+async def test_who_removes_the_listener_it_came_through_is_answered_first(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    assert await alter_through(client, {"listeners": "OTHER://127.0.0.1:0"}) == (0, None)
+    assert await client.is_closed()
+    assert await is_refused(broker.port)
+    other = await connect(ports(broker)["OTHER"])
+    assert await told_port(other) == ports(broker)["OTHER"]
+
+
+async def test_a_listener_that_gets_another_address_leaves_the_old_one(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    assert await alter_through(client, {"listeners": BOTH}) == (0, None)
+    port = ports(broker)["OTHER"]
+    assert await alter_through(client, {"listeners": f"{ONE},OTHER://127.0.0.2:{port}"}) == (0, None)
+    stream = await trio.open_tcp_stream("127.0.0.2", port)
+    assert await told_port(WireClient(stream, "moved")) == port
+    assert await is_refused(port)
+    await stream.aclose()
+
+
+async def test_a_request_in_hand_bounds_the_removal_by_the_time_of_the_drain(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """A parked fetch would wait for an hour."""
+    settings = (f"listener.security.protocol.map={MAP}", "shutdown.drain.timeout.ms=2000")
+    async with running_broker(tmp_path, *settings) as broker:
+        client = await broker.connect()
+        assert (await client.ask(create_topic(), 5)).topics[0].error_code == 0
+        assert await alter_through(client, {"listeners": BOTH}) == (0, None)
+        guest = await connect(ports(broker)["OTHER"])
+        partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+        topic = FetchTopic("events", partitions=[partition])
+        await guest.send(FetchRequest(max_wait_ms=3_600_000, min_bytes=1, max_bytes=9, topics=[topic]), 11)
+        await until(lambda: broker.house.broker.fetches.delayed == 1)
+        assert await alter_through(client, {"listeners": ONE}) == (0, None)
+        await wait_all_tasks_blocked(0.02)
+        mock_clock.jump(1.999)
+        await wait_all_tasks_blocked(0.02)
+        assert "OTHER" in broker.house.broker.endpoints
+        mock_clock.jump(0.001)
+        assert await guest.is_closed()
+        await wait_all_tasks_blocked(0.02)
+        assert "OTHER" not in broker.house.broker.endpoints
+        assert broker.house.broker.fetches.delayed == 0
+
+
+async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    for listeners in (BOTH, ONE, BOTH, ONE, BOTH):
+        assert await alter_through(client, {"listeners": listeners}) == (0, None)
+    await wait_all_tasks_blocked()
+    assert len(broker.house.server.listeners) == 2
+    guest = await connect(ports(broker)["OTHER"])
+    assert await told_port(guest) == ports(broker)["OTHER"]
+
+
+async def test_a_port_that_is_taken_is_named_and_nothing_changes(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, words = await alter_through(client, {"listeners": f"{ONE},OTHER://127.0.0.1:{port}"})
+    assert (code, words) == (
+        42,
+        f"Invalid value OTHER://127.0.0.1:{port} for configuration listeners: must be an address that can be "
+        "bound (Address already in use)",
+    )
+    assert list(ports(broker)) == ["PLAINTEXT"]
+    assert broker.house.control.image.broker_configs == {}
+
+
+async def test_a_port_that_is_lost_between_the_check_and_the_change_costs_that_listener_alone(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.network.socket_server.check_bindable", lambda *_: None)
+    client = await broker.connect()
+    with socket.socket() as taken, caplog.at_level(logging.ERROR):
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listeners = f"{ONE},OTHER://127.0.0.1:{taken.getsockname()[1]}"
+        assert await alter_through(client, {"listeners": listeners}) == (0, None)
+    assert [record.message for record in caplog.records] == ["a listener could not be added"]
+    assert list(ports(broker)) == ["PLAINTEXT"]
+    assert await told_port(client) == broker.port
+
+
+async def test_validating_only_opens_no_port(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    assert await alter_through(client, {"listeners": BOTH}, validate=True) == (0, None)
+    assert list(ports(broker)) == ["PLAINTEXT"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "resource", "words"),
+    [
+        ({"listeners": BOTH}, "", "Cannot update these configs at default cluster level"),
+        ({"listeners": "NEW://127.0.0.1:0"}, "1", "only names in listener.security.protocol.map"),
+        ({"advertised.listeners": "OTHER://h:1"}, "1", "only names in listeners"),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT"},
+            "1",
+            "Security protocol cannot be updated for existing listener PLAINTEXT",
+        ),
+    ],
+)
+async def test_what_does_not_fit_is_refused(
+    broker: RunningBroker, settings: dict[str, str | None], resource: str, words: str
+) -> None:
+    code, said = await alter_through(await broker.connect(), settings, resource)
+    assert code == 42 and said is not None and words in said
+
+
+@takes_effect("advertised.listeners")
+async def test_clients_are_told_another_address_from_the_next_request_on(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    assert await told_port(client) == broker.port
+    assert await alter_through(client, {"advertised.listeners": "PLAINTEXT://h:12345"}) == (0, None)
+    assert await told_port(client) == 12_345
+    assert await alter_through(client, {"advertised.listeners": None}) == (0, None)
+    assert await told_port(client) == broker.port
+
+
+async def login(broker: RunningBroker, password: str) -> int:
+    client = await connect(ports(broker)["SAFE"])
+    await client.ask(SaslHandshakeRequest("PLAIN"), 1)
+    answer = await client.ask(SaslAuthenticateRequest(f"\0alice\0{password}".encode()), 1)
+    return int(answer.error_code)
+
+
+@takes_effect("listener.security.protocol.map", "plain.sasl.jaas.config")
+async def test_a_listener_with_users_is_added_whole_and_its_users_change(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    users = "listener.name.safe.plain.sasl.jaas.config"
+    settings: dict[str, str | None] = {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SAFE:SASL_PLAINTEXT",
+        "listeners": f"{ONE},SAFE://127.0.0.1:0",
+        users: JAAS,
+    }
+    assert await alter_through(client, settings) == (0, None)
+    assert await login(broker, "secret") == 0
+    assert await alter_through(client, {users: JAAS.replace("secret", "other")}) == (0, None)
+    assert await login(broker, "secret") == 58
+    assert await login(broker, "other") == 0
+    code, words = await alter_through(client, {users: "nonsense secret"})
+    assert code == 42 and "secret" not in str(words)
+    assert await login(broker, "other") == 0
+
+
+async def test_what_was_changed_holds_after_a_restart(tmp_path: Path) -> None:
+    settings = (f"listener.security.protocol.map={MAP}",)
+    async with running_broker(tmp_path, *settings) as broker:
+        assert await alter_through(await broker.connect(), {"listeners": BOTH}) == (0, None)
+    async with running_broker(tmp_path, *settings) as broker:
+        guest = await connect(ports(broker)["OTHER"])
+        assert await told_port(guest) == ports(broker)["OTHER"]
+
+
+async def test_a_start_names_the_listener_whose_port_is_taken(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        overrides = [f"listeners={ONE},SASL_PLAINTEXT://127.0.0.1:{port}", f"log.dirs={tmp_path}"]
+        with pytest.raises(ConfigError, match=f"SASL_PLAINTEXT://127.0.0.1:{port}.*already in use"):
+            House(load(None, overrides, {}), TrioClock())
+
+
+async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_port_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CHECKLIST 2: one authorizer is late, and holds up its own listener only."""
+    late = trio.Event()
+
+    async def ready(listener: str) -> None:
+        if listener == "OTHER":
+            await late.wait()
+
+    settings = [f"listeners={BOTH}", f"listener.security.protocol.map={MAP}", "console.listener="]
+    house = House(load(None, [*settings, f"log.dirs={tmp_path}"], {}), TrioClock())
+    async with trio.open_nursery() as nursery:
+        house.server.start_handlers(nursery)
+        house.server.start_processors(nursery)
+        house.server.start_acceptors(nursery, ready)
+        addresses = {each.name: each.acceptor.address[1] for each in house.server.listeners}
+        early = await connect(addresses["PLAINTEXT"])
+        assert await told_port(early) == addresses["PLAINTEXT"]
+        waiting = await connect(addresses["OTHER"])  # the port is bound
+        await waiting.send(MetadataRequest([]), 9)
+        with trio.move_on_after(0.05) as waited:
+            await house.server.wait_started()
+        assert waited.cancelled_caught
+        late.set()
+        _, answer = await waiting.receive(3, 9)
+        assert answer.brokers[0].port == addresses["OTHER"]
+        await house.server.wait_started()
+        nursery.cancel_scope.cancel()
+    house.close()
+
+
+async def test_an_authorizer_that_fails_stops_the_broker(tmp_path: Path) -> None:
+    async def broken(_listener: str) -> None:
+        raise ConfigError("authorizer", "x", "one that loads")
+
+    house = House(
+        load(None, [f"listeners={ONE}", f"log.dirs={tmp_path}", "console.listener="], {}), TrioClock()
+    )
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            house.server.start_processors(nursery)
+            house.server.start_acceptors(nursery, broken)
+
+    with pytest.raises(BaseExceptionGroup) as caught:
+        await run()
+    assert caught.group_contains(ConfigError)
+    house.close()
