@@ -74,7 +74,7 @@ class HandlerPool:
         self._nursery: trio.Nursery | None = None
         self._crew = Crew()
         self._after_commit: Waiting = []
-        self.flush_waits = (
+        self.flush_waits: FlushWaits = (
             FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed_in_time)
             if main is None
             else main.flush_waits

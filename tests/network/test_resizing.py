@@ -29,7 +29,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 
 def handlers() -> list[int]:
-    return sorted(int(name.removeprefix(HANDLER)) for name in task_names(HANDLER))
+    return sorted(int(name.removeprefix(HANDLER)) for name in task_names(HANDLER) if name[-1].isdigit())
 
 
 def processors() -> list[str]:
