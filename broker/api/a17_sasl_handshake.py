@@ -24,4 +24,5 @@ def handle(message: SaslHandshakeRequest, context: RequestContext, broker: Broke
         refusal = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(enabled))
         return Answered(refusal, login=Login.FAILED)
     connection.sasl_mechanism = message.mechanism
+    connection.scram = None
     return Answered(SaslHandshakeResponse(ErrorCode.NONE, list(enabled)))

@@ -1,6 +1,6 @@
 """SaslAuthenticate: one step of a login.
 
-Versions 0-2, mechanism PLAIN, whose first step is the last. A login that fails is answered with
+Versions 0-2. PLAIN takes one step, SCRAM two. A login that fails is answered with
 SASL_AUTHENTICATION_FAILED, whatever was wrong with it, and its connection is closed a little later. Without a
 handshake before it, or after a login, the answer is ILLEGAL_SASL_STATE.
 Left out: re-authentication and session lifetimes (KIP-368: lifetime 0, the session does not end).
@@ -15,6 +15,8 @@ from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from broker.security import plain
+from broker.security.scram import MECHANISMS, ScramLogin
 
 LOGGED_IN: Final = "SaslAuthenticate request received after successful authentication"
 NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"
@@ -28,10 +30,24 @@ def handle(message: SaslAuthenticateRequest, context: RequestContext, broker: Br
     if connection.sasl_mechanism is None:
         reply = SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, NO_HANDSHAKE)
         return Answered(reply, login=Login.FAILED)
+    answer = b""
     try:
-        name = broker.plain.authenticate(connection.listener, message.auth_bytes)
+        if connection.sasl_mechanism == plain.MECHANISM:
+            name: str | None = broker.plain.authenticate(connection.listener, message.auth_bytes)
+        else:
+            login = connection.scram = connection.scram or _scram_login(connection.sasl_mechanism, broker)
+            answer = login.step(message.auth_bytes)
+            name = login.name
     except ApiError as refused:
         return Answered(SaslAuthenticateResponse(refused.code, refused.message), login=Login.FAILED)
+    if name is None:
+        return Answered(SaslAuthenticateResponse(auth_bytes=answer))
     connection.principal = name
     connection.authenticated = True
-    return Answered(SaslAuthenticateResponse(), login=Login.SUCCEEDED)
+    connection.scram = None
+    return Answered(SaslAuthenticateResponse(auth_bytes=answer), login=Login.SUCCEEDED)
+
+
+def _scram_login(mechanism: str, broker: Broker) -> ScramLogin:
+    users = broker.control.image.scram
+    return ScramLogin(MECHANISMS[mechanism], lambda name: users.get(name, {}).get(mechanism))

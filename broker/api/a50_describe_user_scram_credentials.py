@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials: nobody has any, so that kafka-configs can describe users with quotas.
+"""DescribeUserScramCredentials: who can log in by SCRAM, and with how many iterations. (KIP-554)
 
-Version 0. Without names, or with none, all users that have credentials are asked for; a user who has none is
-an error of its own, as is one who is named twice. Left out: SCRAM itself; logins are by PLAIN.
+Version 0. Without names, or with none, all users that have a credential are described; a user who has none
+is an error of its own, as is one who is named twice.
 """
 
 from collections import Counter
@@ -13,28 +13,34 @@ from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from broker.security.scram import MECHANISMS
 
 
 @api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
 def handle(message: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker) -> Outcome:
-    asked = Counter(user.name for user in message.users or ())
-    results = [_result(name, times) for name, times in asked.items()]
+    asked = Counter(user.name for user in message.users or ()) or Counter(list(broker.control.image.scram))
+    results = [_result(name, times, broker) for name, times in asked.items()]
     return Answered(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
 
 
-def _result(name: str, times: int) -> DescribeUserScramCredentialsResult:
+def _result(name: str, times: int, broker: Broker) -> DescribeUserScramCredentialsResult:
     if times > 1:
         return DescribeUserScramCredentialsResult(
             name,
             ErrorCode.DUPLICATE_RESOURCE,
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}",
         )
-    return DescribeUserScramCredentialsResult(
-        name,
-        ErrorCode.RESOURCE_NOT_FOUND,
-        f"Attempt to describe a user credential that does not exist: {name}",
-    )
+    known = broker.control.image.scram.get(name)
+    if known is None:
+        return DescribeUserScramCredentialsResult(
+            name,
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"Attempt to describe a user credential that does not exist: {name}",
+        )
+    infos = [CredentialInfo(MECHANISMS[key].code, credential.iterations) for key, credential in known.items()]
+    return DescribeUserScramCredentialsResult(name, credential_infos=infos)

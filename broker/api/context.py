@@ -6,6 +6,7 @@ Made by `network.request`, which extends it with what the network layer keeps fo
 from typing import Protocol
 
 from broker.purgatory.operation import DelayedOperation
+from broker.security.scram import ScramLogin
 
 
 class Connection(Protocol):
@@ -18,6 +19,8 @@ class Connection(Protocol):
     principal: str
     authenticated: bool
     sasl_mechanism: str | None
+    scram: ScramLogin | None
+    """The login that is under way, between its two messages."""
     software_name: str
     software_version: str
     shape: int

@@ -23,6 +23,7 @@ __all__ = [
     "Actor",
     "AllocateProducerIds",
     "AlterClientQuotas",
+    "AlterUserScramCredentials",
     "Command",
     "ConfigAlteration",
     "ConfigOp",
@@ -48,9 +49,12 @@ __all__ = [
     "ResourceType",
     "RevokeAdminToken",
     "Role",
+    "ScramDeletion",
+    "ScramUpsertion",
     "TopicOutcome",
     "TopicRef",
     "Undo",
+    "UserOutcome",
 ]
 
 Answer = TypeVar("Answer")
@@ -324,3 +328,37 @@ class Undo(Command["Outcome"]):
     """
 
     seq: int
+
+
+# SCRAM credentials (AlterUserScramCredentials, KIP-554). Role: admin.
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    """`mechanism` is the protocol's number."""
+
+    user: str
+    mechanism: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """The client has salted the password already; `salted_password` is as good as it."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes = field(repr=False)
+    salted_password: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AlterUserScramCredentials(Command["list[UserOutcome]"]):
+    """One answer per distinct user, in order; a user can be altered once in a command."""
+
+    alterations: tuple[ScramDeletion | ScramUpsertion, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserOutcome(Outcome):
+    user: str = ""

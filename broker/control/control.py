@@ -17,6 +17,7 @@ from broker.control.commands import (
     Actor,
     AllocateProducerIds,
     AlterClientQuotas,
+    AlterUserScramCredentials,
     Command,
     CreatePartitions,
     CreateTopics,
@@ -35,6 +36,7 @@ from broker.control.delete_topics import plan_delete_topics
 from broker.control.live_rooms import LiveRooms
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
+from broker.control.scram import plan_scram
 from broker.control.tokens import plan_issue_token, plan_revoke_token
 from broker.control.undo import inverse_of
 from broker.errors import ApiError, ErrorCode
@@ -54,6 +56,7 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any]]]] = {
     AllocateProducerIds: plan_producer_ids,
     IssueAdminToken: plan_issue_token,
     RevokeAdminToken: plan_revoke_token,
+    AlterUserScramCredentials: plan_scram,
 }
 
 

@@ -204,6 +204,7 @@ def _token_row(token: AdminToken) -> TokenRow:
 
 def _redacted(row: AuditRow) -> AuditRow:
     setting = setting_of(row.key) if row.kind == Kind.BROKER_CONFIG else None
-    if row.kind != Kind.ADMIN_TOKEN and (setting is None or not setting.sensitive):
+    is_secret = row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or (setting is not None and setting.sensitive)
+    if not is_secret:
         return row
     return replace(row, old=row.old and "(secret)", new=row.new and "(secret)")

@@ -11,6 +11,7 @@ of what a key means; that is the projection's affair.
 | client-quota | its pairs as JSON | the four limits, or an address's |
 | broker-config | a node id; empty for all brokers | dynamic settings |
 | producer-ids | empty | next: the first id that was never given out |
+| user-scram | a user's name | by mechanism: salt, iterations and keys as JSON |
 | admin-token | its name | token: role, salt and digest as JSON |
 """
 
@@ -30,6 +31,7 @@ class Kind(StrEnum):
     CLIENT_QUOTA = "client-quota"
     BROKER_CONFIG = "broker-config"
     PRODUCER_IDS = "producer-ids"
+    USER_SCRAM = "user-scram"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
 
 

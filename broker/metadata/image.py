@@ -85,10 +85,19 @@ class AdminToken:
     changed_by: str
 
 
+class ScramCredential(NamedTuple):
+    """What is kept of a user's password under one mechanism, as broker.security.scram makes it."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """`version` is the `seq` of the last change. `broker_configs` is by node id, as text; "" holds for all
-    brokers.
+    brokers; `scram` by user, then by mechanism.
     """
 
     version: int = 0
@@ -99,6 +108,7 @@ class Image:
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
     tokens: Mapping[str, AdminToken] = field(default_factory=dict)
+    scram: Mapping[str, Mapping[str, ScramCredential]] = field(default_factory=dict)
 
     def dynamic_configs(self, node_id: int) -> dict[str, str]:
         """The dynamic settings that hold for one broker: its own over those of all."""
@@ -134,6 +144,12 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(tokens, entity, _token(entity, state[kind, entity]["token"]))
                 image = replace(image, tokens=tokens)
+            case Kind.USER_SCRAM:
+                users = dict(image.scram)
+                for entity in entities:
+                    known = {key: _scram(text) for key, text in _present(state[kind, entity]).items()}
+                    _put(users, entity, known or None)
+                image = replace(image, scram=users)
             case _:
                 raise BrokerBug(f"a change of unknown kind {kind!r}")
     return image
@@ -177,6 +193,12 @@ def _token(name: str, stamp: Stamp) -> AdminToken | None:
     parts = json.loads(stamp.value)
     salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])
     return AdminToken(name, Role[parts["role"]], salt, digest, stamp.time_ms, stamp.actor)
+
+
+def _scram(text: str) -> ScramCredential:
+    parts = json.loads(text)
+    salt, stored, server = (bytes.fromhex(parts[key]) for key in ("salt", "stored_key", "server_key"))
+    return ScramCredential(salt, parts["iterations"], stored, server)
 
 
 def _present(stamps: Mapping[str, Stamp]) -> dict[str, str]:

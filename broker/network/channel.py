@@ -11,6 +11,7 @@ from broker.network.mute import MuteEvent, MuteState, after
 from broker.network.receive import Receive
 from broker.network.send import Send
 from broker.purgatory.operation import DelayedOperation
+from broker.security.scram import ScramLogin
 
 if TYPE_CHECKING:
     from broker.network.responder import Responder
@@ -42,6 +43,7 @@ class Channel:
         "requests",
         "responder",
         "sasl_mechanism",
+        "scram",
         "send",
         "shape",
         "sock",
@@ -78,6 +80,7 @@ class Channel:
         self.authenticated = authenticated
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
+        self.scram: ScramLogin | None = None
         self.client_id: str | None = None
         self.software_name = "unknown"
         self.software_version = "unknown"

@@ -33,6 +33,7 @@ from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.security.plain import PlainAuthenticator
+from broker.security.scram import ScramLogin
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -59,6 +60,7 @@ class Connection:
         self.principal = "ANONYMOUS"
         self.authenticated = authenticated
         self.sasl_mechanism: str | None = None
+        self.scram: ScramLogin | None = None
         self.software_name = self.software_version = "unknown"
         self.shape = 0
         self.waiting: DelayedOperation | None = None

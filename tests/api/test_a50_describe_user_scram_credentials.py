@@ -1,8 +1,13 @@
-"""DescribeUserScramCredentials: there are none, and each asked user has one entry."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials, as an administrator's client sees them."""
 
 import pytest
 
 from broker.errors import ErrorCode
+from broker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from broker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
@@ -11,23 +16,70 @@ from tests.api.house import House
 
 UNKNOWN = ErrorCode.RESOURCE_NOT_FOUND
 TWICE = ErrorCode.DUPLICATE_RESOURCE
+SHA_256, SHA_512 = 1, 2
+
+
+@pytest.fixture
+async def users(house: House) -> House:
+    for name, mechanism, iterations in (
+        ("ann", SHA_256, 4_096),
+        ("ann", SHA_512, 8_192),
+        ("bob", SHA_512, 4_096),
+    ):
+        wanted = ScramCredentialUpsertion(name, mechanism, iterations, b"salt", b"salted")
+        reply = await house.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]))
+        assert [(each.user, each.error_code) for each in reply.results] == [(name, ErrorCode.NONE)]
+    return house
+
+
+async def described(house: House, names: list[str] | None) -> list[tuple[str, int, list[tuple[int, int]]]]:
+    asked = None if names is None else [UserName(name) for name in names]
+    reply = await house.ask(DescribeUserScramCredentialsRequest(asked))
+    assert reply.error_code == ErrorCode.NONE
+    return [
+        (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
+        for each in reply.results
+    ]
+
+
+ANN = ("ann", ErrorCode.NONE, [(SHA_256, 4_096), (SHA_512, 8_192)])
+BOB = ("bob", ErrorCode.NONE, [(SHA_512, 4_096)])
 
 
 @pytest.mark.parametrize(
     ("names", "results"),
     [
-        (None, []),
-        ([], []),
-        (["alice"], [("alice", UNKNOWN)]),
-        (["alice", "bob", "alice"], [("alice", TWICE), ("bob", UNKNOWN)]),
-        ([""], [("", UNKNOWN)]),
+        (None, [ANN, BOB]),
+        ([], [ANN, BOB]),
+        (["bob"], [BOB]),
+        (["eve", "bob", "eve"], [("eve", TWICE, []), BOB]),
+        (["eve"], [("eve", UNKNOWN, [])]),
+        ([""], [("", UNKNOWN, [])]),
     ],
 )
-async def test_nobody_has_credentials(
-    house: House, names: list[str] | None, results: list[tuple[str, ErrorCode]]
+async def test_users_are_described(
+    users: House, names: list[str] | None, results: list[tuple[str, int, list[tuple[int, int]]]]
 ) -> None:
-    users = None if names is None else [UserName(name) for name in names]
-    reply = await house.ask(DescribeUserScramCredentialsRequest(users))
-    assert reply.error_code == ErrorCode.NONE
-    assert [(each.user, each.error_code) for each in reply.results] == results
-    assert all(each.credential_infos == [] for each in reply.results)
+    assert await described(users, names) == results
+
+
+async def test_without_users_nobody_is_described(house: House) -> None:
+    assert await described(house, None) == []
+
+
+async def test_a_deletion_is_for_one_mechanism(users: House) -> None:
+    gone = ScramCredentialDeletion("ann", SHA_256)
+    reply = await users.ask(AlterUserScramCredentialsRequest([gone]))
+    assert [each.error_code for each in reply.results] == [ErrorCode.NONE]
+    assert await described(users, ["ann"]) == [("ann", ErrorCode.NONE, [(SHA_512, 8_192)])]
+
+
+async def test_each_user_is_answered_for(users: House) -> None:
+    asked = AlterUserScramCredentialsRequest(
+        [ScramCredentialDeletion("eve", SHA_256)], [ScramCredentialUpsertion("ann", 7, 4_096, b"s", b"p")]
+    )
+    reply = await users.ask(asked)
+    assert [(each.user, each.error_code) for each in reply.results] == [
+        ("eve", UNKNOWN),
+        ("ann", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
+    ]

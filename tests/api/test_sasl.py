@@ -1,12 +1,19 @@
 """SaslHandshake and SaslAuthenticate, as one conversation."""
 
-from collections.abc import Iterator
+import base64
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.api.outcome import Answered, Login
 from broker.errors import ErrorCode
+from broker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.api.house import Asking, Connection, House
@@ -91,3 +98,73 @@ async def test_after_a_login_there_is_no_other(guarded: House) -> None:
         assert guarded.answer(asking).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert login_of(asking) is None
     assert friend.principal == "ANONYMOUS"
+
+
+async def scram_user(house: House, name: str = "ann", password: bytes = b"secret") -> None:
+    salted = hashlib.pbkdf2_hmac("sha256", password, b"salt", 4_096)
+    wanted = ScramCredentialUpsertion(name, 1, 4_096, b"salt", salted)
+    reply = await house.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]))
+    assert reply.results[0].error_code == ErrorCode.NONE
+
+
+@pytest.fixture
+async def scrambled(tmp_path: Path) -> AsyncIterator[House]:
+    house = House(
+        tmp_path,
+        "listeners=SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms=SCRAM-SHA-256,PLAIN",
+        JAAS,
+    )
+    await scram_user(house)
+    yield house
+    house.close()
+
+
+def final_message(first: bytes, challenge: bytes, password: bytes) -> bytes:
+    nonce, salt, iterations = (part[2:] for part in challenge.split(b","))
+    salted = hashlib.pbkdf2_hmac("sha256", password, base64.b64decode(salt), int(iterations))
+    key = hmac.digest(salted, b"Client Key", "sha256")
+    unproven = b"c=biws,r=" + nonce
+    signature = hmac.digest(
+        hashlib.sha256(key).digest(), b",".join((first[3:], challenge, unproven)), "sha256"
+    )
+    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+    return unproven + b",p=" + base64.b64encode(proof)
+
+
+FIRST = b"n,,n=ann,r=abc"
+
+
+@pytest.mark.parametrize(("password", "how"), [(b"secret", Login.SUCCEEDED), (b"wrong", Login.FAILED)])
+async def test_scram_takes_two_steps(
+    scrambled: House, stranger: Connection, password: bytes, how: Login
+) -> None:
+    shaken = await scrambled.ask(SaslHandshakeRequest("SCRAM-SHA-256"), connection=stranger)
+    assert shaken.mechanisms == ["SCRAM-SHA-256", "PLAIN"]
+    asking = await scrambled.put(SaslAuthenticateRequest(FIRST), connection=stranger)
+    challenge = scrambled.answer(asking)
+    assert (challenge.error_code, login_of(asking), stranger.authenticated) == (ErrorCode.NONE, None, False)
+    final = final_message(FIRST, bytes(challenge.auth_bytes), password)
+    asking = await scrambled.put(SaslAuthenticateRequest(final), connection=stranger)
+    assert login_of(asking) is how
+    assert stranger.authenticated is (how is Login.SUCCEEDED)
+    assert stranger.principal == ("ann" if how is Login.SUCCEEDED else "ANONYMOUS")
+
+
+async def test_a_mechanism_that_is_not_enabled_is_refused(scrambled: House, stranger: Connection) -> None:
+    asking = await scrambled.put(SaslHandshakeRequest("SCRAM-SHA-512"), connection=stranger)
+    assert scrambled.answer(asking).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert login_of(asking) is Login.FAILED
+
+
+async def test_another_handshake_begins_the_login_anew(scrambled: House, stranger: Connection) -> None:
+    for _ in range(2):
+        await scrambled.ask(SaslHandshakeRequest("SCRAM-SHA-256"), connection=stranger)
+        reply = await scrambled.ask(SaslAuthenticateRequest(FIRST), connection=stranger)
+        assert reply.error_code == ErrorCode.NONE
+
+
+async def test_plain_beside_it_is_as_it_was(scrambled: House, stranger: Connection) -> None:
+    await scrambled.ask(SaslHandshakeRequest("PLAIN"), connection=stranger)
+    reply = await scrambled.ask(SaslAuthenticateRequest(b"\0ann\0secret"), connection=stranger)
+    assert (reply.error_code, stranger.principal) == (ErrorCode.NONE, "ann")

@@ -136,3 +136,16 @@ def test_what_the_broker_says_of_itself(broker: BrokerProcess) -> None:
     answer = ask(broker, "org.apache.kafka.tools.LogDirsCommand", "--describe").splitlines()[-1]
     (directory,) = json.loads(answer)["brokers"][0]["logDirs"]
     assert (directory["logDir"], directory["error"]) == (str(broker.directory), None)
+
+
+def test_users_of_scram_and_their_quotas_are_described_together(broker: BrokerProcess) -> None:
+    carol = ("--entity-type", "users", "--entity-name", "carol")
+    ask(broker, CONFIGS, *carol, "--alter", "--add-config", "SCRAM-SHA-512=[password=secret]")
+    ask(broker, CONFIGS, *carol, "--alter", "--add-config", "producer_byte_rate=5000")
+    described = ask(broker, CONFIGS, "--entity-type", "users", "--describe")
+    assert "Quota configs for user-principal 'carol' are producer_byte_rate=5000" in described
+    assert (
+        "SCRAM credential configs for user-principal 'carol' are SCRAM-SHA-512=iterations=4096" in described
+    )
+    ask(broker, CONFIGS, *carol, "--alter", "--delete-config", "SCRAM-SHA-512")
+    assert "SCRAM" not in ask(broker, CONFIGS, "--entity-type", "users", "--describe")

@@ -15,10 +15,14 @@ class SecurityConfig:
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
         "sasl.enabled.mechanisms",
         ("PLAIN",),
-        list_of(one_of("PLAIN").read, "a list of PLAIN"),
+        list_of(
+            one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512").read,
+            "a list of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+            least=1,
+        ),
         "SASL mechanisms of the SASL listeners.",
         kafka_default="GSSAPI",
-        why="PLAIN is the one that is there.",
+        why="PLAIN is what a listener's own users log in with; SCRAM needs users that somebody has made.",
     )
     plain_jaas: tuple[tuple[str, str], ...] = setting(
         "plain.sasl.jaas.config",

@@ -1,0 +1,82 @@
+"""Plans AlterUserScramCredentials: which users can log in by SCRAM. (Kafka: ScramControlManager, in its
+codes and words; KIP-554)
+
+What is written is what a proof is checked with; the salted password itself is nowhere.
+"""
+
+import json
+from collections import Counter
+from typing import Final
+
+from broker.control.commands import (
+    AlterUserScramCredentials,
+    ScramDeletion,
+    ScramUpsertion,
+    UserOutcome,
+)
+from broker.control.plan import Plan, Situation
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.changes import Change, Kind
+from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MOST_ITERATIONS, ScramMechanism, keys_of
+
+LONGEST_USER: Final = 1_024
+"""Kafka has no bound; ours keeps a page and a log line readable, as for quotas."""
+
+
+def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Plan[list[UserOutcome]]:
+    refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    times = Counter(each.user for each in command.alterations)
+    outcomes: list[UserOutcome] = []
+    changes: list[Change] = []
+    for alteration in {each.user: each for each in command.alterations}.values():
+        try:
+            if refusal is not None:
+                raise ApiError(refusal.error, refusal.message)
+            if times[alteration.user] > 1:
+                raise ApiError(
+                    ErrorCode.DUPLICATE_RESOURCE,
+                    "A user credential cannot be altered twice in the same request",
+                )
+            changes.append(_change(alteration, at))
+            outcomes.append(UserOutcome(user=alteration.user))
+        except ApiError as error:
+            outcomes.append(UserOutcome(error.code, error.message, alteration.user))
+    return Plan(outcomes, tuple(changes))
+
+
+def _change(alteration: ScramDeletion | ScramUpsertion, at: Situation) -> Change:
+    user = alteration.user
+    if not user:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+    if len(user) > LONGEST_USER:
+        raise ApiError(
+            ErrorCode.UNACCEPTABLE_CREDENTIAL, f"Username is longer than {LONGEST_USER} characters"
+        )
+    mechanism = BY_CODE.get(alteration.mechanism)
+    if mechanism is None:
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(alteration, ScramUpsertion):
+        return Change(Kind.USER_SCRAM, user, mechanism.name, _written(alteration, mechanism))
+    if mechanism.name not in at.image.scram.get(user, {}):
+        raise ApiError(
+            ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist"
+        )
+    return Change(Kind.USER_SCRAM, user, mechanism.name, None)
+
+
+def _written(wanted: ScramUpsertion, mechanism: ScramMechanism) -> str:
+    if wanted.iterations < LEAST_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
+    if wanted.iterations > MOST_ITERATIONS:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
+    if not wanted.salt or not wanted.salted_password:
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salt and salted password must not be empty")
+    stored_key, server_key = keys_of(mechanism, wanted.salted_password)
+    parts = {
+        "salt": wanted.salt.hex(),
+        "iterations": wanted.iterations,
+        "stored_key": stored_key.hex(),
+        "server_key": server_key.hex(),
+    }
+    return json.dumps(parts, separators=(",", ":"))

@@ -1,0 +1,164 @@
+"""SASL SCRAM: a password is proved and never sent. (RFC 5802, RFC 7677, KIP-84; Kafka: ScramSaslServer)
+
+Called by the SaslAuthenticate handler, with one `ScramLogin` for each login, and by control, which makes a
+user's keys of a salted password. Pure. A name that nobody has is challenged like any other, with a salt
+that is the same each time, and fails at the end in the same words.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from broker.errors import ApiError, ErrorCode
+
+LEAST_ITERATIONS: Final = 4_096
+MOST_ITERATIONS: Final = 16_384
+"""A client must do as many to log in, and an attacker for each guess. (Kafka: ScramMechanism,
+ScramFormatter)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramMechanism:
+    """`code` is what the Kafka protocol calls it."""
+
+    name: str
+    code: int
+    hash_name: str
+
+    def digest(self, data: bytes) -> bytes:
+        return hashlib.new(self.hash_name, data).digest()
+
+    def mac(self, key: bytes, data: bytes) -> bytes:
+        return hmac.digest(key, data, self.hash_name)
+
+
+MECHANISMS: Final[Mapping[str, ScramMechanism]] = {
+    each.name: each
+    for each in (ScramMechanism("SCRAM-SHA-256", 1, "sha256"), ScramMechanism("SCRAM-SHA-512", 2, "sha512"))
+}
+BY_CODE: Final[Mapping[int, ScramMechanism]] = {each.code: each for each in MECHANISMS.values()}
+
+
+class Credential(Protocol):
+    """What is kept of a user's password: nobody can log in with it, and who has it can check a proof."""
+
+    @property
+    def salt(self) -> bytes: ...
+    @property
+    def iterations(self) -> int: ...
+    @property
+    def stored_key(self) -> bytes: ...
+    @property
+    def server_key(self) -> bytes: ...
+
+
+def keys_of(mechanism: ScramMechanism, salted_password: bytes) -> tuple[bytes, bytes]:
+    """The stored key and the server key."""
+    client_key = mechanism.mac(salted_password, b"Client Key")
+    return mechanism.digest(client_key), mechanism.mac(salted_password, b"Server Key")
+
+
+_FIRST: Final = re.compile(
+    r"(?P<header>[ny],(?:a=(?P<acts_as>[^,]*))?,)"
+    r"(?P<bare>n=(?P<name>[^,]+),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[A-Za-z]=[^,]*)*)"
+)
+_FINAL: Final = re.compile(
+    r"(?P<unproven>c=(?P<header>[A-Za-z0-9+/=]+),r=(?P<nonce>[^,]+)(?:,[A-Za-z]=[^,]*)*),p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
+_ESCAPED: Final = re.compile(r"=(2C|3D)?")
+
+
+class _Nobody:
+    """The credential of a name that has none. Its salt depends on the name and the broker's run only."""
+
+    def __init__(self, mechanism: ScramMechanism, name: str) -> None:
+        self.salt = mechanism.mac(_SECRET, name.encode())[:26]
+        self.iterations = LEAST_ITERATIONS
+        self.stored_key = self.server_key = secrets.token_bytes(32)
+
+
+_SECRET: Final = secrets.token_bytes(32)
+
+
+class ScramLogin:
+    """One login, of two messages and two answers. `find` answers a user's credential for this mechanism."""
+
+    __slots__ = ("_asked", "_claimed", "_credential", "_find", "_header", "_mechanism", "_nonce", "name")
+
+    def __init__(self, mechanism: ScramMechanism, find: Callable[[str], Credential | None]) -> None:
+        self._mechanism = mechanism
+        self._find = find
+        self._nonce = ""
+        self._header = b""
+        self._claimed = ""
+        self._asked = ""
+        self._credential: Credential | None = None
+        self.name: str | None = None
+        """Who has logged in, once it is done."""
+
+    def step(self, message: bytes | bytearray | memoryview) -> bytes:
+        """The answer to the client's next message. Raises ApiError SASL_AUTHENTICATION_FAILED, after
+        which the login is over.
+        """
+        try:
+            text = str(message, "utf-8")
+        except UnicodeDecodeError as error:
+            raise self._failed() from error
+        return self._challenge(text) if self._credential is None else self._verify(text, self._credential)
+
+    def _challenge(self, text: str) -> bytes:
+        found = _FIRST.fullmatch(text)
+        if found is None:
+            raise self._failed()
+        name = _unescaped(found["name"])
+        acts_as = found["acts_as"]
+        if name is None or (acts_as and _unescaped(acts_as) != name):
+            raise self._failed()
+        credential = self._find(name) or _Nobody(self._mechanism, name)
+        self._credential = credential
+        self._header = found["header"].encode()
+        self._nonce = found["nonce"] + secrets.token_urlsafe(24)
+        salt = base64.b64encode(credential.salt).decode()
+        challenge = f"r={self._nonce},s={salt},i={credential.iterations}"
+        self._claimed = name
+        self._asked = f"{found['bare']},{challenge}"
+        return challenge.encode()
+
+    def _verify(self, text: str, credential: Credential) -> bytes:
+        found = _FINAL.fullmatch(text)
+        if found is None or found["nonce"] != self._nonce or _bytes(found["header"]) != self._header:
+            raise self._failed()
+        mechanism, said = self._mechanism, f"{self._asked},{found['unproven']}".encode()
+        signature, proof = mechanism.mac(credential.stored_key, said), _bytes(found["proof"])
+        if proof is None or len(proof) != len(signature):
+            raise self._failed()
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(mechanism.digest(client_key), credential.stored_key):
+            raise self._failed()
+        self.name = self._claimed
+        return b"v=" + base64.b64encode(mechanism.mac(credential.server_key, said))
+
+    def _failed(self) -> ApiError:
+        words = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+        return ApiError(ErrorCode.SASL_AUTHENTICATION_FAILED, words + self._mechanism.name)
+
+
+def _unescaped(name: str) -> str | None:
+    """A saslname as it was meant: "," and "=" travel as =2C and =3D. None where another "=" stands in it."""
+    if any(found[1] is None for found in _ESCAPED.finditer(name)):
+        return None
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _bytes(text: str) -> bytes | None:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return None

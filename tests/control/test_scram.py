@@ -1,0 +1,93 @@
+"""AlterUserScramCredentials: Kafka's codes and words, and what is written."""
+
+import pytest
+
+from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
+from broker.control.scram import LONGEST_USER, plan_scram
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.security.scram import MECHANISMS, keys_of
+from tests.control.world import World
+
+SHA_256, SHA_512 = 1, 2
+TWICE = "A user credential cannot be altered twice in the same request"
+
+
+def upsertion(
+    user: str = "ann", mechanism: int = SHA_256, iterations: int = 4_096, salt: bytes = b"salt"
+) -> ScramUpsertion:
+    return ScramUpsertion(user, mechanism, iterations, salt, b"salted password")
+
+
+def alter(
+    world: World, *alterations: ScramDeletion | ScramUpsertion, role: Role = Role.ADMIN
+) -> list[UserOutcome]:
+    return world.do(plan_scram, AlterUserScramCredentials(alterations), role)
+
+
+def test_a_user_gets_the_keys_of_each_mechanism_and_loses_them(world: World) -> None:
+    assert alter(world, upsertion()) == [UserOutcome(user="ann")]
+    assert alter(world, upsertion(mechanism=SHA_512, iterations=8_192)) == [UserOutcome(user="ann")]
+    known = world.image.scram["ann"]
+    mechanism = MECHANISMS["SCRAM-SHA-256"]
+    assert known[mechanism.name] == (b"salt", 4_096, *keys_of(mechanism, b"salted password"))
+    assert known["SCRAM-SHA-512"].iterations == 8_192
+    assert alter(world, ScramDeletion("ann", SHA_256)) == [UserOutcome(user="ann")]
+    assert list(world.image.scram["ann"]) == ["SCRAM-SHA-512"]
+    alter(world, ScramDeletion("ann", SHA_512))
+    assert world.image.scram == {}
+
+
+def test_the_salted_password_is_in_no_change_and_in_no_repr(world: World) -> None:
+    command = AlterUserScramCredentials((upsertion(),))
+    plan = world.plan(plan_scram, command)
+    for text in (repr(command), repr(plan)):
+        assert "salted password" not in text and b"salted password".hex() not in text
+
+
+@pytest.mark.parametrize(
+    ("alteration", "error", "message"),
+    [
+        (upsertion(user=""), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (ScramDeletion("", SHA_256), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"),
+        (upsertion(mechanism=0), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (upsertion(mechanism=3), ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"),
+        (upsertion(iterations=4_095), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"),
+        (upsertion(iterations=4_096), ErrorCode.NONE, None),
+        (upsertion(iterations=16_384), ErrorCode.NONE, None),
+        (upsertion(iterations=16_385), ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"),
+        (
+            upsertion(salt=b""),
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "Salt and salted password must not be empty",
+        ),
+        (upsertion("x" * LONGEST_USER), ErrorCode.NONE, None),
+        (
+            upsertion("x" * (LONGEST_USER + 1)),
+            ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "Username is longer than 1024 characters",
+        ),
+        (
+            ScramDeletion("ann", SHA_256),
+            ErrorCode.RESOURCE_NOT_FOUND,
+            "Attempt to delete a user credential that does not exist",
+        ),
+    ],
+)
+def test_what_is_refused_and_in_which_words(
+    world: World, alteration: ScramDeletion | ScramUpsertion, error: ErrorCode, message: str | None
+) -> None:
+    assert alter(world, alteration) == [UserOutcome(error, message, alteration.user)]
+    assert bool(world.image.scram) is (error is ErrorCode.NONE)
+
+
+def test_a_user_altered_twice_is_refused_and_the_others_are_not(world: World) -> None:
+    outcomes = alter(world, upsertion(), upsertion("bob"), ScramDeletion("ann", SHA_256))
+    assert outcomes == [UserOutcome(ErrorCode.DUPLICATE_RESOURCE, TWICE, "ann"), UserOutcome(user="bob")]
+    assert list(world.image.scram) == ["bob"]
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
+def test_only_administrators_may(world: World, role: Role) -> None:
+    (outcome,) = alter(world, upsertion(), role=role)
+    assert (outcome.error, outcome.user) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "ann")

@@ -1,0 +1,140 @@
+"""SCRAM logins: the published example, and everything that is not one."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.errors import ApiError, ErrorCode
+from broker.security import scram
+from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, ScramLogin, ScramMechanism, keys_of
+
+SHA_256 = MECHANISMS["SCRAM-SHA-256"]
+
+
+class Kept(NamedTuple):
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+
+def kept(mechanism: ScramMechanism, password: bytes, salt: bytes = b"salt") -> Kept:
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, LEAST_ITERATIONS)
+    return Kept(salt, LEAST_ITERATIONS, *keys_of(mechanism, salted))
+
+
+def client(mechanism: ScramMechanism, name: str, password: bytes, step: Callable[[bytes], bytes]) -> bytes:
+    """What a client does; the server's last word."""
+    bare = f"n={name},r=client-nonce"
+    challenge = step(f"n,,{bare}".encode()).decode()
+    nonce, salt, iterations = (part[2:] for part in challenge.split(","))
+    assert nonce.startswith("client-nonce") and len(nonce) > len("client-nonce") + 20
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, base64.b64decode(salt), int(iterations))
+    key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
+    unproven = f"c=biws,r={nonce}"
+    said = f"{bare},{challenge},{unproven}".encode()
+    signature = hmac.digest(hashlib.new(mechanism.hash_name, key).digest(), said, mechanism.hash_name)
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True))).decode()
+    return step(f"{unproven},p={proof}".encode())
+
+
+def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scram.secrets, "token_urlsafe", lambda _: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    credential = kept(SHA_256, b"pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
+    login = ScramLogin(SHA_256, {"user": credential}.get)
+    challenge = login.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    nonce = b"rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    assert challenge == b"r=" + nonce + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    answer = login.step(b"c=biws,r=" + nonce + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    assert answer == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert login.name == "user"
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize(("sent", "name"), [("ann", "ann"), ("a=2Cb=3Dc", "a,b=c"), ("zoë", "zoë")])
+def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, name: str) -> None:
+    login = ScramLogin(mechanism, {name: kept(mechanism, b"secret")}.get)
+    assert client(mechanism, sent, b"secret", login.step).startswith(b"v=")
+    assert login.name == name
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+@pytest.mark.parametrize(("name", "password"), [("ann", b"wrong"), ("nobody", b"secret"), ("ann", b"")])
+def test_others_hear_the_same_words_at_the_same_step(
+    mechanism: ScramMechanism, name: str, password: bytes
+) -> None:
+    login = ScramLogin(mechanism, {"ann": kept(mechanism, b"secret")}.get)
+    steps: list[bytes] = []
+
+    def step(message: bytes) -> bytes:
+        steps.append(message)
+        return login.step(message)
+
+    with pytest.raises(ApiError) as refused:
+        client(mechanism, name, password, step)
+    assert len(steps) == 2 and login.name is None
+    assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert refused.value.message.endswith(f"invalid credentials with SASL mechanism {mechanism.name}")
+
+
+def test_a_name_that_nobody_has_is_challenged_with_one_salt_each_time() -> None:
+    challenges = [ScramLogin(SHA_256, {}.get).step(b"n,,n=nobody,r=x") for _ in range(2)]
+    first, second = (challenge.partition(b",")[2] for challenge in challenges)
+    assert first == second and challenges[0] != challenges[1]
+    assert first != ScramLogin(SHA_256, {}.get).step(b"n,,n=somebody,r=x").partition(b",")[2]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *(b"", b"n,,", b"n,,n=,r=x", b"n,,n=ann", b"n,,n=ann,r=", b"n=ann,r=x", b"\xff", b"n,,r=x,n=ann"),
+        *(b"p=tls-unique,,n=ann,r=x", b"n,a=bob,n=ann,r=x", b"n,,m=must,n=ann,r=x", b"n,,n=a=b,r=x"),
+        *(b"n,,n=ann,r=a b", b"n,,n=ann,r=x,", b"n,,n=ann,r=x\n"),
+    ],
+)
+def test_a_first_message_that_is_none_ends_the_login(message: bytes) -> None:
+    with pytest.raises(ApiError):
+        ScramLogin(SHA_256, {"ann": kept(SHA_256, b"secret")}.get).step(message)
+
+
+@pytest.mark.parametrize("first", [b"y,,n=ann,r=x", b"n,a=ann,n=ann,r=x", b"n,,n=ann,r=x,e=extension"])
+def test_a_first_message_may_say_more(first: bytes) -> None:
+    assert ScramLogin(SHA_256, {}.get).step(first).startswith(b"r=x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"c=biws", b"c=eSws"),
+        (b"r=client-nonce", b"r=another-nonce"),
+        (b"p=", b"p=AAAA"),
+        (b",p=", b",q="),
+        (b"p=", b"p=!"),
+        (b"c=biws,", b""),
+    ],
+)
+def test_a_final_message_that_was_changed_ends_the_login(old: bytes, new: bytes) -> None:
+    login = ScramLogin(SHA_256, {"ann": kept(SHA_256, b"secret")}.get)
+
+    def step(message: bytes) -> bytes:
+        return login.step(message.replace(old, new, 1) if message.startswith(b"c=") else message)
+
+    with pytest.raises(ApiError):
+        client(SHA_256, "ann", b"secret", step)
+    assert login.name is None
+
+
+@given(st.lists(st.binary(max_size=200) | st.just(b"n,,n=ann,r=x"), max_size=4))
+def test_whatever_is_sent_nobody_gets_in_and_nothing_but_a_refusal_is_raised(messages: list[bytes]) -> None:
+    login = ScramLogin(SHA_256, {}.get)
+    with suppress(ApiError):
+        for message in messages:
+            login.step(message)
+    assert login.name is None
