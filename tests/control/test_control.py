@@ -9,6 +9,7 @@ from broker.config.load import load
 from broker.control.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
+    AlterUserScramCredentials,
     Command,
     ConfigAlteration,
     ConfigOp,
@@ -26,6 +27,7 @@ from broker.control.commands import (
     QuotaOp,
     ResourceType,
     RevokeAdminToken,
+    ScramUpsertion,
     TopicRef,
     Undo,
 )
@@ -60,6 +62,7 @@ EVERY_COMMAND: list[Command[Any]] = [
     AllocateProducerIds(),
     IssueAdminToken("mine", Role.VIEWER),
     RevokeAdminToken("spare"),
+    AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
     Undo(2),
 ]
 
