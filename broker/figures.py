@@ -18,8 +18,10 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
+from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.loop_idle import LoopIdle, head_room
+from broker.network.mute import MuteState
 from broker.network.request_metrics import RequestMetrics, quantile_ns
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
@@ -79,6 +81,7 @@ class BrokerFigures:
         bytes_out = sum(each.bytes_out for each in metrics)
         requests = sum(each.requests for each in metrics)
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
+        memory = server.memory.memory if server.memory is not None else None
         processors = list(server.processors())
         blocked = sum(listener.acceptor.blocked_ns for listener in server.listeners)
         reading = sum(now - each.started - each.idle_ns(now) for each in processors if each.started)
@@ -99,8 +102,8 @@ class BrokerFigures:
             processor_idle=head_room(loop, reading_rate),
             handler_idle=head_room(loop, handling_rate),
             acceptor_blocked=min(blocked_rate / 1e9, 1.0),
-            memory_pool_used=0,
-            memory_pool_size=None,
+            memory_pool_used=memory.used if memory is not None else 0,
+            memory_pool_size=memory.size if memory is not None else None,
             queues=(
                 QueueRow("requests", server.requests.depth(), server.requests.capacity, server.requests.peak),
                 *(
@@ -151,7 +154,7 @@ class BrokerFigures:
                 requests=channel.requests,
                 bytes_in=channel.bytes_in,
                 bytes_out=channel.bytes_out,
-                mute_state=channel.mute_state.name.lower(),
+                mute_state=_mute_state(channel),
             )
             for channel in self._server.channels()
         ]
@@ -183,6 +186,12 @@ class BrokerFigures:
             )
             for group in self._groups.coordinator.listed()
         ]
+
+
+def _mute_state(channel: Channel) -> str:
+    if channel.mute_state is MuteState.NOT_MUTED and channel.receive.waits_for_memory:
+        return "muted_for_memory"
+    return channel.mute_state.name.lower()
 
 
 def _phases(metrics: RequestMetrics) -> list[PhaseRow]:

@@ -74,7 +74,7 @@ class ThrottledRow:
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
     """One open connection. `mute_state` is Kafka's ChannelMuteState in lower case, `not_muted` while it is
-    read.
+    read, and `muted_for_memory` while it stands in line for queued.max.request.bytes.
     """
 
     connection_id: str

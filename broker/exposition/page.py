@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.exposition import requests, sockets, topics
+from broker.exposition import memory, requests, sockets, topics
 from broker.metrics.prometheus import render
 from broker.metrics.registry import FamilySamples
 from broker.network.clock import TrioClock
@@ -41,4 +41,5 @@ class Exposition:
         yield from requests.families(self._server)
         yield from sockets.families(self._server)
         yield from purgatory.families(self._purgatories)
+        yield from memory.families(self._server.memory, self._clock.ms())
         yield from topics.families(self._partitions)

@@ -18,7 +18,9 @@ from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.frame_pool import FramePool
 from broker.network.handler_pool import HandlerPool
+from broker.network.leased_frames import LeasedFrames
 from broker.network.listener import Listener
+from broker.network.memory_pool import MemoryPool
 from broker.network.plane import (
     CONTROL_PLANE_HANDLERS,
     CONTROL_PLANE_PROCESSORS,
@@ -57,7 +59,8 @@ class Assembly:
         self.config = config
         self.broker = broker
         self.metrics: dict[int, RequestMetrics] = {}
-        self.frames = FramePool()
+        self.memory = _bounded(config, clock)
+        self.frames: FramePool = self.memory or FramePool()
         self.throttling = Throttling(broker.quotas, clock)
         self.responders: list[Responder] = []
         self._max_receive_before_login = max_receive_before_login
@@ -154,6 +157,14 @@ class Assembly:
         if metrics is None:
             metrics = self.metrics[api.key] = RequestMetrics(NAMES[api.key])
         return metrics
+
+
+def _bounded(config: NetworkConfig, clock: TrioClock) -> LeasedFrames | None:
+    """The memory of all requests (KIP-72), where it is bounded."""
+    if config.queued_max_request_bytes <= 0:
+        return None
+    memory = MemoryPool(config.queued_max_request_bytes, config.socket_request_max_bytes)
+    return LeasedFrames(memory, config.queued_request_stall_timeout_ms, clock)
 
 
 def socket_options(config: NetworkConfig) -> SocketOptions:

@@ -19,28 +19,35 @@ from broker.network.selector import Selector
 async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> None:
     """Closes every connection that has been idle for `connections.max.idle.ms`.
 
-    A connection whose request is still being served, that is held by a throttle, or that has sent what
-    nobody has read yet, counts as used; one that takes none of its answer does not, and neither does one
-    whose request never becomes whole.
+    A connection whose request is still being served, that is held by a throttle, waits for memory, or has
+    sent what nobody has read yet, counts as used; one that takes none of its answer does not, and neither
+    does one whose request never becomes whole. The longest unused goes first, one in each turn of the loop.
     """
     while True:
         now_ms = clock.ms()
         next_ms = now_ms + limit_ms
-        for channel in list(selector):
+        due = []
+        for channel in selector:
             due_ms = channel.last_active_ms + limit_ms
             if due_ms > now_ms:
                 next_ms = min(next_ms, due_ms)
-            elif _is_used(channel):
-                channel.last_active_ms = now_ms
             else:
-                selector.close_channel(channel, f"idle for {limit_ms} ms")
-        await trio.sleep((next_ms - now_ms) / 1000)
+                due.append(channel)
+        for channel in sorted(due, key=lambda each: each.last_active_ms):
+            if channel.last_active_ms + limit_ms > now_ms:
+                continue
+            if channel.fd >= 0 and _is_used(channel):
+                channel.last_active_ms = now_ms
+                continue
+            selector.close_channel(channel, f"idle for {limit_ms} ms")
+            await trio.lowlevel.checkpoint()
+        await trio.sleep(max(next_ms - clock.ms(), 0) / 1000)
 
 
 def _is_used(channel: Channel) -> bool:
     if channel.send is not None:
         return False
-    if channel.mute_state is not MuteState.NOT_MUTED:
+    if channel.mute_state is not MuteState.NOT_MUTED or channel.receive.waits_for_memory:
         return True
     # A broker that was stopped for a while finds the time over before it finds the requests.
     return has_arrivals(channel)

@@ -9,8 +9,13 @@ giving up `queued.max.requests` would let many tiny requests in; bounding the re
 bound what is being read.
 """
 
+from typing import Final
+
 from broker.metrics.rate import Meter
 from broker.metrics.window import Window
+
+LOW_SHARE: Final = 0.1
+"""Below this share of a pool memory is tight (Kafka: Selector.lowMemThreshold)."""
 
 
 class Lease:
@@ -54,6 +59,11 @@ class MemoryPool:
         """Whether something must be released before anything can be granted."""
         return self.available <= 0
 
+    @property
+    def is_low(self) -> bool:
+        """Whether something can be granted, and little is left."""
+        return 0 < self.available < self.size * LOW_SHARE
+
     def try_allocate(self, size: int, now_ms: int) -> Lease | None:
         """Memory for `size` bytes, or None if there is none now. ValueError unless 1 <= size <= largest."""
         if not 1 <= size <= self._largest:
@@ -73,6 +83,12 @@ class MemoryPool:
         lease._pool = None
         self.available += lease.size
         self._end_depletion(now_ms)
+
+    def account(self, now_ms: int) -> None:
+        """Brings `depleted` up to this moment, for whoever reads it while memory is out."""
+        if self._depleted_since_ms is not None:
+            self._end_depletion(now_ms)
+            self._depleted_since_ms = now_ms
 
     def _end_depletion(self, now_ms: int) -> None:
         if self._depleted_since_ms is not None:

@@ -20,7 +20,8 @@ from broker.network.channel import Channel, has_arrivals
 from broker.network.clock import TrioClock
 from broker.network.expiry import FailedLogins, expire_idle
 from broker.network.frame_pool import FramePool
-from broker.network.receive import SCRATCH_BYTES, EndOfStream, Frame, Receive
+from broker.network.leased_receive import receiving
+from broker.network.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.request import Request
 from broker.network.request_channel import RequestChannel
 from broker.network.responder import NOT_MUTED, PENDING, Responder
@@ -82,7 +83,7 @@ class Processor:
         self.responder = Responder(self.selector, clock, self._failed_logins, settings.max_frame)
         self._next_index = 0
         self._reading = True
-        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
 
     async def run(self) -> None:
         """Serves until cancelled; then every connection is closed."""
@@ -128,7 +129,7 @@ class Processor:
                             channel.last_active_ms = now_ms
                             request = self._admit(channel, frame, now)
                             if request is not None:
-                                await self._requests.put(request)
+                                await self._wait_for_room(request)
                     else:
                         await self._unusual(channel, mask, now)
         finally:
@@ -186,7 +187,8 @@ class Processor:
         for acks=0 asks for no answer; an answer that nobody can take any longer ends it. (Kafka:
         CloseMode.GRACEFUL, NOTIFY_ONLY)
         """
-        is_over = channel.mute_state is NOT_MUTED or channel.waiting is not None
+        may_be_read = channel.mute_state is NOT_MUTED and not channel.receive.waits_for_memory
+        is_over = may_be_read or channel.waiting is not None
         if not is_over and (channel.receive.has_buffered or has_arrivals(channel)):
             self.selector.set_aside(channel)
         else:
@@ -212,7 +214,7 @@ class Processor:
                 channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
                 request = self._admit(channel, frame, now)
                 if request is not None:
-                    await self._requests.put(request)
+                    await self._wait_for_room(request)
 
     async def _submit_buffered(self) -> None:
         now = self._clock.ns()
@@ -229,7 +231,7 @@ class Processor:
                 channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
                 request = self._admit(channel, frame, now)
                 if request is not None:
-                    await self._requests.put(request)
+                    await self._wait_for_room(request)
 
     def _admit(self, channel: Channel, frame: Frame, now: int) -> Request | None:
         """Mutes the channel and hands the request over. A request that comes back found the request queue
@@ -264,10 +266,22 @@ class Processor:
             return request
         return None
 
-    def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
-        """Ends the connection of a request that is not to be handled."""
+    async def _wait_for_room(self, request: Request) -> None:
+        """The request queue is full. Cancelled, the request is gone as its connection will be."""
+        try:
+            await self._requests.put(request)
+        except trio.Cancelled:
+            assert request.frame is not None
+            self._drop(request.frame)
+            raise
+
+    def _drop(self, frame: Frame) -> None:
         if isinstance(frame, memoryview):
             self._frames.release(frame)
+
+    def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
+        """Ends the connection of a request that is not to be handled."""
+        self._drop(frame)
         self.selector.close_channel(channel, reason, logging.WARNING)
 
     # Connections
@@ -292,7 +306,7 @@ class Processor:
                 connection_id=f"{local_host}:{local_port}-{peer[0]}:{peer[1]}-{self.id}-{index}",
                 listener=settings.listener,
                 peer=peer,
-                receive=Receive(limit, self._scratch, self._frames),
+                receive=self._new_receive(limit, sock),
                 authenticated=not settings.requires_login,
                 now_ms=self._clock.ms(),
                 wall_ms=self._clock.wall_ms(),

@@ -1,13 +1,17 @@
 """From a byte stream to size-delimited frames. (Kafka: NetworkReceive, and KafkaChannel.read)
 
-Called by `network.selector` when a socket is readable. Knows the four-byte size prefix and nothing of what
+Called by `network.processor` when a socket is readable. Knows the four-byte size prefix and nothing of what
 a frame holds, except that the body of a Produce request (API key 0) must be writable, because the log
 patches offsets in place.
 
 One read takes whatever the kernel has, up to the scratch buffer: most requests arrive whole and cost one
 system call. What lies beyond the first frame stays here until the channel is unmuted (one completed receive
 per channel at a time). A frame larger than the scratch buffer gets a buffer of its own, which the rest is
-received into without another copy.
+received into without another copy. Where the memory of requests is bounded, `network.leased_receive` is in
+its place.
+
+This half of a connection is the only one that knows of bytes which the kernel no longer has: `has_buffered`
+says so, and `next_buffered` is asked once the connection may be read again.
 """
 
 import socket
@@ -24,6 +28,11 @@ Frame = bytes | bytearray | memoryview
 """A small frame is an object of its own; a large one is a view of a pooled buffer, given back by
 `FramePool.release`.
 """
+
+
+def invalid_size(size: int, limit: int) -> ProtocolViolation:
+    """In Kafka's words, also for a size below 0."""
+    return ProtocolViolation(f"Invalid receive (size = {size} larger than {limit})")
 
 
 class EndOfStream(Exception):  # noqa: N818 - how a conversation ends is not an error
@@ -55,6 +64,11 @@ class Receive:
         """
         return bool(self._rest)
 
+    @property
+    def waits_for_memory(self) -> bool:
+        """Whether a request is here or announced that may not be received for want of memory."""
+        return False
+
     def read(self, sock: socket.socket) -> Frame | None:
         """Reads once; the next whole frame without its size prefix, or None.
 
@@ -82,7 +96,9 @@ class Receive:
         return self._split(scratch[:n])
 
     def next_buffered(self) -> Frame | None:
-        """A frame that is already here, without reading; None if there is no whole one."""
+        """A frame that can be had without hearing from the kernel; None if there is no whole one. Raises
+        what `read` raises.
+        """
         rest = self._rest
         if len(rest) < 4 or self._frame is not None:
             return None
@@ -116,7 +132,7 @@ class Receive:
         """The first frame of `data`, of at least four bytes; what is behind it is kept."""
         size: int = SIZE.unpack_from(data)[0]
         if size < 0 or size > self.limit:
-            raise ProtocolViolation(f"Invalid receive (size = {size} larger than {self.limit})")
+            raise invalid_size(size, self.limit)
         end = size + 4
         if len(data) >= end:
             if len(data) > end:

@@ -135,6 +135,13 @@ class Responder:
         if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
             self._after_unmute(channel)
 
+    def reopen(self, channel: Channel) -> None:
+        """Memory has come for a channel that waited for it. One that is muted for its order or by a throttle
+        stays so, and is looked at when that ends.
+        """
+        if channel.mute_state is NOT_MUTED:
+            self._after_unmute(channel)
+
     def _send_list(self, channel: Channel, request: Request, parts: list[Part]) -> int:
         """The bytes of the response if all of it was written now, else -1: its send is in progress."""
         wanted = sum(map(len, parts))

@@ -23,6 +23,9 @@ BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 ASIDE: Final = 1 << 24
 """The interest of a connection that is not watched at all; no event of epoll has this bit."""
 
+Poll = Callable[[float, int], list[tuple[int, int]]]
+"""Told how long to wait, in seconds, and how many pairs to answer at most."""
+
 
 class Selector:
     """`channels` is by file descriptor. `on_close` hears of every connection that ends, once."""
@@ -33,7 +36,7 @@ class Selector:
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, READ)
-        self.poll = self._epoll.poll
+        self.poll: Poll = self._epoll.poll
         """Ready (descriptor, mask) pairs; the wake-up descriptor is among them and belongs to no channel."""
 
     def __iter__(self) -> Iterator[Channel]:

@@ -54,6 +54,7 @@ class SocketServer:
         )
         self.metrics = assembly.metrics
         self.frames = assembly.frames
+        self.memory = assembly.memory
         self.throttling = assembly.throttling
         self.responders = assembly.responders
         self.planes = assembly.planes
@@ -76,6 +77,8 @@ class SocketServer:
 
     def start_processors(self, nursery: trio.Nursery) -> None:
         self._back = nursery
+        if self.memory is not None:
+            nursery.start_soon(self.memory.reaper.run, name=self.memory.reaper.name)
         for listener in self.listeners:
             self._serve(listener, nursery)
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -76,6 +77,43 @@ async def test_the_longest_unused_ends_first_and_every_request_counts(
     assert await is_open(first, broker)
     await passes(mock_clock, 0.001)
     assert not await is_open(first, broker)
+
+
+async def test_of_many_that_are_due_the_longest_unused_goes_first_and_one_in_a_turn(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """Item 59: a thousand idle connections hold up nobody."""
+    clients = []
+    for _ in range(5):
+        clients.append(await broker.connect())
+        await passes(mock_clock, 0.1)
+    order = {client.stream.socket.getsockname()[1]: at for at, client in enumerate(clients)}
+    (processor,) = broker.house.server.processors()
+    # Not in the order in which they came.
+    channels = processor.selector.channels
+    for fd in sorted(channels, reverse=True):
+        channels[fd] = channels.pop(fd)
+    ended: list[tuple[int, int]] = []
+    turns = Turns()
+    on_close = processor.selector._on_close
+    processor.selector._on_close = lambda channel: (
+        ended.append((order[channel.port], turns.count)),
+        on_close(channel),
+    )[1]
+    trio.lowlevel.add_instrument(turns)
+    await passes(mock_clock, 4.95)
+    assert [client for client, _ in ended] == [0, 1, 2, 3, 4]
+    assert len({turn for _, turn in ended}) == 5
+
+
+class Turns(trio.abc.Instrument):
+    """Counts the turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
 
 
 async def test_a_request_that_never_becomes_whole_does_not_count(

@@ -39,8 +39,19 @@ class NetworkConfig(ListenerKeys):
         "queued.max.request.bytes",
         -1,
         long(-1),
-        "Memory for requests that are read and not answered; -1: no bound. Used up, none is read.",
+        "Memory for requests that are read and not yet handled; 0 or -1: no bound. When it is used up, none "
+        "is read: connections wait in line, and TCP slows their clients down. A request may begin while one "
+        "byte is free, so up to socket.request.max.bytes - 1 more are in use.",
         unit="bytes",
+    )
+    queued_request_stall_timeout_ms: int = setting(
+        "queued.request.stall.timeout.ms",
+        5_000,
+        integer(1),
+        "While connections wait for memory (queued.max.request.bytes), one that has memory for a request "
+        "must bring 64 KiB of it, or its end, in this time; else it is closed.",
+        unit="ms",
+        ours=True,
     )
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes",

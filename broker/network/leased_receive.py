@@ -1,0 +1,154 @@
+"""The receiving half of a connection where the memory of requests is bounded. (Kafka: NetworkReceive with a
+MemoryPool, KafkaChannel.isInMutableState)
+
+Made by a processor's `receiving` for each connection if `queued.max.request.bytes` is positive. Reads the
+four bytes of a size and nothing behind them until the pool has granted that size; the kernel keeps the rest,
+and TCP slows the client down. So a connection without memory holds four bytes.
+
+A frame that has memory is never muted: it could not give it back (KIP-72). Nor is a connection that has not
+logged in, or is in its TLS handshake: neither needs a lease, and the smaller limit of frames before the login
+bounds what it holds, as in Kafka. Every frame is a view of a pooled buffer, so that whoever is done with it
+gives it back by `FramePool.release`, and with it the lease.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+
+from broker.network.channel import Channel
+from broker.network.frame_pool import FramePool
+from broker.network.leased_frames import PROGRESS_BYTES, LeasedFrames
+from broker.network.memory_pool import Lease
+from broker.network.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
+from broker.network.selector import READ, Selector
+
+NewReceive = Callable[[int, socket.socket], Receive]
+"""The receiving half of a connection, from its limit and its socket."""
+
+
+class LeasedReceive(Receive):
+    """`announced` is the size of the frame that is being received, 0 between two frames."""
+
+    __slots__ = ("_fd", "_lease", "_leased", "_progress", "_selector", "announced")
+
+    def __init__(
+        self, limit: int, scratch: memoryview, leased: LeasedFrames, selector: Selector, fd: int
+    ) -> None:
+        super().__init__(limit, scratch, leased)
+        self.announced = 0
+        self._leased = leased
+        self._selector = selector
+        self._fd = fd
+        self._lease: Lease | None = None
+        self._progress = 0
+
+    @property
+    def has_buffered(self) -> bool:
+        """Whether memory was granted that nothing has been received into yet."""
+        return self._lease is not None and self._frame is None
+
+    @property
+    def waits_for_memory(self) -> bool:
+        return self._leased.is_waiting(self)
+
+    def read(self, sock: socket.socket) -> Frame | None:
+        if self._frame is None:
+            size = self.announced or self._read_size(sock)
+            if not size:
+                return None if size is None else b""
+            if self._lease is None and not self._ask(size):
+                return None
+            self._frame = self._pool.take(size, 0)
+            self._filled = 0
+            self._wanted = size
+            self._progress = 0
+        frame = self._continue(sock)
+        if frame is not None:
+            self._end(frame)
+        elif not self._filled:
+            self._put_off()
+        elif self._filled >= self._progress and self._lease is not None:
+            self._progress = self._filled + PROGRESS_BYTES
+            self._leased.goes_on(self)
+        return frame
+
+    def next_buffered(self) -> Frame | None:
+        """Reads where memory has been granted; what is in the kernel has been reported already."""
+        return self.read(self._channel.sock)
+
+    def grant(self, lease: Lease) -> None:
+        """The memory that this has waited for."""
+        self._lease = lease
+        channel = self._channel
+        channel.responder.reopen(channel)
+
+    def hang_up(self, reason: str) -> None:
+        self._selector.close_channel(self._channel, reason, logging.WARNING)
+
+    def close(self) -> None:
+        super().close()
+        self._leased.leave(self)
+        self._end_lease()
+
+    @property
+    def _channel(self) -> Channel:
+        return self._selector.channels[self._fd]
+
+    def _read_size(self, sock: socket.socket) -> int | None:
+        """The announced size once its four bytes are here, which are read whether there is memory or not."""
+        rest = self._rest
+        space = self._scratch[: 4 - len(rest)]
+        try:
+            n = sock.recv_into(space)
+        except BlockingIOError:
+            return None
+        if n == 0:
+            raise EndOfStream
+        rest += space[:n]
+        if len(rest) < 4:
+            self._rest = rest
+            return None
+        self._rest = b""
+        size: int = SIZE.unpack(rest)[0]
+        if size < 0 or size > self.limit:
+            raise invalid_size(size, self.limit)
+        self.announced = size
+        return size
+
+    def _ask(self, size: int) -> bool:
+        """Whether the frame may be received now. If not, the connection is muted until `grant`."""
+        channel = self._channel
+        if not channel.authenticated:
+            return True
+        self._lease = self._leased.ask(self, size)
+        if self._lease is not None:
+            return True
+        self._selector.want(channel, channel.interest & ~READ)
+        return False
+
+    def _end(self, frame: Frame) -> None:
+        """The frame is whole, and takes the lease with it."""
+        self.announced = 0
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            assert isinstance(frame, memoryview)
+            self._leased.is_whole(self, frame, lease)
+
+    def _put_off(self) -> None:
+        """Announced and not begun: the memory is for others until the first byte comes."""
+        super().close()
+        self._end_lease()
+
+    def _end_lease(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            self._leased.end(lease)
+
+
+def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> NewReceive:
+    """How a processor receives. Chosen once: where memory is not bounded, nothing is asked."""
+    if not isinstance(frames, LeasedFrames):
+        return lambda limit, _sock: Receive(limit, scratch, frames)
+    leased = frames
+    selector.poll = leased.fair(selector.poll)
+    return lambda limit, sock: LeasedReceive(limit, scratch, leased, selector, sock.fileno())
