@@ -57,7 +57,7 @@ def _take_all_descriptors() -> None:
 
 
 async def _serve(configuration: Configuration) -> None:
-    """Runs until SIGTERM or SIGINT, then drains; a second signal stops at once."""
+    """Runs until SIGTERM, SIGINT or SIGHUP, then drains; a second signal stops at once."""
     from broker.app import (
         Started,
         run_broker,
@@ -73,7 +73,10 @@ async def _serve(configuration: Configuration) -> None:
 
 
 async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    wanted = [signal.SIGTERM, signal.SIGINT]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        wanted.append(signal.SIGHUP)  # the terminal is gone; under nohup that is nobody's business
+    with trio.open_signal_receiver(*wanted) as signals:
         async for number in signals:
             if stop.is_set():
                 scope.cancel()

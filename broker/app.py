@@ -1,7 +1,7 @@
 """The composition root: builds every service once, opens the nursery tree, and drains it.
 
-The nesting of the nurseries is the shutdown order: the front (acceptors, console) stops first, then
-processors, handlers, timers, storage. There are no stop flags: a nursery is cancelled or a channel is
+The nesting of the nurseries is the shutdown order: the front (acceptors) stops first, then processors and
+console, handlers, timers, storage. There are no stop flags: a nursery is cancelled or a channel is
 closed, and what hangs on it ends.
 """
 
@@ -161,17 +161,19 @@ class House:
                 timers.start_soon(self._expire_quotas, name="quota-sensor-expiry")
                 async with trio.open_nursery() as handlers:
                     self.server.start_handlers(handlers)
-                    async with trio.open_nursery() as processors:
+                    async with trio.open_nursery() as console, trio.open_nursery() as processors:
                         self.server.start_processors(processors)
                         async with trio.open_nursery() as front:
                             self.server.start_acceptors(front)
-                            url = await self._start_console(front, stop)
+                            url = await self._start_console(console, stop)
+                            await self.server.wait_started()
                             _calm_collector()
                             task_status.started(Started(self.place.bootstrap, url, stopped))
                             await stop.wait()
                             front.cancel_scope.cancel()
                         await self._drain()
                         processors.cancel_scope.cancel()
+                        console.cancel_scope.cancel()
                     await self.server.end_requests()
                 timers.cancel_scope.cancel()
             storage.cancel_scope.cancel()
@@ -193,7 +195,7 @@ class House:
         if deadline.cancelled_caught:
             logger.warning("requests were still in hand at the end of the drain")
 
-    async def _start_console(self, front: trio.Nursery, stop: trio.Event) -> str | None:
+    async def _start_console(self, nursery: trio.Nursery, stop: trio.Event) -> str | None:
         settings = self.rooms.console
         if settings.listener is None:
             return None
@@ -203,7 +205,7 @@ class House:
             issued = await self.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
             secret = issued.secret
         page = Exposition(self.clock, self.server, self.quotas, self.partitions, self.broker.purgatories).page
-        host, port = await start_console(front, stop, settings, self.control, self.broker.views, page)
+        host, port = await start_console(nursery, stop, settings, self.control, self.broker.views, page)
         shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared, not bound
         url = f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"
         self.place = replace(self.place, console=url)

@@ -14,15 +14,17 @@ from webui.serving import serve_console
 
 
 async def start_console(
-    front: trio.Nursery,
+    nursery: trio.Nursery,
     stop: trio.Event,
     settings: ConsoleConfig,
     control: Control,
     views: ControlViews,
     metrics: Callable[[], str],
 ) -> tuple[str, int]:
-    """The address that the console is really bound to. Raises OSError where it cannot be."""
+    """The address that the console is really bound to. Raises OSError where it cannot be.
 
+    It serves until cancelled: a broker that drains still says so (/readyz), and shows what it waits for.
+    """
     backend = Backend(
         control=control,
         views=views,
@@ -30,15 +32,14 @@ async def start_console(
         metrics=metrics,
         ready=lambda: not stop.is_set(),  # nothing is served before the listeners are
     )
-    address: tuple[str, int] = await front.start(_serve, backend, settings, stop)
+    address: tuple[str, int] = await nursery.start(_serve, backend, settings)
     return address
 
 
 async def _serve(
     backend: Backend,
     settings: ConsoleConfig,
-    stop: trio.Event,
     *,
     task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    await serve_console(backend, settings, shutdown=stop, task_status=task_status)
+    await serve_console(backend, settings, shutdown=trio.Event(), task_status=task_status)

@@ -62,7 +62,7 @@ class PartitionLog(SegmentedLog):
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Holds from the next append on."""
+        """Holds from the next append on; when the disk must have it, for what was appended before too."""
         self.settings = settings
         self._max_bytes = settings.max_message_bytes
         self._stamps = settings.uses_append_time
@@ -70,6 +70,8 @@ class PartitionLog(SegmentedLog):
         bounded = settings.message_timestamp_before_max_ms < _FOR_EVER and not self._stamps
         self._inspects = settings.compacts or bounded
         self._flushes = settings.flush_ms < _FOR_EVER or settings.flush_messages < _FOR_EVER
+        if self._flushes and self.high_watermark > self.recovery_point:
+            self._note_unflushed()
         # The next append finds out what the active segment takes.
         self._roll_bytes = self._roll_ms = self._roll_offset = -1
 

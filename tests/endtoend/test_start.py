@@ -1,5 +1,8 @@
-"""Starts that must not succeed: one line that says why, and a broker that is running does not notice."""
+"""Starts that must not succeed: one line that says why, and a broker that is running does not notice;
+and what the signals of a terminal do.
+"""
 
+import signal
 import subprocess
 from pathlib import Path
 
@@ -37,3 +40,31 @@ async def test_an_address_that_another_broker_uses_is_refused(tmp_path: Path) ->
         assert line.startswith("weir: listeners=") and "Address already in use" in line
         assert await is_served(client)
         await client.stream.aclose()
+
+
+def started(directory: Path, *before: str) -> subprocess.Popen[str]:
+    """A broker of its own that serves, started by the command `before`, if any."""
+    settings = [f"log.dirs={directory}", "listeners=PLAINTEXT://127.0.0.1:0", "console.listener="]
+    command = [*before, str(WEIR), "serve", *(f"--override={setting}" for setting in settings)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None and process.stdout.readline().startswith("Kafka:")
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_terminal_that_closes_stops_the_broker_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    with started(tmp_path) as process:
+        process.send_signal(number)
+        assert process.wait(20) == 0
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_under_nohup_nobody_minds_that_the_terminal_closes(tmp_path: Path) -> None:
+    with started(tmp_path, "nohup") as process:
+        process.send_signal(signal.SIGHUP)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.terminate()
+        assert process.wait(20) == 0

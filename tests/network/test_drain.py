@@ -8,8 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.api.outcome import Answered, Outcome
 from broker.app import Started, run_broker
 from broker.config.load import load
+from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from broker.quotas.entity import Entity
@@ -195,3 +197,43 @@ async def test_an_idle_broker_stops_at_once_with_many_connections(
         broker.stop.set()
         await broker.started.stopped.wait()
         assert trio.current_time() == 0
+
+
+async def status_of(port: int, path: str) -> int:
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        await stream.send_all(
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
+        )
+        return int((await stream.receive_some(12)).split()[1])
+
+
+async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> None:
+    going_on = trio.Event()
+
+    async def slow(_message: object, _context: object, _broker: object) -> Outcome:
+        await going_on.wait()
+        return Answered(DescribeClusterResponse(cluster_id="late"))
+
+    async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
+        assert broker.started.console_url is not None
+        port = int(broker.started.console_url.split("?")[0].rstrip("/").rpartition(":")[2])
+        client = await broker.connect()
+        await client.ask(DescribeClusterRequest(), 0)
+        server = broker.house.server
+        server.forget_answers()
+        (route,) = [
+            each for each in server.listeners[0].routes.all() if each.metrics.name == "DescribeCluster"
+        ]
+        route.handle = slow
+        await client.send(DescribeClusterRequest(), 0)
+        assert await status_of(port, "/readyz") == 200
+        broker.stop.set()
+        await wait_all_tasks_blocked(0.01)
+        assert (await status_of(port, "/readyz"), await status_of(port, "/healthz")) == (503, 200)
+        going_on.set()
+        _, answer = await client.receive(60, 0)
+        assert answer.cluster_id == "late"
+        await broker.started.stopped.wait()
+        with pytest.raises(OSError):
+            await trio.open_tcp_stream("127.0.0.1", port)
