@@ -34,8 +34,10 @@ from broker.metadata.changes import Delta
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
+from broker.network.automq.machinery import automq
 from broker.network.clock import TrioClock
 from broker.network.loop_idle import LoopIdle
+from broker.network.machinery import KAFKA
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
 from broker.purgatory.purgatory import Purgatory
@@ -134,6 +136,7 @@ class House:
             self.broker,
             clock,
             self.reapers,
+            automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
         )
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)

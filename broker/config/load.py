@@ -63,6 +63,7 @@ def build_rooms(values: Mapping[str, str]) -> Rooms:
     """Rooms from texts by key; what is not there has its default. Raises ConfigError."""
     rooms = Rooms(**{name: _fill(room, values) for name, room in ROOM_TYPES.items()})
     rooms.network.check()
+    rooms.automq.check()
     rooms.groups.check()
     return rooms
 

@@ -15,6 +15,7 @@ PATH: Final = Path(__file__).parents[2] / "docs" / "configuration.md"
 _TITLES: Final = {
     "broker": "The broker",
     "network": "Listeners, queues and buffers",
+    "automq": "AutoMQ's way of moving requests",
     "log": "Storage",
     "topics": "How topics come to be",
     "topic_settings": "How a topic's records are kept",

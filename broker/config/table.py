@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from broker.config.rooms import (
+    AutomqConfig,
     BrokerConfig,
     ConsoleConfig,
     FetchConfig,
@@ -26,6 +27,7 @@ class Rooms:
 
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    automq: AutomqConfig = field(default_factory=AutomqConfig)
     log: LogConfig = field(default_factory=LogConfig)
     topics: TopicDefaults = field(default_factory=TopicDefaults)
     topic_settings: TopicSettings = field(default_factory=TopicSettings)
@@ -39,6 +41,7 @@ class Rooms:
 ROOM_TYPES: Final[dict[str, type]] = {
     "broker": BrokerConfig,
     "network": NetworkConfig,
+    "automq": AutomqConfig,
     "log": LogConfig,
     "topics": TopicDefaults,
     "topic_settings": TopicSettings,

@@ -6,6 +6,7 @@ from typing import Any
 from broker.exposition import memory, requests, sockets, topics
 from broker.metrics.prometheus import render
 from broker.metrics.registry import FamilySamples
+from broker.network.automq import figures as automq
 from broker.network.clock import TrioClock
 from broker.network.socket_server import SocketServer
 from broker.purgatory import figures as purgatory
@@ -42,4 +43,5 @@ class Exposition:
         yield from sockets.families(self._server)
         yield from purgatory.families(self._purgatories)
         yield from memory.families(self._server.memory, self._clock.ms())
+        yield from automq.families(self._server.requests)
         yield from topics.families(self._partitions)

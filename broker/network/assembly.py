@@ -17,9 +17,9 @@ from broker.network.acceptor import Acceptor, SocketOptions
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.frame_pool import FramePool
-from broker.network.handler_pool import HandlerPool
 from broker.network.leased_frames import LeasedFrames
 from broker.network.listener import Listener
+from broker.network.machinery import Machinery
 from broker.network.memory_pool import MemoryPool
 from broker.network.plane import (
     CONTROL_PLANE_HANDLERS,
@@ -30,11 +30,9 @@ from broker.network.plane import (
 )
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
-from broker.network.request_channel import RequestChannel
 from broker.network.request_metrics import RequestMetrics
 from broker.network.responder import Responder
 from broker.network.routes import Routes
-from broker.network.throttling import Throttling
 from broker.protocol.api_key import NAMES
 
 LOOPBACK: Final = "127.0.0.1"
@@ -55,17 +53,19 @@ class Assembly:
         *,
         reapers: Sequence[Reaper],
         on_close: Callable[[Channel], None],
+        machinery: Machinery,
     ) -> None:
         self.config = config
         self.broker = broker
         self.metrics: dict[int, RequestMetrics] = {}
         self.memory = _bounded(config, clock)
         self.frames: FramePool = self.memory or FramePool()
-        self.throttling = Throttling(broker.quotas, clock)
+        self.throttling = machinery.throttling(broker.quotas, clock)
         self.responders: list[Responder] = []
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._reapers = reapers
+        self._machinery = machinery
         self._on_close = on_close
         self._next_id = 0
         wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
@@ -107,10 +107,12 @@ class Assembly:
 
     def _plane(self, name: PlaneName) -> Plane:
         control = name is PlaneName.CONTROL
-        requests = RequestChannel(CONTROL_PLANE_QUEUE if control else self.config.queued_max_requests)
-        handlers = HandlerPool(
+        size = CONTROL_PLANE_HANDLERS if control else self.config.num_io_threads
+        capacity = CONTROL_PLANE_QUEUE if control else self.config.queued_max_requests
+        requests = self._machinery.requests(capacity, size)
+        handlers = self._machinery.handlers(
             name,
-            CONTROL_PLANE_HANDLERS if control else self.config.num_io_threads,
+            size,
             requests,
             self.broker,
             responders=self.responders,
@@ -128,7 +130,7 @@ class Assembly:
         plane = self.planes[listener.endpoint.plane]
         processor_id, self._next_id = self._next_id, self._next_id + 1
         node = self.broker.config.node_id
-        processor = Processor(
+        processor = self._machinery.processor(
             processor_id,
             f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
             ProcessorSettings(

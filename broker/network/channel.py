@@ -7,10 +7,10 @@ Knows nothing of epoll, tasks or the meaning of a request.
 import socket
 from typing import TYPE_CHECKING, Final
 
-from broker.network.mute import MuteEvent, MuteState, after
+from broker.network.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
 from broker.network.receive import Receive
 from broker.network.send import Send
-from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 
 if TYPE_CHECKING:
@@ -96,6 +96,17 @@ class Channel:
     @property
     def closed(self) -> bool:
         return self.fd < 0
+
+    @property
+    def in_hand(self) -> bool:
+        """Whether a request of it was received and is not answered in full."""
+        return self.mute_state in RESPONSE_PENDING
+
+    def abandon(self) -> None:
+        """The connection is gone: what is parked for it waits no longer."""
+        if self.waiting is not None:
+            self.waiting.settle(Outcome.CANCELLED)
+            self.waiting = None
 
     def on(self, event: MuteEvent) -> MuteState:
         """Applies one event of the mute table. From MUTED, which nothing holds any longer, the channel

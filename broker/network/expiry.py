@@ -47,7 +47,7 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
 def _is_used(channel: Channel) -> bool:
     if channel.send is not None:
         return False
-    if channel.mute_state is not MuteState.NOT_MUTED or channel.receive.waits_for_memory:
+    if channel.in_hand or channel.mute_state is not MuteState.NOT_MUTED or channel.receive.waits_for_memory:
         return True
     # A broker that was stopped for a while finds the time over before it finds the requests.
     return has_arrivals(channel)

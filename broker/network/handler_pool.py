@@ -11,7 +11,7 @@ Knows outcomes, not APIs: the route says who answers.
 import logging
 from collections.abc import Awaitable, Sequence
 from types import CoroutineType
-from typing import Final, assert_never
+from typing import ClassVar, Final, assert_never
 
 import trio
 
@@ -28,7 +28,7 @@ from broker.network.flush_waits import FlushWaits, Waiting
 from broker.network.frame_pool import FramePool
 from broker.network.reaper import Reaper
 from broker.network.request import Request
-from broker.network.request_channel import RequestChannel
+from broker.network.request_channel import Requests
 from broker.network.responder import Responder
 from broker.network.throttling import Throttling
 
@@ -46,11 +46,13 @@ class HandlerPool:
     pool's, which is `main` to the others.
     """
 
+    crew_type: ClassVar[type[Crew]] = Crew
+
     def __init__(
         self,
         plane: str,
         size: int,
-        requests: RequestChannel,
+        requests: Requests,
         broker: Broker,
         *,
         responders: Sequence[Responder],
@@ -72,7 +74,7 @@ class HandlerPool:
         self._clock = clock
         self._frames = frames
         self._nursery: trio.Nursery | None = None
-        self._crew = Crew()
+        self._crew = self.crew_type()
         self._after_commit: Waiting = []
         self.flush_waits: FlushWaits = (
             FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed_in_time)
@@ -110,14 +112,14 @@ class HandlerPool:
         One task leads: it alone waits for requests, so that one wake-up serves all that came with a poll.
         It hands the lead on before it waits for anything else.
         """
-        receive = self._requests.receive
-        take = receive.receive_nowait
+        queue = self._requests.queue_of(index)
+        take = queue.receive_nowait
         now_of = self._clock.ns
         if not await self._crew.take_the_lead(index):
             return
         while True:
             try:
-                request = await receive.receive()
+                request = await queue.receive()
             except trio.EndOfChannel:
                 self._crew.dismiss()
                 return

@@ -104,7 +104,7 @@ class LeasedReceive(Receive):
             return None
         if n == 0:
             raise EndOfStream
-        rest += space[:n]
+        rest = b"".join((rest, space[:n]))
         if len(rest) < 4:
             self._rest = rest
             return None

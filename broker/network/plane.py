@@ -9,7 +9,7 @@ from typing import Final
 from broker.api.registry import Registry
 from broker.config.listeners import Plane as PlaneName
 from broker.network.handler_pool import HandlerPool
-from broker.network.request_channel import RequestChannel
+from broker.network.request_channel import Requests
 from broker.protocol.api_key import ApiKey
 
 CONTROL_PLANE_QUEUE: Final = 20
@@ -44,7 +44,7 @@ class Plane:
     def __init__(
         self,
         name: PlaneName,
-        requests: RequestChannel,
+        requests: Requests,
         handlers: HandlerPool,
         registry: Registry,
         processors: int | None,

@@ -11,7 +11,7 @@ import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import trio
 
@@ -23,7 +23,7 @@ from broker.network.frame_pool import FramePool
 from broker.network.leased_receive import receiving
 from broker.network.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.request import Request
-from broker.network.request_channel import RequestChannel
+from broker.network.request_channel import Requests
 from broker.network.responder import NOT_MUTED, PENDING, Responder
 from broker.network.routes import Routes
 from broker.network.selector import BROKEN, READ, WRITE, Selector
@@ -54,6 +54,8 @@ class ProcessorSettings:
 class Processor:
     """Owns its channels. `id` is unique in the broker; `new_connections` is the acceptor's door."""
 
+    channel_type: ClassVar[type[Channel]] = Channel
+
     def __init__(
         self,
         processor_id: int,
@@ -61,7 +63,7 @@ class Processor:
         settings: ProcessorSettings,
         *,
         routes: Routes,
-        requests: RequestChannel,
+        requests: Requests,
         clock: TrioClock,
         frames: FramePool,
         on_close: Callable[[Channel], None],
@@ -80,7 +82,7 @@ class Processor:
         self._frames = frames
         self.selector = Selector(on_close)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
-        self.responder = Responder(self.selector, clock, self._failed_logins, settings.max_frame)
+        self.responder = self._make_responder()
         self._next_index = 0
         self._reading = True
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
@@ -282,9 +284,12 @@ class Processor:
     def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
         """Ends the connection of a request that is not to be handled."""
         self._drop(frame)
-        self.selector.close_channel(channel, reason, logging.WARNING)
+        self._broken(channel, ProtocolViolation(reason))
 
     # Connections
+
+    def _make_responder(self) -> Responder:
+        return Responder(self.selector, self._clock, self._failed_logins, self._settings.max_frame)
 
     def _configure_new_connections(self) -> None:
         settings = self._settings
@@ -300,7 +305,7 @@ class Processor:
                 continue
             index, self._next_index = self._next_index, (self._next_index + 1) & 0x7FFFFFFF
             limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
-            channel = Channel(
+            channel = self.channel_type(
                 sock,
                 self.responder,
                 connection_id=f"{local_host}:{local_port}-{peer[0]}:{peer[1]}-{self.id}-{index}",

@@ -52,7 +52,7 @@ class Receive:
         self.limit = limit
         self._scratch = scratch
         self._pool = pool
-        self._rest = b""
+        self._rest: bytes | memoryview = b""
         self._frame: bytearray | None = None
         self._filled = 0
         self._wanted = 0
@@ -111,7 +111,7 @@ class Receive:
             self._pool.give_back(self._frame)
             self._frame = None
 
-    def _read_behind(self, sock: socket.socket, rest: bytes) -> Frame | None:
+    def _read_behind(self, sock: socket.socket, rest: bytes | memoryview) -> Frame | None:
         """What is here comes before what the kernel has, which may be the end of the stream."""
         if len(rest) >= 4 and len(rest) - 4 >= SIZE.unpack_from(rest)[0]:
             return self.next_buffered()
@@ -122,7 +122,7 @@ class Receive:
         if n == 0:
             raise EndOfStream
         self._rest = b""
-        data = rest + self._scratch[:n]
+        data = b"".join((rest, self._scratch[:n]))
         if len(data) < 4:
             self._rest = data
             return None
@@ -136,7 +136,8 @@ class Receive:
         end = size + 4
         if len(data) >= end:
             if len(data) > end:
-                self._rest = bytes(data[end:])
+                # Many frames in one read are cut off one by one: only what lies in the scratch is copied.
+                self._rest = data[end:] if data.readonly else bytes(data[end:])
             body = data[4:end]
             return bytearray(body) if size > 1 and body[0] == 0 == body[1] else bytes(body)
         if end <= SCRATCH_BYTES:

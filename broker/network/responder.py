@@ -92,8 +92,7 @@ class Responder:
                 channel.mute_state = NOT_MUTED
                 self._after_unmute(channel)
             else:
-                channel.on(MuteEvent.RESPONSE_SENT)
-                self.settled()
+                self._after_response(channel)
 
     def answer_kept(
         self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
@@ -187,10 +186,7 @@ class Responder:
         metrics.record(request.received, request.dequeued, request.handled, now)
         if request.login is not None and not self._after_login(channel, request.login):
             return
-        if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
-            self._after_unmute(channel)
-        else:
-            self.settled()
+        self._after_response(channel)
 
     def settled(self) -> None:
         """A connection has no request in hand any longer, or is gone. Tells whoever drains when that was the
@@ -198,6 +194,13 @@ class Responder:
         """
         if self.drained is not None and not self._selector.in_flight():
             self.drained.set()
+
+    def _after_response(self, channel: Channel) -> None:
+        """What follows a response that did not go at once, or that ends in a throttle."""
+        if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
+            self._after_unmute(channel)
+        else:
+            self.settled()
 
     def _after_unmute(self, channel: Channel) -> None:
         if self.drained is not None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from broker.network.channel import Channel
-from broker.network.mute import RESPONSE_PENDING
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +80,7 @@ class Selector:
 
     def in_flight(self) -> int:
         """Connections with a request that was received and not yet answered in full."""
-        return sum(channel.mute_state in RESPONSE_PENDING for channel in self.channels.values())
+        return sum(channel.in_hand for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
         """Closes one connection, once. What it has queued or parked is answered into nothing."""

@@ -20,9 +20,9 @@ from broker.network.assembly import Assembly, socket_options
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.listener import Listener
+from broker.network.machinery import KAFKA, Machinery
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
-from broker.purgatory.operation import Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +45,20 @@ class SocketServer:
         broker: Broker,
         clock: TrioClock,
         reapers: Sequence[Reaper],
+        machinery: Machinery = KAFKA,
     ) -> None:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
         self.listeners: list[Listener] = []
         self._broker = broker
+        self._machinery = machinery
         self._assembly = assembly = Assembly(
-            config, max_receive_before_login, broker, clock, reapers=reapers, on_close=self._closed
+            config,
+            max_receive_before_login,
+            broker,
+            clock,
+            reapers=reapers,
+            on_close=self._closed,
+            machinery=machinery,
         )
         self.metrics = assembly.metrics
         self.frames = assembly.frames
@@ -111,7 +119,16 @@ class SocketServer:
     # What holds while it runs
 
     def check_reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
-        """Whether every port that `new` adds can be had. Raises ConfigError naming the listener."""
+        """Whether every port that `new` adds can be had, and handlers may become more or fewer. Raises
+        ConfigError naming the listener or the key.
+        """
+        if new.num_io_threads != old.num_io_threads and not self._machinery.resizable:
+            raise ConfigError(
+                "num.io.threads",
+                new.num_io_threads,
+                f"{old.num_io_threads} until the next start: with socket.server.mode=automq a connection has "
+                "its handler",
+            )
         leaving, coming = _moves(old, new)
         freed = {listener.acceptor.address[1] for listener in self.listeners if listener.name in leaving}
         for endpoint in coming:
@@ -190,9 +207,7 @@ class SocketServer:
 
     def _closed(self, channel: Channel) -> None:
         self.throttling.forget(channel)
-        if channel.waiting is not None:
-            channel.waiting.settle(Outcome.CANCELLED)
-            channel.waiting = None
+        channel.abandon()
         channel.responder.settled()
 
 

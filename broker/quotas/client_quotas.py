@@ -74,6 +74,10 @@ class ClientQuotas:
         """Holds `channel`; its manager's `throttled` gives `token` back when the time is over."""
         self.managers[throttle.kind].throttle(channel, token, throttle, now_ms)
 
+    def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
+        """Whether `channel` is held for this kind of quota already; then it is, until the later end."""
+        return self.managers[throttle.kind].prolong(channel, throttle, now_ms)
+
     def forget(self, channel: Throttleable) -> None:
         """The channel is closed."""
         for manager in self.managers.values():

@@ -66,6 +66,13 @@ class QuotaManager(Generic[S]):
         throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
         self.throttled.add(channel, token, throttle, now_ms)
 
+    def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
+        """Whether `channel` was held already: then it is held until the later of both ends."""
+        if not self.throttled.prolong(channel, throttle, now_ms):
+            return False
+        throttle.sensor.note_throttle(throttle.throttle_ms, now_ms)
+        return True
+
     def find(self, user: str, client_id: str | None) -> S | None:
         """The sensor that counts for this client, if anything was recorded for it."""
         return self._usage.find(user, client_id)

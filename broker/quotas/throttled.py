@@ -91,11 +91,22 @@ class ThrottledChannels:
 
         A channel is held once at a time, since it sends nothing while it is held.
         """
-        held = Held(channel, token, throttle, now_ms)
         channel.throttles += 1
-        self._serial += 1
-        self._held[id(channel)] = held
-        heappush(self._queue, (held.end_ms, self._serial, held))
+        self._hold(Held(channel, token, throttle, now_ms))
+
+    def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
+        """Whether `channel` is held already; if so, until the later of the two ends, as one hold.
+
+        For connections that may have broken a quota with several requests at once.
+        """
+        held = self._held.get(id(channel))
+        if held is None:
+            return False
+        if now_ms + throttle.throttle_ms > held.end_ms:
+            longer = Held(channel, held.token, throttle, now_ms)
+            longer.start_ms = held.start_ms
+            self._hold(longer)
+        return True
 
     def end_early(self, held: Held) -> None:
         """The reason is gone: the channel is due now, and is the next that `pop_expired` returns."""
@@ -141,6 +152,11 @@ class ThrottledChannels:
     def __len__(self) -> int:
         """How many are held. (Kafka: queue-size)"""
         return len(self._held)
+
+    def _hold(self, held: Held) -> None:
+        self._serial += 1
+        self._held[id(held.channel)] = held
+        heappush(self._queue, (held.end_ms, self._serial, held))
 
     def _release(self, held: Held) -> bool:
         """Whether it was still held: a channel may be gone, and its identity another's."""

@@ -77,6 +77,23 @@ def test_a_channel_that_is_held_again_ends_with_its_second_throttle(held):
     assert held.expired(BASE_MS + 150) == ["second"]
 
 
+@pytest.mark.parametrize(("second_ms", "end_ms"), [(49, 100), (50, 100), (51, 101)])
+def test_a_hold_that_is_prolonged_ends_once_and_with_the_later_of_both(held, second_ms, end_ms):
+    channel = Connection()
+    held.add(channel, "t", throttle(100), BASE_MS)
+    assert held.prolong(channel, throttle(second_ms), BASE_MS + 50)
+    (row,) = held.rows(BASE_MS + 60)
+    assert (row.since_ms, row.count, len(held)) == (60, 1, 1)
+    assert held.expired(BASE_MS + end_ms - 1) == []
+    assert held.expired(BASE_MS + end_ms) == ["t"]
+    assert held.expired(BASE_MS + 1_000) == []
+
+
+def test_a_channel_that_is_not_held_is_not_prolonged(held):
+    assert not held.prolong(Connection(), throttle(100), BASE_MS)
+    assert len(held) == 0 and held.next_deadline() is None
+
+
 def test_an_early_end_is_due_at_once_and_only_once(held):
     channel, other = Connection(), Connection()
     held.add(channel, "channel", throttle(60_000), BASE_MS)

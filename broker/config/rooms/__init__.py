@@ -5,6 +5,7 @@ Filled by broker.config.load; handed out by broker.app, to each room its own and
 `LogConfig()` is a room with every default, and `LogConfig(dirs=(tmp_path,))` one with a directory of its own.
 """
 
+from broker.config.rooms.automq import AutomqConfig
 from broker.config.rooms.broker import BrokerConfig
 from broker.config.rooms.console import ConsoleConfig
 from broker.config.rooms.fetch import FetchConfig
@@ -16,6 +17,7 @@ from broker.config.rooms.security import SecurityConfig
 from broker.config.rooms.topics import TopicDefaults, TopicSettings
 
 __all__ = [
+    "AutomqConfig",
     "BrokerConfig",
     "ConsoleConfig",
     "FetchConfig",

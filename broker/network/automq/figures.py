@@ -1,0 +1,25 @@
+"""What Prometheus reads of AutoMQ's mode; nothing in Kafka's. Called by the exposition."""
+
+from collections.abc import Iterator
+
+from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.network.automq.request_queues import RequestQueues
+from broker.network.request_channel import Requests
+
+
+def families(requests: Requests) -> Iterator[FamilySamples]:
+    """The permits of the size semaphore, and how deep each handler's queue is."""
+    if not isinstance(requests, RequestQueues):
+        return
+    yield FamilySamples(
+        "kafka_network_requestchannel_availablerequestsize",
+        "Bytes of requests that may still come to wait for a handler",
+        Kind.GAUGE,
+        [Sample((), requests.sizes.available)],
+    )
+    yield FamilySamples(
+        "kafka_network_requestchannel_handlerqueuesize",
+        "Requests waiting, by handler",
+        Kind.GAUGE,
+        [Sample((("handler", str(index)),), depth) for index, depth in enumerate(requests.depths())],
+    )

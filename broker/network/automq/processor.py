@@ -1,0 +1,60 @@
+"""The reactor of AutoMQ's mode: reads on while requests of the same connection are in hand. (AutoMQ:
+SocketServer.Processor)
+
+All of the turn is Kafka's processor; here is only what is admitted, and how a connection ends whose answers
+are still owed.
+"""
+
+from typing import Any, ClassVar
+
+from broker.errors import ProtocolViolation
+from broker.network.automq.channel import ENDED, PipelinedChannel
+from broker.network.automq.responder import PipelinedResponder, Watermarks
+from broker.network.channel import Channel
+from broker.network.processor import Processor
+from broker.network.receive import EndOfStream
+from broker.network.request import Request
+
+
+class PipelinedProcessor(Processor):
+    channel_type: ClassVar[type[Channel]] = PipelinedChannel
+    responder: PipelinedResponder
+
+    def __init__(self, *args: Any, watermarks: Watermarks, **named: Any) -> None:
+        self._watermarks = watermarks
+        super().__init__(*args, **named)
+        self._put_nowait = self._take_in
+
+    def _make_responder(self) -> PipelinedResponder:
+        return PipelinedResponder(
+            self.selector, self._clock, self._failed_logins, self._settings.max_frame, self._watermarks
+        )
+
+    def _take_in(self, request: Request) -> None:
+        """Raises trio.WouldBlock where the request must wait for room; its place in the order it has."""
+        self.responder.admit(request)
+        self._requests.put_nowait(request)
+
+    async def _submit_buffered(self) -> None:
+        """All that was read already, a request of each connection at a time, so that the handlers find it
+        together.
+        """
+        responder = self.responder
+        while responder.buffered:
+            while responder.buffered:
+                await super()._submit_buffered()
+            if responder.responses:
+                responder.flush()
+
+    def _broken(self, channel: Channel, error: Exception) -> None:
+        """The end of what the peer says, orderly or a violation, waits for the answers that it is owed."""
+        assert isinstance(channel, PipelinedChannel)
+        if not channel.in_flight or not isinstance(error, EndOfStream | ProtocolViolation):
+            super()._broken(channel, error)
+            return
+        end = Request(self.responder, channel, channel.in_flight[-1].route, b"", 0, self._clock.ns())
+        end.frame = None
+        end.close_reason = str(error) or "closed by the peer"
+        channel.flags |= ENDED
+        self.responder.admit(end)
+        self.responder.responses.append(end)

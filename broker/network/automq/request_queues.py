@@ -1,0 +1,89 @@
+"""A queue per handler, and one bound in bytes over all of them. (AutoMQ: RequestChannel)
+
+A `network.request_channel.Requests`. The connection decides on the queue, so all of its requests are begun by
+one handler in the order in which they came; there is no stealing, and a request that takes long holds up
+every connection of its queue. When the bytes are used up or the queue is full, the processor that would
+add to it waits, reads none of its sockets, and drops nothing.
+"""
+
+import trio
+
+from broker.network.automq.channel import PipelinedChannel
+from broker.network.automq.size_semaphore import SizeSemaphore
+from broker.network.request import Request
+
+
+class HandlerQueue:
+    """What one handler takes from. Permits are released as a request is taken, before it is handled."""
+
+    __slots__ = ("_receive", "_sizes", "send")
+
+    def __init__(self, capacity: int, sizes: SizeSemaphore) -> None:
+        self.send, self._receive = trio.open_memory_channel[Request](capacity)
+        self._sizes = sizes
+
+    async def receive(self) -> Request:
+        request = await self._receive.receive()
+        self._sizes.release(request.size)
+        return request
+
+    def receive_nowait(self) -> Request:
+        request = self._receive.receive_nowait()
+        self._sizes.release(request.size)
+        return request
+
+    def depth(self) -> int:
+        return self.send.statistics().current_buffer_used
+
+
+class RequestQueues:
+    """`handlers` queues of max(`capacity` / `handlers`, 1) requests; `size_limit` bytes in all of them."""
+
+    def __init__(self, capacity: int, handlers: int, size_limit: int) -> None:
+        each = max(capacity // handlers, 1)
+        self.capacity = each * handlers
+        self.peak = 0
+        self.sizes = SizeSemaphore(size_limit)
+        self._queues = [HandlerQueue(each, self.sizes) for _ in range(handlers)]
+
+    def queue_of(self, handler: int) -> HandlerQueue:
+        return self._queues[handler]
+
+    def put_nowait(self, request: Request) -> None:
+        """trio.WouldBlock where there is no room now: then nothing is taken."""
+        if not self.sizes.acquire_nowait(request.size):
+            raise trio.WouldBlock
+        try:
+            self._queue_for(request).send.send_nowait(request)
+        except trio.WouldBlock:
+            self.sizes.release(request.size)
+            raise
+
+    async def put(self, request: Request) -> None:
+        """Waits for the bytes, then for the place, as AutoMQ does. Cancelled, it holds neither."""
+        await self.sizes.acquire(request.size)
+        try:
+            await self._queue_for(request).send.send(request)
+        except BaseException:
+            self.sizes.release(request.size)
+            raise
+
+    def depth(self) -> int:
+        """Requests waiting now, in all queues; also keeps `peak`, the deepest seen by anyone who asked."""
+        depth = sum(queue.depth() for queue in self._queues)
+        self.peak = max(self.peak, depth)
+        return depth
+
+    def depths(self) -> list[int]:
+        """Requests waiting now, by handler: how even the connections are spread."""
+        return [queue.depth() for queue in self._queues]
+
+    async def aclose(self) -> None:
+        """No more requests: what is queued is still handled, then every handler ends."""
+        for queue in self._queues:
+            await queue.send.aclose()
+
+    def _queue_for(self, request: Request) -> HandlerQueue:
+        channel = request.channel
+        assert isinstance(channel, PipelinedChannel)
+        return self._queues[channel.hash % len(self._queues)]

@@ -1,0 +1,159 @@
+"""Answers leave in the order of their requests, however handlers finish. (AutoMQ: Processor's correlation id
+queue)
+
+Made by `processor`. Handlers append what they have finished to `responses` as in Kafka's mode; what comes
+before its turn waits there, and goes when everything before it has been written. A request without an answer
+(acks=0) and one that ends the connection take their turn too. A connection whose answer does not fit its
+socket has one send in progress; what follows is not started before that is whole.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from broker.network.automq.channel import QUEUE_FULL, PipelinedChannel
+from broker.network.channel import Channel
+from broker.network.clock import TrioClock
+from broker.network.expiry import FailedLogins
+from broker.network.mute import MuteState
+from broker.network.request import Request
+from broker.network.responder import Responder
+from broker.network.routes import KeptAnswer, Route
+from broker.network.selector import Selector
+from broker.network.send import Send
+
+NOT_MUTED: Final = MuteState.NOT_MUTED
+
+RUN_BYTES: Final = 64 * 1024
+"""Small answers that are due together go in one write of about this size; ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """`pipeline.high.watermark` and `pipeline.low.watermark`: a connection with `high` requests in hand is
+    not read until it has fewer than `low`.
+    """
+
+    high: int
+    low: int
+
+
+class InTurn(deque[Request]):
+    """Requests whose answers are due. Appending one that is not leaves it with its connection."""
+
+    def append(self, request: Request) -> None:
+        channel = request.channel
+        assert isinstance(channel, PipelinedChannel)
+        in_flight = channel.in_flight
+        if not in_flight or in_flight[0] is request:
+            super().append(request)
+        else:
+            channel.early.add(request)
+
+
+class PipelinedResponder(Responder):
+    def __init__(
+        self,
+        selector: Selector,
+        clock: TrioClock,
+        failed_logins: FailedLogins,
+        frame_limit: int,
+        watermarks: Watermarks,
+    ) -> None:
+        super().__init__(selector, clock, failed_logins, frame_limit)
+        self.responses: deque[Request] = InTurn()
+        self._high = watermarks.high
+        self._low = watermarks.low
+
+    def admit(self, request: Request) -> None:
+        """Gives the request its place in the order, and mutes its connection if that has enough in hand.
+        Before the login one request is enough: nothing overtakes it.
+        """
+        channel = request.channel
+        assert isinstance(channel, PipelinedChannel)
+        channel.in_flight.append(request)
+        if len(channel.in_flight) >= self._high or not channel.authenticated:
+            channel.flags |= QUEUE_FULL
+        if channel.settle_mute() is NOT_MUTED and channel.receive.has_buffered:
+            self.buffered.append(channel)
+
+    def answer_kept(
+        self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
+    ) -> None:
+        """An answer that is known by heart is written at once only if nothing is in hand before it and
+        nothing is here behind it; else it takes its turn as a request that is finished already.
+        """
+        assert isinstance(channel, PipelinedChannel)
+        if not channel.in_flight and not channel.receive.has_buffered:
+            super().answer_kept(channel, route, kept, frame, received)
+            if channel.send is not None and channel.send.request is not None:
+                self.admit(channel.send.request)
+            return
+        if kept.imprint is not None:
+            kept.imprint(channel)
+        channel.client_id = kept.client_id
+        request = Request(self, channel, route, b"", 0, received)
+        request.frame = None
+        request.reply = b"".join((kept.head, frame[4:8], kept.tail))
+        self.admit(request)
+        self.responses.append(request)
+
+    def _after_response(self, channel: Channel) -> None:
+        assert isinstance(channel, PipelinedChannel)
+        channel.in_flight.popleft()
+        if channel.early:
+            self._go_on(channel)
+            if channel.fd < 0:
+                return
+        if channel.flags:
+            was_full = channel.flags & QUEUE_FULL
+            if len(channel.in_flight) < self._low:
+                channel.flags &= ~QUEUE_FULL
+            if channel.settle_mute() is NOT_MUTED and was_full:
+                self._after_unmute(channel)
+        if self.drained is not None:
+            self.settled()
+
+    def _go_on(self, channel: PipelinedChannel) -> None:
+        """Writes the small answers that are due now, and makes the next one due if it is finished."""
+        in_flight, early = channel.in_flight, channel.early
+        run: list[bytes] = []
+        size = 0
+        for request in in_flight:
+            reply = request.reply
+            if request not in early or reply.__class__ is not bytes or size > RUN_BYTES:
+                break
+            assert isinstance(reply, bytes)
+            run.append(reply)
+            size += len(reply)
+        if len(run) > 1:
+            self._write_run(channel, run)
+        if in_flight and in_flight[0] in early and channel.send is None:
+            early.remove(in_flight[0])
+            self.responses.append(in_flight[0])
+
+    def _write_run(self, channel: PipelinedChannel, run: list[bytes]) -> None:
+        """As many as the socket takes are answered; the one that it takes in part is a send in progress."""
+        in_flight, early = channel.in_flight, channel.early
+        try:
+            left = channel.sock.send(b"".join(run))
+        except BlockingIOError:
+            left = 0
+        except OSError as error:
+            self._selector.close_channel(channel, str(error))
+            return
+        now = self._clock.ns()
+        channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
+        for reply in run:
+            request = in_flight[0]
+            early.remove(request)
+            size = len(reply)
+            if left < size:
+                self._start_send(channel, Send([reply], left, request))
+                return
+            left -= size
+            in_flight.popleft()
+            channel.bytes_out += size
+            metrics = request.route.metrics
+            metrics.bytes_out += size
+            metrics.record(request.received, request.dequeued, request.handled, now)

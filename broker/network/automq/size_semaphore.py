@@ -1,0 +1,75 @@
+"""How many bytes of requests may wait for handlers. (AutoMQ: queuedRequestSizeSemaphore)
+
+Used by `request_queues`. First come, first served: a large request that waits lets no small one past, or
+it would wait for ever. Knows nothing of requests or queues.
+"""
+
+from collections import deque
+
+import trio
+
+
+class _Turn:
+    """Someone who waits for `wanted` permits."""
+
+    __slots__ = ("granted", "wanted")
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self.granted = trio.Event()
+
+
+class SizeSemaphore:
+    """`limit` permits, one a byte. Who asks for more than all of them gets all of them: such a request goes
+    alone. `available` are free (AvailableRequestSize).
+    """
+
+    __slots__ = ("_turns", "available", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.available = limit
+        self._turns: deque[_Turn] = deque()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._turns)
+
+    def acquire_nowait(self, size: int) -> bool:
+        """Takes the permits for `size` bytes if they are free and nobody waits."""
+        wanted = min(size, self.limit)
+        if self._turns or wanted > self.available:
+            return False
+        self.available -= wanted
+        return True
+
+    async def acquire(self, size: int) -> None:
+        """Waits for the permits for `size` bytes. Cancelled, it has taken none."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self.acquire_nowait(size):
+            return
+        turn = _Turn(min(size, self.limit))
+        self._turns.append(turn)
+        try:
+            await turn.granted.wait()
+        except trio.Cancelled:
+            if turn.granted.is_set():
+                self.available += turn.wanted
+            else:
+                self._turns.remove(turn)
+            self._grant()
+            raise
+
+    def release(self, size: int) -> None:
+        """Gives back what was taken for `size` bytes."""
+        self.available += min(size, self.limit)
+        if self._turns:
+            self._grant()
+
+    def _grant(self) -> None:
+        turns = self._turns
+        while turns and turns[0].wanted <= self.available:
+            turn = turns.popleft()
+            self.available -= turn.wanted
+            turn.granted.set()

@@ -1,0 +1,16 @@
+"""Holds connections that have several requests in hand. (AutoMQ: StartThrottlingResponse)
+
+More than one of them may be over the quota. The connection is held once for each kind of quota, until the
+latest of their ends; answers that it is owed leave meanwhile.
+"""
+
+from broker.network.request import Request
+from broker.network.throttling import Throttling
+from broker.quotas.verdict import Throttle
+
+
+class PipelinedThrottling(Throttling):
+    def start(self, request: Request, throttle: Throttle) -> None:
+        channel = request.channel
+        if channel.fd >= 0 and not self._quotas.prolong(channel, throttle, self._clock.ms()):
+            super().start(request, throttle)

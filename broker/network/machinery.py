@@ -1,0 +1,31 @@
+"""What a socket server is built of. Chosen by `app` when the server is made, and never asked again.
+
+Kafka's own is here; `network.automq.machinery` has the other one (`socket.server.mode`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker.network.handler_pool import HandlerPool
+from broker.network.processor import Processor
+from broker.network.request_channel import RequestChannel, Requests
+from broker.network.throttling import Throttling
+
+
+@dataclass(frozen=True, slots=True)
+class Machinery:
+    """`requests` is called with `queued.max.requests` and the number of handlers; the others with what the
+    classes of this package take. `resizable`: whether handlers may become more or fewer while it runs.
+    """
+
+    requests: Callable[[int, int], Requests]
+    processor: Callable[..., Processor]
+    handlers: type[HandlerPool]
+    throttling: type[Throttling]
+    resizable: bool = True
+
+
+KAFKA: Final = Machinery(
+    lambda capacity, _handlers: RequestChannel(capacity), Processor, HandlerPool, Throttling
+)

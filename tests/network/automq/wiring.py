@@ -1,0 +1,124 @@
+"""A responder of AutoMQ's mode with a socket pair and nothing else: what tests admit, finish and read."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker.network.automq.channel import PipelinedChannel
+from broker.network.automq.responder import PipelinedResponder, Watermarks
+from broker.network.clock import TrioClock
+from broker.network.expiry import FailedLogins
+from broker.network.frame_pool import FramePool
+from broker.network.receive import SCRATCH_BYTES, Receive
+from broker.network.request import Reply, Request
+from broker.network.request_metrics import RequestMetrics
+from broker.network.routes import Route
+from broker.network.selector import Selector
+from broker.network.send import Part
+
+
+def _unused(*_: object) -> object:
+    raise AssertionError
+
+
+def route() -> Route:
+    """A route that nobody asks to decode or to handle."""
+
+    class Api:
+        before_login = False
+        repeats = None
+
+    return Route(
+        Api,  # type: ignore[arg-type]
+        0,
+        RequestMetrics("Test"),
+        decode=_unused,  # type: ignore[arg-type]
+        encode=_unused,  # type: ignore[arg-type]
+        handle=_unused,
+        flexible=False,
+    )
+
+
+class Wiring:
+    """One connection; `closed` are the reasons for which it ended."""
+
+    def __init__(self, watermarks: Watermarks, send_buffer: int) -> None:
+        near, self.far = socket.socketpair()
+        near.setblocking(False)
+        self.far.setblocking(False)
+        if send_buffer:
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        clock = TrioClock()
+        self.selector = Selector(lambda channel: channel.abandon())
+        failed = FailedLogins("test", self.selector, 100, clock)
+        self.responder = PipelinedResponder(self.selector, clock, failed, 1_000, watermarks)
+        self.channel = PipelinedChannel(
+            near,
+            self.responder,
+            connection_id="near-far-0-0",
+            listener="PLAINTEXT",
+            peer=("127.0.0.1", 1),
+            receive=Receive(1_000, memoryview(bytearray(SCRATCH_BYTES)), FramePool()),
+            authenticated=True,
+            now_ms=0,
+            wall_ms=0,
+        )
+        self.selector.register(self.channel)
+        self.route = route()
+
+    def admit(self, correlation_id: int = 0) -> Request:
+        request = Request(self.responder, self.channel, self.route, b"", correlation_id, 0)
+        self.responder.admit(request)
+        return request
+
+    def finish(self, request: Request, reply: Reply = b"", close_reason: str | None = None) -> None:
+        """As a handler does, its own flush at the end."""
+        request.reply = reply
+        request.close_reason = close_reason
+        self.responder.responses.append(request)
+        self.responder.flush()
+
+    def turn(self) -> None:
+        """What the processor does when the socket takes more."""
+        if self.channel.send is not None:
+            self.responder.continue_send(self.channel)
+        self.responder.flush()
+
+    def read(self) -> bytes:
+        try:
+            return self.far.recv(1 << 20)
+        except BlockingIOError:
+            return b""
+
+
+@contextmanager
+def wired(high: int = 64, low: int = 8, send_buffer: int = 0) -> Iterator[Wiring]:
+    wiring = Wiring(Watermarks(high, low), send_buffer)
+    try:
+        yield wiring
+    finally:
+        wiring.far.close()
+        wiring.selector.close()
+
+
+def numbered(number: int, size: int = 0) -> bytes:
+    """An answer that says which it is."""
+    return struct.pack(">ii", number, size) + b"." * size
+
+
+def numbers(stream: bytes) -> list[int]:
+    """Which answers lie in `stream`, which is to hold whole ones."""
+    found, at = [], 0
+    while at < len(stream):
+        number, size = struct.unpack_from(">ii", stream, at)
+        found.append(number)
+        at += 8 + size
+    assert at == len(stream)
+    return found
+
+
+def parts(number: int, size: int) -> list[Part]:
+    """The same in several buffers."""
+    whole = numbered(number, size)
+    return [whole[:8], memoryview(whole)[8:]]
