@@ -42,6 +42,7 @@ from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.security.plain import PlainAuthenticator
 from broker.services.fetch_sessions import FetchSessions
@@ -103,8 +104,14 @@ class House:
         rooms = self.rooms = self.control.rooms
         self.log = LogStore(rooms.log)
         _report(self.log.open(rooms.topic_settings))
+        window = Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000)
+        self.connections = ConnectionQuotas(
+            window,
+            protected=rooms.network.inter_broker_listener,
+            broker_wide_ip=rooms.automq.server_mode == "automq",
+        )
         self.quotas = ClientQuotas(
-            Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000),
+            window,
             Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
             longest_throttle_ms=longest_throttle(rooms.quotas),
             paced=rooms.quotas.bandwidth_algorithm == "paced",
@@ -134,10 +141,12 @@ class House:
             rooms.network,
             rooms.security.sasl_server_max_receive_size,
             self.broker,
+            self.connections,
             clock,
             self.reapers,
             automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
         )
+        self.server.gate.configure(rooms.connections)
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)
         figures = BrokerFigures(
@@ -167,6 +176,7 @@ class House:
                     async with trio.open_nursery() as console, trio.open_nursery() as processors:
                         self.server.start_processors(processors)
                         async with trio.open_nursery() as front:
+                            await front.start(self.server.gate.run, name="connection-quotas")
                             self.server.start_acceptors(front)
                             url = await self._start_console(console, stop)
                             await self.server.wait_started()
@@ -239,18 +249,24 @@ class House:
         self.partitions.follow(image, image.topics)
         for entry in image.quotas.values():
             for key, limit in entry.limits.items():
-                self.quotas.apply(Entity.of(entry.entity), key, limit.value)
+                self._apply_quota(Entity.of(entry.entity), key, limit.value)
 
     def _follow(self, old: Image, new: Image, delta: Delta) -> None:
         """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
         for change in delta.quotas:
-            self.quotas.apply(Entity.of(change.entity), change.key, change.value)
+            self._apply_quota(Entity.of(change.entity), change.key, change.value)
         if delta.quotas:
             self.server.throttling.adopt(self.server.channels())
             self.server.throttling.poke()
         self.server.forget_answers()
         if delta.topics:
             self._follow_topics(old, new, delta)
+
+    def _apply_quota(self, entity: Entity, key: str, value: float | None) -> None:
+        if entity.ip is None:
+            self.quotas.apply(entity, key, value)
+        else:
+            self.connections.set_ip_rate(entity.ip, value)
 
     def _follow_topics(self, old: Image, new: Image, delta: Delta) -> None:
         for log in self.partitions.follow(new, delta.topics):
@@ -268,6 +284,7 @@ class House:
         while True:
             await trio.sleep(QUOTA_EXPIRY_SECONDS)
             self.quotas.expire(self.clock.ms())
+            self.connections.expire(self.clock.ms())
 
 
 def _report(recovery: Recovery) -> None:

@@ -25,6 +25,7 @@ from broker.network.mute import MuteState
 from broker.network.request_metrics import RequestMetrics, quantile_ns
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_figures import ip_rule_use
 from broker.quotas.figures import rule_use
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -83,7 +84,7 @@ class BrokerFigures:
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
         memory = server.memory.memory if server.memory is not None else None
         processors = list(server.processors())
-        blocked = sum(listener.acceptor.blocked_ns for listener in server.listeners)
+        blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
         reading = sum(now - each.started - each.idle_ns(now) for each in processors if each.started)
         loop, reading_rate, handling_rate, blocked_rate = self._idle.look(
             now, (self._loop.idle_ns, reading, sum(server.handlers.busy), blocked)
@@ -160,9 +161,10 @@ class BrokerFigures:
         ]
 
     def quota_use(self) -> Sequence[QuotaUse]:
+        now_ms = self._clock.ms()
         return [
             QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
-            for use in rule_use(self._quotas, self._clock.ms())
+            for use in (*rule_use(self._quotas, now_ms), *ip_rule_use(self._server.gate.quotas, now_ms))
         ]
 
     def topic_sizes(self) -> Sequence[TopicSize]:

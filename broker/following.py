@@ -38,6 +38,7 @@ def follow_settings(
         broker.plain = PlainAuthenticator.from_jaas(new)
 
     on_change(lambda rooms: rooms.network, follow_network, check_listeners)
+    on_change(lambda rooms: rooms.connections, lambda _old, new: server.gate.configure(new))
     on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)
     on_change(
         lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(longest_throttle(new))

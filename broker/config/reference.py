@@ -16,6 +16,7 @@ _TITLES: Final = {
     "broker": "The broker",
     "network": "Listeners, queues and buffers",
     "automq": "AutoMQ's way of moving requests",
+    "connections": "Connections",
     "log": "Storage",
     "topics": "How topics come to be",
     "topic_settings": "How a topic's records are kept",

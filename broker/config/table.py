@@ -8,6 +8,7 @@ from typing import Any, Final
 from broker.config.rooms import (
     AutomqConfig,
     BrokerConfig,
+    ConnectionConfig,
     ConsoleConfig,
     FetchConfig,
     GroupConfig,
@@ -28,6 +29,7 @@ class Rooms:
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     automq: AutomqConfig = field(default_factory=AutomqConfig)
+    connections: ConnectionConfig = field(default_factory=ConnectionConfig)
     log: LogConfig = field(default_factory=LogConfig)
     topics: TopicDefaults = field(default_factory=TopicDefaults)
     topic_settings: TopicSettings = field(default_factory=TopicSettings)
@@ -42,6 +44,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "broker": BrokerConfig,
     "network": NetworkConfig,
     "automq": AutomqConfig,
+    "connections": ConnectionConfig,
     "log": LogConfig,
     "topics": TopicDefaults,
     "topic_settings": TopicSettings,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.exposition import memory, requests, sockets, topics
+from broker.exposition import connections, memory, requests, sockets, topics
 from broker.metrics.prometheus import render
 from broker.metrics.registry import FamilySamples
 from broker.network.automq import figures as automq
@@ -39,6 +39,7 @@ class Exposition:
 
     def _families(self) -> Iterator[FamilySamples]:
         yield from quotas.families(self._quotas, self._clock.ms())
+        yield from connections.families(self._server, self._clock.ms())
         yield from requests.families(self._server)
         yield from sockets.families(self._server)
         yield from purgatory.families(self._purgatories)

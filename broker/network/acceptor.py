@@ -1,7 +1,8 @@
 """Accepts connections of one listener and deals them out to its processors. (Kafka: SocketServer.Acceptor)
 
-The port is bound when the acceptor is made, so it is known before anything runs. No accepted connection is
-dropped at the hand-off: every processor is tried in turn, and the last try waits.
+The port is bound when the acceptor is made, so it is known before anything runs. Its gate says which
+connections are served, and may let it wait. No accepted connection is dropped at the hand-off: every
+processor is tried in turn, and the last try waits.
 """
 
 import errno
@@ -14,7 +15,9 @@ from typing import Final
 import trio
 
 from broker.errors import ConfigError
+from broker.network.connection_gate import ListenerGate
 from broker.network.processor import Accepted, Processor
+from broker.quotas.connection_rates import canonical_address
 
 logger = logging.getLogger(__name__)
 
@@ -41,36 +44,45 @@ class SocketOptions:
 class Acceptor:
     """One listening socket. `address` is what was bound, the real port included."""
 
-    def __init__(self, name: str, host: str, port: int, options: SocketOptions) -> None:
+    def __init__(self, name: str, host: str, port: int, options: SocketOptions, gate: ListenerGate) -> None:
         self.name = name
-        self.blocked_ns = 0
+        self.gate = gate
         self._options = options
         self._socket = _bind(name, host, port, options)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         self._next = 0
         self._rests = False
+        self._processors: Sequence[Processor] = ()
 
     async def run(self, processors: Sequence[Processor]) -> None:
-        """Accepts until cancelled; then the port is closed."""
+        """Accepts until cancelled; then the port is closed, and every connection that no processor has."""
+        self._processors = processors
         listening = self._socket
+        name = f"{trio.lowlevel.current_task().name}-parked"
         try:
-            while True:
-                await trio.lowlevel.wait_readable(listening)
-                for _ in range(ACCEPTS_PER_TURN):
-                    try:
-                        sock, peer = listening.accept()
-                    except BlockingIOError:
-                        self._rests = False
-                        break
-                    except OSError as error:
-                        if error.errno in EXHAUSTED:
-                            self._tell_of_rest(error)
-                            await trio.sleep(BACK_OFF_SECONDS)
-                        break
-                    if self._configure(sock):
-                        await self._hand_over((sock, (peer[0], peer[1])), processors)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.gate.run, self._serve, name=name)
+                await self._accept(listening)
         finally:
             listening.close()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(listening)
+            for _ in range(ACCEPTS_PER_TURN):
+                try:
+                    sock, (host, port, *_rest) = listening.accept()
+                except BlockingIOError:
+                    self._rests = False
+                    break
+                except OSError as error:
+                    if error.errno in EXHAUSTED:
+                        self._tell_of_rest(error)
+                        await trio.sleep(BACK_OFF_SECONDS)
+                    break
+                accepted = sock, (canonical_address(host) if ":" in host else host, port)
+                if await self.gate.admits(accepted):
+                    await self._serve(accepted)
 
     def close(self) -> None:
         """The port is free from here on; for whoever does not run it, or has cancelled that."""
@@ -84,6 +96,13 @@ class Acceptor:
             logger.warning("cannot accept", extra={"listener": self.name, "reason": str(error)})
         self._rests = True
 
+    async def _serve(self, accepted: Accepted) -> None:
+        """For a connection that was admitted."""
+        if self._configure(accepted[0]):
+            await self._hand_over(accepted, self._processors)
+        else:
+            self.gate.release(accepted)
+
     def _configure(self, sock: socket.socket) -> bool:
         try:
             sock.setblocking(False)
@@ -95,7 +114,6 @@ class Acceptor:
             logger.warning(
                 "cannot configure a connection", extra={"listener": self.name, "reason": str(error)}
             )
-            sock.close()
             return False
         return True
 
@@ -109,20 +127,19 @@ class Acceptor:
                 continue
             processor.selector.wakeup()
             return
-        blocked_from = trio.current_time()
         while True:
             processor = processors[self._next % len(processors)]
             self._next += 1
             processor.selector.wakeup()
             try:
-                await processor.new_connections.send(accepted)
+                with self.gate.blocked:
+                    await processor.new_connections.send(accepted)
             except trio.BrokenResourceError:
                 continue  # it retired meanwhile; another has taken its place in the list
             except trio.Cancelled:
-                accepted[0].close()
+                self.gate.release(accepted)
                 raise
             break
-        self.blocked_ns += round((trio.current_time() - blocked_from) * 1e9)
         processor.selector.wakeup()
 
 

@@ -13,9 +13,11 @@ from broker.api.registry import Api
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.rooms import NetworkConfig
+from broker.errors import ConfigError
 from broker.network.acceptor import Acceptor, SocketOptions
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
+from broker.network.connection_gate import ConnectionGate
 from broker.network.frame_pool import FramePool
 from broker.network.leased_frames import LeasedFrames
 from broker.network.listener import Listener
@@ -51,6 +53,7 @@ class Assembly:
         broker: Broker,
         clock: TrioClock,
         *,
+        gate: ConnectionGate,
         reapers: Sequence[Reaper],
         on_close: Callable[[Channel], None],
         machinery: Machinery,
@@ -64,6 +67,7 @@ class Assembly:
         self.responders: list[Responder] = []
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
+        self._gate = gate
         self._reapers = reapers
         self._machinery = machinery
         self._on_close = on_close
@@ -79,7 +83,7 @@ class Assembly:
         config = self.config.for_listener(endpoint.name)
         listener = Listener(
             endpoint,
-            Acceptor(endpoint.name, endpoint.host, endpoint.port, socket_options(config)),
+            self._acceptor(endpoint, socket_options(config)),
             Routes(self.planes[endpoint.plane].registry, self._metrics_of),
             self._processor,
             self._forget_processor,
@@ -88,6 +92,14 @@ class Assembly:
         self.tell(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         return listener
+
+    def _acceptor(self, endpoint: ListenerConfig, options: SocketOptions) -> Acceptor:
+        gate = self._gate.add_listener(endpoint.name)
+        try:
+            return Acceptor(endpoint.name, endpoint.host, endpoint.port, options, gate)
+        except ConfigError:
+            self._gate.remove_listener(endpoint.name)
+            raise
 
     def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
         """Clients of this listener are told this address from now on, for the port is bound."""
@@ -146,6 +158,7 @@ class Assembly:
             clock=self._clock,
             frames=self.frames,
             on_close=self._on_close,
+            on_drop=listener.acceptor.gate.release,
         )
         self.responders.append(processor.responder)
         return processor

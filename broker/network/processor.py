@@ -52,7 +52,9 @@ class ProcessorSettings:
 
 
 class Processor:
-    """Owns its channels. `id` is unique in the broker; `new_connections` is the acceptor's door."""
+    """Owns its channels. `id` is unique in the broker; `new_connections` is the acceptor's door. `on_drop`
+    closes a connection that ends before it is a channel.
+    """
 
     channel_type: ClassVar[type[Channel]] = Channel
 
@@ -67,6 +69,7 @@ class Processor:
         clock: TrioClock,
         frames: FramePool,
         on_close: Callable[[Channel], None],
+        on_drop: Callable[[Accepted], None],
     ) -> None:
         self.id = processor_id
         self.name = name
@@ -80,6 +83,7 @@ class Processor:
         self._put_nowait = requests.put_nowait
         self._clock = clock
         self._frames = frames
+        self._on_drop = on_drop
         self.selector = Selector(on_close)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
         self.responder = self._make_responder()
@@ -144,7 +148,7 @@ class Processor:
         self.selector.close()
         with contextlib.suppress(trio.WouldBlock, trio.EndOfChannel):
             while True:
-                self._accepted.receive_nowait()[0].close()
+                self._on_drop(self._accepted.receive_nowait())
         self._accepted.close()
 
     def idle_ns(self, now_ns: int) -> int:
@@ -301,7 +305,7 @@ class Processor:
             try:
                 local_host, local_port = sock.getsockname()[:2]
             except OSError:
-                sock.close()
+                self._on_drop((sock, peer))
                 continue
             index, self._next_index = self._next_index, (self._next_index + 1) & 0x7FFFFFFF
             limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame

@@ -19,10 +19,13 @@ from broker.network.acceptor import check_bindable
 from broker.network.assembly import Assembly, socket_options
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
+from broker.network.connection_gate import ConnectionGate
 from broker.network.listener import Listener
 from broker.network.machinery import KAFKA, Machinery
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
+from broker.network.selector import Selector
+from broker.quotas.connections import ConnectionQuotas
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +46,13 @@ class SocketServer:
         config: NetworkConfig,
         max_receive_before_login: int,
         broker: Broker,
+        connections: ConnectionQuotas,
         clock: TrioClock,
         reapers: Sequence[Reaper],
         machinery: Machinery = KAFKA,
     ) -> None:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
+        self.gate = ConnectionGate(connections, clock, self._selectors)
         self.listeners: list[Listener] = []
         self._broker = broker
         self._machinery = machinery
@@ -56,6 +61,7 @@ class SocketServer:
             max_receive_before_login,
             broker,
             clock,
+            gate=self.gate,
             reapers=reapers,
             on_close=self._closed,
             machinery=machinery,
@@ -184,6 +190,11 @@ class SocketServer:
         for processor in self.processors():
             yield from processor.selector
 
+    def _selectors(self) -> Iterator[tuple[str, Selector]]:
+        for listener in self.listeners:
+            for processor in listener.all_processors():
+                yield listener.name, processor.selector
+
     def forget_answers(self) -> None:
         """The metadata image has changed: kept answers may no longer be true."""
         for listener in self.listeners:
@@ -199,6 +210,7 @@ class SocketServer:
         self.listeners.remove(listener)
         if listener.name not in {each.name for each in self.listeners}:
             del self._broker.endpoints[listener.name]
+            self.gate.remove_listener(listener.name)
 
     def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
         port = listener.acceptor.address[1]
@@ -206,6 +218,7 @@ class SocketServer:
         nursery.start_soon(listener.accept, self._ready, name=name)
 
     def _closed(self, channel: Channel) -> None:
+        self.gate.release(channel.listener, channel.address)
         self.throttling.forget(channel)
         channel.abandon()
         channel.responder.settled()

@@ -7,6 +7,7 @@ Filled by broker.config.load; handed out by broker.app, to each room its own and
 
 from broker.config.rooms.automq import AutomqConfig
 from broker.config.rooms.broker import BrokerConfig
+from broker.config.rooms.connections import ConnectionConfig
 from broker.config.rooms.console import ConsoleConfig
 from broker.config.rooms.fetch import FetchConfig
 from broker.config.rooms.groups import GroupConfig
@@ -19,6 +20,7 @@ from broker.config.rooms.topics import TopicDefaults, TopicSettings
 __all__ = [
     "AutomqConfig",
     "BrokerConfig",
+    "ConnectionConfig",
     "ConsoleConfig",
     "FetchConfig",
     "GroupConfig",

@@ -1,0 +1,27 @@
+"""How accepting goes: what the connection quotas count, and how long their gates hold it up. (Kafka:
+Acceptor, ConnectionQuotas)
+"""
+
+from collections.abc import Iterator
+
+from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.network.socket_server import SocketServer
+from broker.quotas import connection_figures
+
+
+def families(server: SocketServer, now_ms: int) -> Iterator[FamilySamples]:
+    """A listener that makes way for another one of its name is not shown."""
+    yield from connection_figures.families(server.gate.quotas, now_ms)
+    gates = {listener.name: listener.acceptor.gate for listener in server.listeners}
+    yield FamilySamples(
+        "kafka_network_acceptor_acceptorblockedpercent",
+        "Share of the last minute, 0 to 1, in which accepting waited for a processor, a slot or a rate",
+        Kind.GAUGE,
+        [Sample((("listener", name),), gate.blocked.share()) for name, gate in gates.items()],
+    )
+    yield FamilySamples(
+        "kafka_network_acceptor_throttled_sockets",
+        "Connections of addresses over their rate that are held now",
+        Kind.GAUGE,
+        [Sample((("listener", name),), len(gate.parked)) for name, gate in gates.items()],
+    )

@@ -1,0 +1,240 @@
+"""Where accepted connections meet the connection quotas: they wait, are parked, are refused, or go on.
+(Kafka: the waiting half of ConnectionQuotas, and Acceptor.accept)
+
+`ConnectionGate` is one for the broker, `ListenerGate` one per acceptor. A wait for a slot ends when a
+connection is released, a limit rises, or a listener comes or goes; a wait for a rate lasts as long as it was
+at first. An address over its own rate never holds up the acceptor: its connection is parked.
+"""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import trio
+
+from broker.config.rooms import ConnectionConfig
+from broker.network.blocked_time import BlockedTime
+from broker.network.clock import TrioClock
+from broker.network.excess import ExcessConnections
+from broker.network.override_hosts import OverrideHosts
+from broker.network.parked import Parked, ParkedSockets
+from broker.network.processor import Accepted
+from broker.network.reaper import Reaper
+from broker.network.selector import Selector
+from broker.quotas.connections import (
+    IP_RATE,
+    PER_IP,
+    SLOTS,
+    ConnectionQuotas,
+    Limits,
+    ListenerQuota,
+    NoSlot,
+    Refusal,
+    Throttled,
+    TooMany,
+)
+from broker.quotas.rejections import Rejections
+
+logger = logging.getLogger(__name__)
+
+WORDS: Final = {
+    PER_IP: "address already has the configured maximum of {:.0f} connections",
+    SLOTS: "the broker or the listener already has the configured maximum of {:.0f} connections",
+    IP_RATE: "address makes more than the configured maximum of {:.0f} connections per second",
+}
+
+
+class ConnectionGate:
+    """What all listeners share: the account, who waits for it, and what is told about refusals."""
+
+    def __init__(
+        self,
+        quotas: ConnectionQuotas,
+        clock: TrioClock,
+        selectors: Callable[[], Iterable[tuple[str, Selector]]],
+    ) -> None:
+        self.quotas = quotas
+        self.clock = clock
+        self.rechecks = False
+        """ip.throttle.mode=kip: a parked connection is tried again, and not just closed."""
+        self.excess = ExcessConnections(quotas, selectors)
+        self._config = ConnectionConfig()
+        self._hosts = OverrideHosts(self._apply_overrides)
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._rejections = Rejections()
+        self._teller = Reaper(
+            "connection-quota-rejections", self._rejections.next_deadline, self._tell, clock
+        )
+
+    def add_listener(self, name: str) -> "ListenerGate":
+        """The gate of a listener, under the limits that hold."""
+        quota = self.quotas.add_listener(name)
+        self._apply_limits()
+        return ListenerGate(self, quota)
+
+    def remove_listener(self, name: str) -> None:
+        """Its acceptor has stopped. Whoever waits elsewhere may be bound by other limits now."""
+        self.quotas.remove_listener(name)
+        self._apply_limits()
+
+    def configure(self, config: ConnectionConfig) -> None:
+        """The limits have changed, or are set at first. They hold at once; names of hosts are looked up by
+        `run`.
+        """
+        self._config = config
+        self.rechecks = config.ip_throttle_mode == "kip"
+        self.quotas.per_ip.maximum = config.max_connections_per_ip
+        self._hosts.follow(config.max_connections_per_ip_overrides)
+        self._apply_limits()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """What goes on beside the acceptors. Started once the hosts of the overrides have been looked up."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._hosts.run)
+            nursery.start_soon(self._teller.run, name=self._teller.name)
+            nursery.start_soon(self.excess.run, name="connection-quota-excess")
+            task_status.started()
+
+    async def wait(self, listener: ListenerQuota, until_ms: int) -> None:
+        """Until the time is over and a slot is free. (waitForConnectionSlot)"""
+        while True:
+            remaining_ms = until_ms - self.clock.ms()
+            if remaining_ms <= 0 and self.quotas.has_slot(listener):
+                return
+            with trio.move_on_after(remaining_ms / 1000 if remaining_ms > 0 else float("inf")):
+                await self._waiting.park()
+
+    def release(self, listener: str, address: str) -> None:
+        """A connection that had entered is gone."""
+        self.quotas.release(listener, address)
+        if self._waiting:
+            self._waiting.unpark_all()
+
+    def reject(self, listener: ListenerQuota, address: str, rule: str, bound: float) -> None:
+        """Counts a refusal, and has the burst that it belongs to told about."""
+        self.quotas.reject(listener, rule)
+        self._rejections.note(listener.name, address, rule, bound, self.clock.ms())
+        self._teller.poke()
+
+    def _apply_limits(self) -> None:
+        config = self._config
+        self.quotas.set_broker_limits(Limits(config.max_connections, config.max_creation_rate))
+        for name in self.quotas.listeners:
+            own = config.for_listener(name)
+            self.quotas.set_listener_limits(name, Limits(own.max_connections, own.max_creation_rate))
+        self._waiting.unpark_all()
+        self.excess.poke()
+
+    def _apply_overrides(self, overrides: dict[str, int]) -> None:
+        self.quotas.per_ip.overrides = overrides
+
+    def _tell(self, now_ms: int) -> None:
+        for burst in self._rejections.due(now_ms):
+            logger.info(
+                f"Rejected connection from {burst.address}, {WORDS[burst.rule].format(burst.bound)}",
+                extra={"listener": burst.listener, "rule": burst.rule, "connections": burst.count},
+            )
+
+
+class ListenerGate:
+    """What one acceptor asks. `blocked` is the time for which it could not accept."""
+
+    def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
+        self.name = quota.name
+        self.blocked = BlockedTime(gate.clock)
+        self.parked = ParkedSockets()
+        self._gate = gate
+        self._quota = quota
+        self._wake = trio.Event()
+
+    async def admits(self, accepted: Accepted) -> bool:
+        """Whether a connection may be served; it is counted then, until it is released. Otherwise it is
+        closed or parked already. Cancelled, it is closed.
+        """
+        gate, quota = self._gate, self._quota
+        quotas = gate.quotas
+        now_ms = gate.clock.ms()
+        wait_ms = quotas.record(quota, now_ms)
+        if wait_ms or not quotas.has_slot(quota):
+            try:
+                with self.blocked:
+                    await gate.wait(quota, now_ms + wait_ms)
+            except trio.Cancelled:
+                accepted[0].close()
+                raise
+            now_ms = gate.clock.ms()
+        refusal = quotas.enter(quota, accepted[1][0], now_ms)
+        if refusal is None:
+            if quotas.total > quotas.max_connections:
+                gate.excess.poke()
+            return True
+        self._refuse(accepted, refusal, now_ms)
+        return False
+
+    def release(self, accepted: Accepted) -> None:
+        """An admitted connection ends before a processor has it."""
+        accepted[0].close()
+        self._gate.release(self.name, accepted[1][0])
+
+    async def run(self, serve: Callable[[Accepted], Awaitable[None]]) -> None:
+        """Deals with parked connections when their time is over: closes them, or, in the mode of KIP-612, has
+        those served whose address is within its rate by then. Cancelled, it closes all of them.
+        """
+        parked, clock = self.parked, self._gate.clock
+        try:
+            while True:
+                while (due := parked.pop_due(clock.ms())) is not None:
+                    if not self._gate.rechecks:
+                        self._close(due, IP_RATE, due.bound)
+                    elif self._admits_again(due):
+                        await serve((due.sock, due.peer))
+                self._wake = trio.Event()
+                deadline = parked.next_deadline()
+                remaining = float("inf") if deadline is None else max(deadline - clock.ms(), 0) / 1000
+                with trio.move_on_after(remaining):
+                    await self._wake.wait()
+        finally:
+            parked.close()
+
+    def _refuse(self, accepted: Accepted, refusal: Refusal, now_ms: int) -> None:
+        sock, peer = accepted
+        match refusal:
+            case TooMany(maximum):
+                self.release(accepted)
+                self._gate.reject(self._quota, peer[0], PER_IP, maximum)
+            case Throttled(throttle_ms=throttle_ms, bound=bound):
+                pushed_out = self.parked.add(Parked(sock, peer, now_ms + throttle_ms, bound))
+                if pushed_out is not None:
+                    self._close(pushed_out, IP_RATE, pushed_out.bound)
+                self._wake.set()
+
+    def _admits_again(self, due: Parked) -> bool:
+        if _has_left(due.sock):
+            due.sock.close()
+            return False
+        match self._gate.quotas.enter_again(self._quota, due.peer[0], self._gate.clock.ms()):
+            case None:
+                return True
+            case TooMany(maximum):
+                self._gate.release(self.name, due.peer[0])
+                self._close(due, PER_IP, maximum)
+            case NoSlot(maximum):
+                self._close(due, SLOTS, maximum)
+            case Throttled(bound=bound):
+                self._close(due, IP_RATE, bound)
+        return False
+
+    def _close(self, parked: Parked, rule: str, bound: float) -> None:
+        parked.sock.close()
+        self._gate.reject(self._quota, parked.peer[0], rule, bound)
+
+
+def _has_left(sock: socket.socket) -> bool:
+    """Whether the peer has closed meanwhile."""
+    try:
+        return not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

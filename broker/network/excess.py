@@ -1,0 +1,62 @@
+"""Closes least recently used connections while there are more than `max.connections`. (Kafka:
+Processor.closeExcessConnections, Selector.lowestPriorityChannel)
+
+One task for all processors. It sleeps until the gate says that there are too many, so it costs requests
+nothing; a connection of the protected listener is never closed for this.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from heapq import nsmallest
+from typing import Final
+
+import trio
+
+from broker.network.channel import Channel
+from broker.network.selector import Selector
+from broker.quotas.connections import ConnectionQuotas
+
+logger = logging.getLogger(__name__)
+
+LOOK_AGAIN_SECONDS: Final = 0.3
+"""Between two looks while those that are too many have not reached a processor yet. (Kafka's poll timeout)"""
+
+
+class ExcessConnections:
+    """`selectors` answers the selectors there are, with the name of their listener."""
+
+    def __init__(
+        self, quotas: ConnectionQuotas, selectors: Callable[[], Iterable[tuple[str, Selector]]]
+    ) -> None:
+        self._quotas = quotas
+        self._selectors = selectors
+        self._wake = trio.Event()
+
+    def poke(self) -> None:
+        """There may be too many now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled. One connection a turn, so that others are served in between."""
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            while excess := self._quotas.excess:
+                for selector, channel in self._least_recently_used(excess):
+                    if not self._quotas.excess:
+                        break
+                    selector.close_channel(
+                        channel, "least recently used, beyond max.connections", logging.INFO
+                    )
+                    await trio.lowlevel.checkpoint()
+                if self._quotas.excess:
+                    await trio.sleep(LOOK_AGAIN_SECONDS)
+
+    def _least_recently_used(self, count: int) -> list[tuple[Selector, Channel]]:
+        open_channels = (
+            (selector, channel)
+            for listener, selector in self._selectors()
+            if not self._quotas.is_protected(listener)
+            for channel in selector
+        )
+        return nsmallest(count, open_channels, key=lambda pair: pair[1].last_active_ms)

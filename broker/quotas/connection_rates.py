@@ -1,0 +1,129 @@
+"""How fast connections are made: all of the broker's, a listener's, one address's. (Kafka: the sensors of
+ConnectionQuotas, KIP-612)
+
+Kept by `connections`, read by its figures. A sensor counts first and judges then, so that a connection which
+has to wait is counted while it waits. Knows no socket and no clock.
+"""
+
+from collections.abc import Iterable
+from heapq import nsmallest
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from broker.metrics.quota import INT_MAX, bounded_throttle_time_ms
+from broker.metrics.rate import Rate
+from broker.metrics.window import Window
+from broker.quotas.entity import DEFAULT, Default, Entity
+from broker.quotas.usage import IDLE_MS, MAX_SENSORS
+
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 - compared, not bound
+"""The entity whose rate is the whole broker's in AutoMQ. No client connects from it."""
+
+
+def canonical_address(text: str) -> str:
+    """An address in the one form under which it is counted: an IPv4 address that came over an IPv6 socket
+    (::ffff:192.0.2.1) is that IPv4 address, as in Java. ValueError for anything else than an address.
+    """
+    address = ip_address(text)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)
+
+
+class AcceptRate:
+    """Connections per second of one entity, and the most that it may make. `bound` INT_MAX is no limit.
+
+    Replacing `bound` leaves what was counted alone. A wait is never longer than one window.
+    """
+
+    __slots__ = ("_longest_ms", "_rate", "bound", "last_record_ms")
+
+    def __init__(self, window: Window, bound: float, now_ms: int = 0) -> None:
+        self.bound = bound
+        self.last_record_ms = now_ms
+        self._rate = Rate(window)
+        self._longest_ms = window.window_ms
+
+    def record(self, now_ms: int) -> int:
+        """Counts a connection; the milliseconds that bring the rate down to its bound, 0 within it."""
+        self.last_record_ms = now_ms
+        self._rate.record(1.0, now_ms)
+        if self.bound == INT_MAX:
+            return 0
+        observed = self._rate.measure(now_ms)
+        if observed <= self.bound:
+            return 0
+        window_ms = self._rate.window_size_ms(now_ms)
+        return bounded_throttle_time_ms(observed, self.bound, window_ms, self._longest_ms)
+
+    def unrecord(self, now_ms: int) -> None:
+        """Takes a connection back that is not accepted after all."""
+        self._rate.record(-1.0, now_ms)
+
+    def observed(self, now_ms: int) -> float:
+        """Connections per second over the windows in sight."""
+        return self._rate.measure(now_ms)
+
+
+class IpRates:
+    """`connection_creation_rate` by address: the rules, and a sensor for each address that one governs.
+
+    An address that may connect as it likes has no sensor. One that was idle for an hour loses it, and when
+    there are `max_sensors`, so does the eighth of them that was idle longest.
+    """
+
+    __slots__ = ("_default", "_max_sensors", "_rules", "_window", "active", "sensors")
+
+    def __init__(self, window: Window, max_sensors: int = MAX_SENSORS) -> None:
+        self.active = False
+        """Whether any rule exists; while it is False callers need not ask."""
+        self.sensors: dict[str, AcceptRate] = {}
+        self._window = window
+        self._max_sensors = max_sensors
+        self._default = float(INT_MAX)
+        self._rules: dict[str, float] = {}
+
+    def set_rule(self, address: str | Default, rate: float | None) -> None:
+        """Sets the rate of one address or of every other one, or removes it (None). Usage is kept."""
+        bound = float(INT_MAX) if rate is None else rate
+        if isinstance(address, Default):
+            self._default = bound
+        elif rate is None:
+            self._rules.pop(canonical_address(address), None)
+        else:
+            self._rules[canonical_address(address)] = bound
+        self.active = bool(self._rules) or self._default != INT_MAX
+        for each, sensor in self.sensors.items():
+            sensor.bound = self.rate_for(each)
+
+    def rate_for(self, address: str) -> float:
+        """What the address may make in a second. The default is for clients, and so never for 0.0.0.0."""
+        return self._rules.get(address, float(INT_MAX) if address == ANY_ADDRESS else self._default)
+
+    def rule_of(self, address: str) -> Entity:
+        """The entity whose rule governs an address that has a sensor."""
+        return Entity(ip=address if address in self._rules else DEFAULT)
+
+    def sensor(self, address: str, now_ms: int) -> AcceptRate | None:
+        """The sensor of an address, made on first use; None where no rule governs it."""
+        bound = self.rate_for(address)
+        if bound == INT_MAX:
+            return None
+        sensor = self.sensors.get(address)
+        if sensor is None:
+            if len(self.sensors) >= self._max_sensors:
+                self._drop(nsmallest(max(1, self._max_sensors // 8), self.sensors, key=self._last_use))
+            sensor = self.sensors[address] = AcceptRate(self._window, bound, now_ms)
+        return sensor
+
+    def expire(self, now_ms: int) -> int:
+        """Forgets sensors that were idle for more than an hour; how many."""
+        return self._drop([ip for ip in self.sensors if now_ms - self._last_use(ip) > IDLE_MS])
+
+    def _last_use(self, address: str) -> int:
+        return self.sensors[address].last_record_ms
+
+    def _drop(self, addresses: Iterable[str]) -> int:
+        gone = list(addresses)
+        for address in gone:
+            del self.sensors[address]
+        return len(gone)

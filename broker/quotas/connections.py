@@ -1,0 +1,248 @@
+"""How many connections there may be, and how fast they may come: of the broker, of a listener, of an address.
+(Kafka: ConnectionQuotas, KIP-402 and KIP-612)
+
+Asked by the network room's gates, in Kafka's order: `record` the rates of listener and broker once, wait
+until that time is over and `has_slot`, then `enter`, which judges the address. Counts and verdicts only:
+waiting, parking and closing are the gates'. Knows no socket, no task and no clock.
+
+The protected listener, the brokers' own, is bound by its own limits and not by the broker's, as long as there
+is another one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker.metrics.quota import INT_MAX
+from broker.metrics.window import Avg, Window
+from broker.quotas.connection_rates import ANY_ADDRESS, AcceptRate, IpRates
+from broker.quotas.entity import Default
+from broker.quotas.manager import CLIENT_QUOTA_WINDOW
+from broker.quotas.usage import THROTTLE_TIME_WINDOW
+
+PER_IP: Final = "max.connections.per.ip"
+IP_RATE: Final = "connection_creation_rate"
+SLOTS: Final = "max.connections"
+
+
+@dataclass(frozen=True, slots=True)
+class TooMany:
+    """The address has `maximum` connections already. This one was counted too: close and release it."""
+
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """The address makes connections too fast. Nothing of this one is counted any longer."""
+
+    throttle_ms: int
+    observed: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoSlot:
+    """There are `maximum` connections already. Nothing of this one is counted."""
+
+    maximum: int
+
+
+Refusal = TooMany | Throttled
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one listener, or the broker, is bound by: `max.connections`, `max.connection.creation.rate`."""
+
+    connections: int = INT_MAX
+    creation_rate: int = INT_MAX
+
+
+class ListenerQuota:
+    """The connections of one listener. Only `ConnectionQuotas` changes it."""
+
+    __slots__ = ("count", "ip_throttle_time", "max_connections", "name", "rate", "rejected", "throttle_time")
+
+    def __init__(self, name: str, window: Window) -> None:
+        self.name = name
+        self.count = 0
+        self.max_connections = INT_MAX
+        self.rate = AcceptRate(window, INT_MAX)
+        self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
+        """Milliseconds that accepting waited for a rate, of the waits that there were."""
+        self.ip_throttle_time = Avg(THROTTLE_TIME_WINDOW)
+        """Milliseconds for which connections of too fast addresses were parked."""
+        self.rejected: dict[str, int] = {}
+        """Connections that were closed, by the key of the rule."""
+
+
+@dataclass(slots=True)
+class PerIp:
+    """`max.connections.per.ip` and its overrides by address."""
+
+    maximum: int = INT_MAX
+    overrides: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, address: str) -> int:
+        return self.overrides.get(address, self.maximum)
+
+
+class ConnectionQuotas:
+    """All connections of the broker.
+
+    `window` is quota.window.*; `protected` names the inter-broker listener; `broker_wide_ip`: every
+    connection also counts against the rate of the address 0.0.0.0, if somebody gave it one (AutoMQ).
+    """
+
+    __slots__ = (
+        *("_broker_wide_ip", "_protected", "_window", "counts", "ips", "listeners", "max_connections"),
+        *("per_ip", "rate", "total"),
+    )
+
+    def __init__(
+        self,
+        window: Window = CLIENT_QUOTA_WINDOW,
+        *,
+        protected: str | None = None,
+        broker_wide_ip: bool = False,
+    ) -> None:
+        self.total = 0
+        self.counts: dict[str, int] = {}
+        self.listeners: dict[str, ListenerQuota] = {}
+        self.max_connections = INT_MAX
+        self.rate = AcceptRate(window, INT_MAX)
+        self.ips = IpRates(window)
+        self.per_ip = PerIp()
+        self._window = window
+        self._protected = protected
+        self._broker_wide_ip = broker_wide_ip
+
+    # What holds
+
+    def add_listener(self, name: str) -> ListenerQuota:
+        """The account of a listener, new and without limits unless it was there."""
+        if name not in self.listeners:
+            self.listeners[name] = ListenerQuota(name, self._window)
+        return self.listeners[name]
+
+    def remove_listener(self, name: str) -> None:
+        """Its connections are still the broker's and their addresses' until they are released."""
+        self.listeners.pop(name, None)
+
+    def set_broker_limits(self, limits: Limits) -> None:
+        self.max_connections = limits.connections
+        self.rate.bound = limits.creation_rate
+
+    def set_listener_limits(self, name: str, limits: Limits) -> None:
+        """KeyError if there is no such listener."""
+        listener = self.listeners[name]
+        listener.max_connections = limits.connections
+        listener.rate.bound = limits.creation_rate
+
+    def set_ip_rate(self, address: str | Default, rate: float | None) -> None:
+        """`connection_creation_rate` of an address or of all others; None removes it."""
+        self.ips.set_rule(address, rate)
+
+    def is_protected(self, listener: str) -> bool:
+        return listener == self._protected and len(self.listeners) > 1
+
+    # A connection comes and goes
+
+    def record(self, listener: ListenerQuota, now_ms: int) -> int:
+        """Counts one more connection against the rates of broker and listener; the milliseconds to wait, at
+        most one window. (recordConnectionAndGetThrottleTimeMs)
+        """
+        wait_ms = listener.rate.record(now_ms)
+        if not self.is_protected(listener.name):
+            wait_ms = max(wait_ms, self.rate.record(now_ms))
+        if wait_ms > 0:
+            listener.throttle_time.record(wait_ms, now_ms)
+        return wait_ms
+
+    def has_slot(self, listener: ListenerQuota) -> bool:
+        """Whether one more connection may be there now."""
+        if listener.count >= listener.max_connections:
+            return False
+        return self.total < self.max_connections or self.is_protected(listener.name)
+
+    def enter(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | None:
+        """Counts a connection that was recorded and has a slot, or says why its address may not have it.
+
+        After `TooMany` the caller closes it and releases it; after `Throttled` it holds it for that time.
+        """
+        if self.ips.active:
+            throttled = self._record_address(listener, address, now_ms)
+            if throttled is not None:
+                return throttled
+        count = self.counts.get(address, 0)
+        self.counts[address] = count + 1
+        self.total += 1
+        listener.count += 1
+        maximum = self.per_ip.of(address)
+        return TooMany(maximum) if count >= maximum else None
+
+    def enter_again(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | NoSlot | None:
+        """The same for a connection whose time as `Throttled` is over. It has waited and waits no more.
+        (KIP-612, "we will check for quota violation again")
+        """
+        if not self.has_slot(listener):
+            return NoSlot(min(self.max_connections, listener.max_connections))
+        for sensor in self._sensors(listener):
+            sensor.record(now_ms)
+        return self.enter(listener, address, now_ms)
+
+    def release(self, listener: str, address: str) -> None:
+        """A connection that had entered is closed. ValueError if the address has none."""
+        count = self.counts.get(address, 0)
+        if count <= 0:
+            raise ValueError(f"{address} has no connection to release")
+        if count == 1:
+            del self.counts[address]
+        else:
+            self.counts[address] = count - 1
+        self.total -= 1
+        account = self.listeners.get(listener)
+        # A listener that was removed and added again has not counted the connections of its first life.
+        if account is not None and account.count > 0:
+            account.count -= 1
+
+    def reject(self, listener: ListenerQuota, rule: str) -> None:
+        """For the figures: a connection was closed because of `rule`."""
+        listener.rejected[rule] = listener.rejected.get(rule, 0) + 1
+
+    @property
+    def excess(self) -> int:
+        """How many connections are to be closed: there are more than `max.connections`, because a protected
+        listener has taken places or because the limit came down. Protected ones stay.
+        (maxConnectionsExceeded)
+        """
+        over = self.total - self.max_connections
+        if over <= 0:
+            return 0
+        exempt = sum(each.count for each in self.listeners.values() if self.is_protected(each.name))
+        return min(over, self.total - exempt)
+
+    def expire(self, now_ms: int) -> int:
+        """Forgets addresses that were idle for more than an hour; how many. Broker and listeners stay."""
+        return self.ips.expire(now_ms)
+
+    def _sensors(self, listener: ListenerQuota) -> tuple[AcceptRate, ...]:
+        return (listener.rate,) if self.is_protected(listener.name) else (listener.rate, self.rate)
+
+    def _record_address(self, listener: ListenerQuota, address: str, now_ms: int) -> Throttled | None:
+        """A connection that is too fast is counted nowhere. (recordIpConnectionMaybeThrottle)"""
+        recorded: list[AcceptRate] = []
+        for each in (address, ANY_ADDRESS) if self._broker_wide_ip else (address,):
+            sensor = self.ips.sensor(each, now_ms)
+            if sensor is None:
+                continue
+            recorded.append(sensor)
+            wait_ms = sensor.record(now_ms)
+            if wait_ms > 0:
+                verdict = Throttled(wait_ms, sensor.observed(now_ms), sensor.bound)
+                for taken_back in (*recorded, *self._sensors(listener)):
+                    taken_back.unrecord(now_ms)
+                listener.ip_throttle_time.record(wait_ms, now_ms)
+                return verdict
+        return None

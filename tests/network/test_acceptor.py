@@ -1,0 +1,95 @@
+"""The hand-off: in turn, to whoever has room, waiting where nobody has; no accepted connection is lost."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.app import House
+from broker.config.load import load
+from broker.network.clock import TrioClock
+from broker.network.processor import NEW_CONNECTIONS
+from tests.support.connections import LOOPBACK, settle
+from tests.support.hostile import is_served
+from tests.support.wire import WireClient, connect
+
+
+@pytest.fixture
+async def house(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[House]:
+    """Two processors that do not run yet."""
+    settings = [
+        f"listeners=PLAINTEXT://{LOOPBACK}:0",
+        f"log.dirs={tmp_path}",
+        "console.listener=",
+        "num.network.threads=2",
+    ]
+    house = House(load(None, settings, {}), TrioClock())
+    yield house
+    house.server.listeners[0].acceptor.close()
+    house.close()
+
+
+def queued(house: House) -> list[int]:
+    (listener,) = house.server.listeners
+    return [each.new_connections.statistics().current_buffer_used for each in listener.processors]
+
+
+async def clients_of(house: House, count: int) -> list[WireClient]:
+    (listener,) = house.server.listeners
+    clients = [await connect(listener.acceptor.address[1]) for _ in range(count)]
+    await settle()
+    return clients
+
+
+async def test_connections_go_round_until_every_queue_is_full_and_wait_then_none_is_dropped(
+    house: House, mock_clock: MockClock
+) -> None:
+    gate = house.server.listeners[0].acceptor.gate
+    async with trio.open_nursery() as nursery:
+        house.server.start_acceptors(nursery)
+        clients = await clients_of(house, 6)
+        assert queued(house) == [3, 3]
+        clients += await clients_of(house, 2 * NEW_CONNECTIONS - 6)
+        assert queued(house) == [NEW_CONNECTIONS, NEW_CONNECTIONS]
+        mock_clock.jump(1)
+        assert gate.blocked.total_ns() == 0, "two full queues hold nobody up yet"
+
+        clients += await clients_of(house, 10)
+        mock_clock.jump(3)
+        assert gate.blocked.total_ns() == 3_000_000_000
+        assert house.connections.total == 2 * NEW_CONNECTIONS + 1
+
+        house.server.start_handlers(nursery)
+        house.server.start_processors(nursery)
+        assert [await is_served(client) for client in clients] == [True] * len(clients)
+        assert house.connections.total == len(clients)
+        mock_clock.jump(5)
+        assert gate.blocked.total_ns() == 3_000_000_000
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_stop_in_the_middle_of_a_hand_off_closes_what_no_processor_has(house: House) -> None:
+    async with trio.open_nursery() as nursery:
+        house.server.start_acceptors(nursery)
+        clients = await clients_of(house, 2 * NEW_CONNECTIONS + 3)
+        nursery.cancel_scope.cancel()
+    for processor in house.server.processors():
+        processor.close()
+    assert [await client.is_closed() for client in clients] == [True] * len(clients)
+    assert (house.connections.total, house.connections.counts) == (0, {})
+
+
+async def test_the_share_of_blocked_time_is_of_the_last_minute(house: House, mock_clock: MockClock) -> None:
+    """Two windows of 30 s, of which one at least is taken as whole."""
+    blocked = house.server.listeners[0].acceptor.gate.blocked
+    assert blocked.share() == 0
+    with blocked:
+        mock_clock.jump(15)
+        assert blocked.share() == pytest.approx(1 / 3), "a wait that is on is part of it"
+        mock_clock.jump(45)
+    assert blocked.share() == pytest.approx(1.0, abs=0.01)
+    mock_clock.jump(120)
+    assert blocked.share() == 0
+    assert blocked.total_ns() == 60_000_000_000

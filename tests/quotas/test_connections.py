@@ -1,0 +1,384 @@
+"""How many connections there may be and how fast they may come, against Kafka's ConnectionQuotasTest (V42 to
+V52), with the numbers that its formula gives exactly on a clock that moves when told to.
+"""
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import pytest
+
+from broker.clock import BASE_MS
+from broker.metrics.quota import INT_MAX
+from broker.metrics.window import Window
+from broker.quotas.connection_rates import ANY_ADDRESS
+from broker.quotas.connections import ConnectionQuotas, Limits, NoSlot, PerIp, Throttled, TooMany
+from broker.quotas.entity import DEFAULT
+
+EXTERNAL, ADMIN, REPLICATION = "EXTERNAL", "ADMIN", "REPLICATION"
+ADDRESSES = {EXTERNAL: "192.168.1.1", ADMIN: "192.168.1.2", REPLICATION: "192.168.1.3"}
+ELSEWHERE = "192.168.10.0"
+HOUR_MS = 3_600_000
+
+
+def quotas_of(*listeners: str, broker_wide_ip: bool = False, **limits: int) -> ConnectionQuotas:
+    """Two samples of a second, as in Kafka's test; REPLICATION is the brokers' own listener."""
+    quotas = ConnectionQuotas(Window(2, 1_000), protected=REPLICATION, broker_wide_ip=broker_wide_ip)
+    for name in listeners or ADDRESSES:
+        quotas.add_listener(name)
+    quotas.set_broker_limits(Limits(**limits))
+    return quotas
+
+
+def admit(
+    quotas: ConnectionQuotas, name: str = EXTERNAL, address: str | None = None, now_ms: int = BASE_MS
+) -> object:
+    """What becomes of a connection: the wait in ms, "no slot", a refusal, or None for an accepted one."""
+    listener = quotas.listeners[name]
+    wait_ms = quotas.record(listener, now_ms)
+    if wait_ms:
+        return wait_ms
+    if not quotas.has_slot(listener):
+        return "no slot"
+    return quotas.enter(listener, address or ADDRESSES[name], now_ms)
+
+
+@dataclass
+class Offered:
+    """What an acceptor saw that was offered connections at a steady pace."""
+
+    waits: list[int] = field(default_factory=list)
+    refused: int = 0
+    accepted: int = 0
+    end_ms: int = BASE_MS
+
+    @property
+    def rate(self) -> float:
+        return self.accepted / ((self.end_ms - BASE_MS) / 1_000)
+
+
+def offer(quotas: ConnectionQuotas, names: tuple[str, ...], count: int, interval_ms: int) -> list[Offered]:
+    """`count` connections on each listener, one every `interval_ms` or as soon as accepting lets them."""
+    seen = {name: Offered() for name in names}
+    sent = dict.fromkeys(names, 0)
+    turns = [(BASE_MS, at, name, False) for at, name in enumerate(names)]
+    while turns:
+        now_ms, order, name, waited = heappop(turns)
+        listener, mine = quotas.listeners[name], seen[name]
+        if not waited and (wait_ms := quotas.record(listener, now_ms)):
+            mine.waits.append(wait_ms)
+            heappush(turns, (now_ms + wait_ms, order, name, True))
+            continue
+        assert quotas.has_slot(listener)
+        if quotas.enter(listener, ADDRESSES[name], now_ms) is None:
+            mine.accepted += 1
+        else:
+            mine.refused += 1
+        sent[name] += 1
+        mine.end_ms = max(BASE_MS + sent[name] * interval_ms, now_ms)
+        if sent[name] < count:
+            heappush(turns, (mine.end_ms, order, name, False))
+    return list(seen.values())
+
+
+# Counts
+
+
+def test_v42_an_address_has_its_maximum_and_those_above_it_are_counted_until_released() -> None:
+    quotas = quotas_of()
+    quotas.per_ip = PerIp(17)
+    assert [admit(quotas) for _ in range(17)] == [None] * 17
+    assert [admit(quotas) for _ in range(2)] == [TooMany(17)] * 2
+    assert quotas.counts[ADDRESSES[EXTERNAL]] == 19
+    assert [admit(quotas, address=ELSEWHERE) for _ in range(17)] == [None] * 17
+    for _ in range(4):
+        quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+    assert quotas.counts[ADDRESSES[EXTERNAL]] == 15
+    assert [admit(quotas) for _ in range(3)] == [None, None, TooMany(17)]
+
+
+def test_v43_the_brokers_maximum_binds_all_but_the_protected_listener() -> None:
+    quotas = quotas_of(connections=800)
+    assert [admit(quotas) for _ in range(800)] == [None] * 800
+    assert quotas.excess == 0, "exactly the maximum is not too many"
+    assert admit(quotas) == "no slot"
+    quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+    assert admit(quotas) is None
+
+    assert admit(quotas, REPLICATION) is None
+    assert quotas.excess == 1
+    assert admit(quotas, ADMIN) == "no slot"
+    assert admit(quotas, REPLICATION) is None
+    assert (quotas.total, quotas.excess) == (802, 2)
+    for _ in range(2):
+        quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+    assert admit(quotas, ADMIN) == "no slot", "two that leave are not enough"
+    quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+    assert admit(quotas, ADMIN) is None
+
+
+def test_v44_a_listeners_maximum_binds_the_protected_one_too() -> None:
+    quotas = quotas_of(connections=800)
+    for name in ADDRESSES:
+        quotas.set_listener_limits(name, Limits(connections=200))
+        assert [admit(quotas, name) for _ in range(200)] == [None] * 200
+    assert quotas.excess == 0
+    for name in ADDRESSES:
+        assert admit(quotas, name) == "no slot"
+        quotas.release(name, ADDRESSES[name])
+        assert admit(quotas, name) is None
+        assert admit(quotas, name) == "no slot"
+
+
+def test_an_only_listener_is_not_protected() -> None:
+    quotas = quotas_of(REPLICATION, connections=1, creation_rate=1)
+    assert admit(quotas, REPLICATION) is None
+    assert admit(quotas, REPLICATION, now_ms=BASE_MS + 5_000) == "no slot"
+    quotas.add_listener(EXTERNAL)
+    assert admit(quotas, REPLICATION, now_ms=BASE_MS + 5_000) is None
+    quotas.remove_listener(EXTERNAL)
+    assert admit(quotas, REPLICATION, now_ms=BASE_MS + 9_000) == "no slot"
+
+
+def test_protected_connections_are_never_too_many() -> None:
+    quotas = quotas_of(connections=3)
+    assert [admit(quotas, REPLICATION) for _ in range(5)] == [None] * 5
+    assert quotas.excess == 0, "there is nobody else to close"
+    quotas.set_broker_limits(Limits(connections=8))
+    assert [admit(quotas) for _ in range(3)] == [None] * 3
+    for limit, excess in ((8, 0), (7, 1), (6, 2), (5, 3), (1, 3)):
+        quotas.set_broker_limits(Limits(connections=limit))
+        assert quotas.excess == excess
+
+
+def test_an_override_holds_for_its_address_alone_and_0_lets_nobody_else_in() -> None:
+    quotas = quotas_of()
+    quotas.per_ip = PerIp(0, {"127.0.0.1": 5})
+    assert [admit(quotas, address="127.0.0.1") for _ in range(6)] == [None] * 5 + [TooMany(5)]
+    assert admit(quotas, address=ELSEWHERE) == TooMany(0)
+
+
+def test_what_is_released_must_have_entered() -> None:
+    quotas = quotas_of()
+    assert admit(quotas) is None
+    with pytest.raises(ValueError, match=ELSEWHERE):
+        quotas.release(EXTERNAL, ELSEWHERE)
+    quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+    assert (quotas.total, quotas.counts, quotas.listeners[EXTERNAL].count) == (0, {}, 0)
+    with pytest.raises(ValueError):
+        quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+
+
+def test_a_listener_that_comes_back_begins_anew_and_its_old_connections_still_count() -> None:
+    quotas = quotas_of(connections=2)
+    assert admit(quotas) is None
+    quotas.remove_listener(EXTERNAL)
+    quotas.add_listener(EXTERNAL)
+    assert (quotas.total, quotas.listeners[EXTERNAL].count) == (1, 0)
+    quotas.release(EXTERNAL, ADDRESSES[EXTERNAL])
+    assert (quotas.total, quotas.listeners[EXTERNAL].count) == (0, 0)
+
+
+# Rates of broker and listener
+
+
+def test_without_limits_ten_thousand_at_once_do_not_wait() -> None:
+    quotas = quotas_of()
+    for name in ADDRESSES:
+        assert all(admit(quotas, name) is None for _ in range(10_000))
+    assert quotas.counts == dict.fromkeys(ADDRESSES.values(), 10_000)
+    assert quotas.rate.observed(BASE_MS) == 20_000, "the protected listener's are not the broker's"
+    assert quotas.listeners[ADMIN].rate.observed(BASE_MS) == 10_000
+
+
+def test_v45_a_broker_rate_above_what_is_offered_never_waits() -> None:
+    for offered in offer(quotas_of(creation_rate=125), tuple(ADDRESSES), 200, 25):
+        assert (offered.waits, offered.accepted, offered.end_ms) == ([], 200, BASE_MS + 5_000)
+
+
+def test_v45_a_broker_rate_below_it_holds_all_but_the_protected_listener() -> None:
+    quotas = quotas_of(creation_rate=90)
+    external, admin, replication = offer(quotas, tuple(ADDRESSES), 400, 10)
+    assert replication.waits == []
+    assert external.waits and admin.waits
+    assert [each.accepted for each in (external, admin, replication)] == [400] * 3
+    assert 90 <= 800 / ((max(external.end_ms, admin.end_ms) - BASE_MS) / 1_000) <= 100
+
+
+def test_v46_a_listener_rate_is_kept_by_each_listener() -> None:
+    quotas = quotas_of(creation_rate=125)
+    for name in ADDRESSES:
+        quotas.set_listener_limits(name, Limits(creation_rate=30))
+    for offered in offer(quotas, tuple(ADDRESSES), 600, 25):
+        assert (offered.accepted, offered.rate) == (600, pytest.approx(30, abs=0.9))
+    for name in ADDRESSES:
+        assert quotas.listeners[name].throttle_time.measure(BASE_MS + 19_000) > 0
+
+
+@pytest.mark.parametrize(("made", "wait_ms"), [(4, 0), (5, 0), (6, 200), (9, 800), (10, 1_000), (50, 1_000)])
+def test_the_wait_brings_the_rate_down_and_is_one_window_at_most(made: int, wait_ms: int) -> None:
+    """6 in a second against 5: (6 - 5) / 5 of the second that they were measured over."""
+    quotas = quotas_of(creation_rate=5)
+    listener = quotas.listeners[EXTERNAL]
+    assert [quotas.record(listener, BASE_MS) for _ in range(made)][-1] == wait_ms
+
+
+def test_the_longer_wait_of_broker_and_listener_holds() -> None:
+    quotas = quotas_of(creation_rate=5)
+    listener = quotas.listeners[EXTERNAL]
+    quotas.set_listener_limits(EXTERNAL, Limits(creation_rate=4))
+    assert [quotas.record(listener, BASE_MS) for _ in range(6)] == [0, 0, 0, 0, 250, 500]
+    quotas.set_listener_limits(EXTERNAL, Limits(creation_rate=100))
+    assert quotas.record(listener, BASE_MS) == 400
+
+
+def test_v50_a_listener_rate_can_be_taken_away_and_set_again() -> None:
+    quotas = quotas_of()
+    quotas.set_listener_limits(EXTERNAL, Limits(creation_rate=20))
+    quotas.set_listener_limits(EXTERNAL, Limits())
+    (free,) = offer(quotas, (EXTERNAL,), 1_000, 0)
+    assert (free.waits, free.end_ms) == ([], BASE_MS)
+
+    quotas = quotas_of()
+    quotas.set_listener_limits(EXTERNAL, Limits(creation_rate=10))
+    (held,) = offer(quotas, (EXTERNAL,), 200, 5)
+    assert (held.accepted, held.end_ms) == (200, BASE_MS + 19_000)
+    quotas = quotas_of(creation_rate=50)
+    (held,) = offer(quotas, (EXTERNAL,), 400, 5)
+    assert (held.accepted, held.end_ms) == (400, BASE_MS + 7_000)
+
+
+def test_v52_rate_and_count_hold_together() -> None:
+    quotas = quotas_of()
+    quotas.set_listener_limits(EXTERNAL, Limits(connections=350, creation_rate=25))
+    (offered,) = offer(quotas, (EXTERNAL,), 350, 25)
+    assert offered.accepted == 350
+    assert offered.rate == pytest.approx(25, abs=0.5)
+    assert admit(quotas, now_ms=offered.end_ms + 5_000) == "no slot"
+
+
+# Rates of addresses
+
+
+def test_v47_an_address_within_its_rate_is_never_held() -> None:
+    quotas = quotas_of()
+    quotas.set_ip_rate(ADDRESSES[EXTERNAL], 30)
+    (limited,) = offer(quotas, (EXTERNAL,), 200, 40)
+    (free,) = offer(quotas, (ADMIN,), 200, 20)
+    assert (limited.rate, limited.waits, limited.refused) == (25, [], 0)
+    assert (free.rate, free.waits, free.refused) == (50, [], 0)
+    assert list(quotas.ips.sensors) == [ADDRESSES[EXTERNAL]], "who may do as it likes has no sensor"
+
+
+def test_v47_an_address_over_its_rate_is_held_and_accepting_does_not_wait() -> None:
+    quotas = quotas_of()
+    quotas.set_ip_rate(ADDRESSES[EXTERNAL], 20)
+    quotas.set_ip_rate(DEFAULT, 20)
+    for name in (EXTERNAL, ADMIN):
+        (offered,) = offer(quotas, (name,), 80, 25)
+        assert (offered.waits, offered.accepted, offered.refused, offered.rate) == ([], 39, 41, 19.5)
+        assert quotas.listeners[name].ip_throttle_time.measure(BASE_MS + 2_000) > 0
+        assert quotas.listeners[name].throttle_time.events == 0
+    assert quotas.listeners[REPLICATION].ip_throttle_time.events == 0
+
+
+def test_v48_as_many_at_once_as_the_rate_and_more_when_it_rises() -> None:
+    quotas = quotas_of()
+
+    def kept(count: int, name: str = EXTERNAL) -> int:
+        for _ in range(count):
+            admit(quotas, name)
+        return quotas.counts[ADDRESSES[name]]
+
+    quotas.set_ip_rate(ADDRESSES[EXTERNAL], 20)
+    assert kept(40) == 20
+    assert admit(quotas) == Throttled(50, 21, 20)
+    quotas.set_ip_rate(ADDRESSES[EXTERNAL], 30)
+    assert kept(40) == 30
+    quotas.set_ip_rate(ADDRESSES[EXTERNAL], None)
+    assert kept(40) == 70
+    quotas.set_ip_rate(DEFAULT, 20)
+    assert kept(40, ADMIN) == 20
+
+
+@pytest.mark.parametrize("name", [EXTERNAL, REPLICATION])
+def test_v49_a_refused_connection_is_counted_nowhere(name: str) -> None:
+    quotas = quotas_of()
+    quotas.set_ip_rate(ADDRESSES[name], 0)
+    assert admit(quotas, name) == Throttled(1_000, 1, 0)
+    assert quotas.ips.sensors[ADDRESSES[name]].observed(BASE_MS) == 0
+    assert quotas.listeners[name].rate.observed(BASE_MS) == 0
+    assert quotas.rate.observed(BASE_MS) == 0
+    assert (quotas.total, quotas.counts, quotas.listeners[name].count) == (0, {}, 0)
+
+
+def test_v51_an_override_wins_over_the_default_and_what_is_removed_is_no_limit() -> None:
+    quotas = quotas_of()
+    external, admin = ADDRESSES[EXTERNAL], ADDRESSES[ADMIN]
+    quotas.set_ip_rate(DEFAULT, 50)
+    admit(quotas, EXTERNAL)
+    admit(quotas, ADMIN)
+
+    def bounds() -> tuple[float, float]:
+        sensors = quotas.ips.sensors
+        assert (sensors[external].bound, sensors[admin].bound) == (
+            quotas.ips.rate_for(external),
+            quotas.ips.rate_for(admin),
+        )
+        return sensors[external].bound, sensors[admin].bound
+
+    assert bounds() == (50, 50)
+    quotas.set_ip_rate(external, 30)
+    assert bounds() == (30, 50)
+    quotas.set_ip_rate(DEFAULT, 20)
+    assert bounds() == (30, 20)
+    quotas.set_ip_rate(DEFAULT, None)
+    assert bounds() == (30, INT_MAX)
+    quotas.set_ip_rate(external, None)
+    assert bounds() == (INT_MAX, INT_MAX)
+    assert not quotas.ips.active
+
+
+def test_z19_the_default_is_not_the_rate_of_the_whole_broker_and_0_0_0_0_is_where_it_is_asked_for() -> None:
+    quotas = quotas_of(broker_wide_ip=True)
+    quotas.set_ip_rate(DEFAULT, 2)
+    addresses = [f"10.0.0.{number}" for number in range(10)]
+    assert [admit(quotas, address=address) for address in addresses] == [None] * 10
+    quotas.set_ip_rate(ANY_ADDRESS, 3)
+    later = BASE_MS + 10_000
+    assert [admit(quotas, address=address, now_ms=later) for address in addresses[:3]] == [None] * 3
+    assert admit(quotas, address=addresses[3], now_ms=later) == Throttled(333, 4, 3)
+    assert quotas.ips.sensors[addresses[3]].observed(later) == 0, "taken back from the address as well"
+    assert quotas.rate.observed(later) == 3
+
+    kafka = quotas_of()
+    kafka.set_ip_rate(ANY_ADDRESS, 1)
+    assert [admit(kafka, address=address) for address in addresses] == [None] * 10
+
+
+def test_a_parked_connection_is_looked_at_again_without_another_wait() -> None:
+    """KIP-612's re-check: within the rate it enters, over it it is held, and without a slot it is refused."""
+    quotas = quotas_of(creation_rate=2)
+    listener, address = quotas.listeners[EXTERNAL], ADDRESSES[EXTERNAL]
+    quotas.set_ip_rate(DEFAULT, 1)
+    assert admit(quotas) is None
+    assert admit(quotas) == Throttled(1_000, 2, 1)
+    # The first one is forgotten after two windows: one second later it still counts.
+    assert quotas.enter_again(listener, address, BASE_MS + 1_000) == Throttled(1_000, 2, 1)
+    assert quotas.enter_again(listener, address, BASE_MS + 2_000) is None
+    assert quotas.listeners[EXTERNAL].rate.observed(BASE_MS + 2_000) == 1
+    assert quotas.counts[address] == 2
+    quotas.set_broker_limits(Limits(connections=2))
+    assert quotas.enter_again(listener, address, BASE_MS + 9_000) == NoSlot(2)
+    assert quotas.rate.observed(BASE_MS + 9_000) == 0
+    assert quotas.total == 2
+
+
+def test_an_address_that_was_idle_for_an_hour_is_forgotten_broker_and_listeners_are_not() -> None:
+    quotas = quotas_of()
+    quotas.set_ip_rate(DEFAULT, 5)
+    admit(quotas)
+    assert quotas.expire(BASE_MS + HOUR_MS) == 0
+    assert quotas.expire(BASE_MS + HOUR_MS + 1) == 1
+    assert quotas.ips.sensors == {}
+    assert list(quotas.listeners) == list(ADDRESSES)
+    assert quotas.total == 1
