@@ -83,3 +83,91 @@ def test_listener_keys_that_do_not_fit_stop_the_start(values: dict[str, str], ke
     with pytest.raises(ConfigError) as caught:
         build_rooms(values)
     assert caught.value.key == key
+
+
+def planes(**values: str) -> dict[str, str]:
+    listeners = build_rooms({key.replace("_", "."): text for key, text in values.items()}).network
+    return {each.name: each.plane.value for each in listeners.resolved_listeners()}
+
+
+TWO = "PLAINTEXT://h:1,CONTROLLER://h:2"
+MAP = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+
+
+def test_a_kraft_quickstart_file_has_a_controller_listener() -> None:
+    found = planes(
+        process_roles="broker,controller",
+        listeners=TWO,
+        inter_broker_listener_name="PLAINTEXT",
+        advertised_listeners="PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+        controller_listener_names="CONTROLLER",
+        listener_security_protocol_map=MAP,
+    )
+    assert found == {"PLAINTEXT": "data-plane", "CONTROLLER": "controller"}
+
+
+def test_a_broker_only_names_the_controllers_of_elsewhere() -> None:
+    assert planes(controller_listener_names="CONTROLLER", process_roles="broker") == {
+        "PLAINTEXT": "data-plane"
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"process_roles": "controller"}, "process.roles"),
+        ({"process_roles": "broker,observer"}, "process.roles"),
+        ({"process_roles": "broker,controller"}, "controller.listener.names"),
+        (
+            {"process_roles": "broker,controller", "controller_listener_names": "OTHER"},
+            "controller.listener.names",
+        ),
+        ({"controller_listener_names": "CONTROLLER"}, "controller.listener.names"),
+        (
+            {"process_roles": "broker,controller", "controller_listener_names": "CONTROLLER,PLAINTEXT"},
+            "listeners",
+        ),
+        ({"inter_broker_listener_name": "OTHER"}, "inter.broker.listener.name"),
+        (
+            {
+                "process_roles": "broker,controller",
+                "controller_listener_names": "CONTROLLER",
+                "inter_broker_listener_name": "CONTROLLER",
+            },
+            "inter.broker.listener.name",
+        ),
+        ({"control_plane_listener_name": "OTHER"}, "control.plane.listener.name"),
+        ({"control_plane_listener_name": "PLAINTEXT"}, "control.plane.listener.name"),
+        ({"inter_broker_listener_name": "no name"}, "inter.broker.listener.name"),
+    ],
+)
+def test_roles_of_listeners_that_do_not_fit_stop_the_start(values: dict[str, str], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        planes(**{"listeners": TWO, "listener_security_protocol_map": MAP, **values})
+    assert caught.value.key == key
+
+
+def test_the_listener_of_other_brokers_is_named_or_has_the_name_of_its_protocol() -> None:
+    def flags(**more: str) -> dict[str, tuple[bool, bool]]:
+        values = {"listeners": TWO, "listener.security.protocol.map": MAP}
+        values.update({key.replace("_", "."): text for key, text in more.items()})
+        found = build_rooms(values).network.resolved_listeners()
+        return {each.name: (each.privileged, each.protected) for each in found}
+
+    first, second = (True, True), (False, False)
+    assert flags() == {"PLAINTEXT": first, "CONTROLLER": second}
+    assert flags(inter_broker_listener_name="controller") == {"PLAINTEXT": second, "CONTROLLER": first}
+    assert flags(security_inter_broker_protocol="SASL_PLAINTEXT") == dict.fromkeys(flags(), second)
+    assert flags(listeners="PLAINTEXT://h:1") == {"PLAINTEXT": (True, False)}
+    # A control plane takes the privilege over, not the protection.
+    assert flags(control_plane_listener_name="CONTROLLER") == {
+        "PLAINTEXT": (False, True),
+        "CONTROLLER": (True, False),
+    }
+
+
+def test_a_listeners_own_value_wins_over_the_common_one() -> None:
+    values = {"num.network.threads": "2", "listener.name.clients.num.network.threads": "3"}
+    network = build_rooms(values).network
+    assert network.for_listener("CLIENTS").num_network_threads == 3
+    assert network.for_listener("OTHER") is network

@@ -216,6 +216,55 @@ def test_a_bad_value_of_a_broker_is_an_invalid_request_as_in_kafka(world: World)
     assert world.image.broker_configs == {}
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "listeners",
+        "advertised.listeners",
+        "listener.security.protocol.map",
+        "listener.name.x.plain.sasl.jaas.config",
+    ],
+)
+def test_what_differs_by_machine_is_set_for_one_broker_only(world: World, key: str) -> None:
+    outcome = alter(world, ALL_BROKERS, put(key, "x"))
+    assert (outcome.error, outcome.message) == (
+        ErrorCode.INVALID_REQUEST,
+        f"Cannot update these configs at default cluster level, broker id must be specified: {key}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [
+        ("listener.name.x.num.network.threads", True),
+        ("listener.name.x.num.io.threads", False),
+        ("listener.name.num.network.threads", False),
+        ("plain.sasl.jaas.config", False),
+    ],
+)
+def test_only_some_settings_can_be_set_for_one_listener(world: World, key: str, known: bool) -> None:
+    outcome = alter(world, ALL_BROKERS, put(key, "1"))
+    assert outcome.ok is known
+    if not known:
+        assert outcome.message == f"Cannot update these configs dynamically: {key}"
+
+
+def test_a_value_that_another_level_hides_must_be_allowed_all_the_same(world: World) -> None:
+    """Else the broker would find out when the other level goes."""
+    assert alter(world, BROKER, put("log.segment.bytes", "100")).ok
+    assert alter(world, ALL_BROKERS, put("log.segment.bytes", "13")).error is ErrorCode.INVALID_REQUEST
+    assert alter(world, ALL_BROKERS, put("log.segment.bytes", "14")).ok
+    assert alter(world, BROKER, ConfigOp("log.segment.bytes", OpType.DELETE)).ok
+    assert world.at().rooms.topic_settings.segment_bytes == 14
+
+
+def test_taking_back_the_default_of_all_is_checked_without_it(world: World) -> None:
+    assert alter(world, ALL_BROKERS, put("num.io.threads", "9")).ok
+    assert alter(world, ALL_BROKERS, ConfigOp("num.io.threads", OpType.DELETE)).ok
+    assert world.image.broker_configs == {}
+    assert world.at().rooms.network.num_io_threads == 8
+
+
 def test_append_on_a_broker_begins_from_the_file() -> None:
     world = filled("log.cleanup.policy=compact")
     assert alter(world, BROKER, ConfigOp("log.cleanup.policy", OpType.APPEND, "delete")).ok

@@ -119,6 +119,33 @@ def test_passwords_are_listed_without_their_value() -> None:
     assert "hush" not in repr(row)
 
 
+def test_a_listeners_own_setting_stands_before_the_common_one() -> None:
+    """KIP-226: and each is shown with every place that has a value."""
+    key = "listener.name.clients.num.network.threads"
+    row = rows(world("num.network.threads=2", f"{key}=3", one={key: "4"}, all={key: "5"}), BROKER)[key]
+    assert (row.value, row.source, row.read_only) == ("4", Source.DYNAMIC_BROKER, False)
+    assert sources(row) == [
+        (key, "4", Source.DYNAMIC_BROKER),
+        (key, "5", Source.DYNAMIC_DEFAULT_BROKER),
+        (key, "3", Source.STATIC_BROKER),
+        ("num.network.threads", "2", Source.STATIC_BROKER),
+        ("num.network.threads", "1", Source.DEFAULT),
+    ]
+
+
+def test_a_password_that_was_set_while_the_broker_runs_is_hidden_too() -> None:
+    key = "listener.name.clients.plain.sasl.jaas.config"
+    row = rows(world(one={key: "hush"}), BROKER)[key]
+    assert (row.value, row.source, row.sensitive) == (None, Source.DYNAMIC_BROKER, True)
+    assert "hush" not in repr(row)
+
+
+def test_a_setting_of_a_newer_broker_is_not_shown() -> None:
+    made = world(one={"from.tomorrow": "1"}, all={"from.tomorrow": "1", "listener.name.x.y": "1"})
+    assert "from.tomorrow" not in rows(made, BROKER)
+    assert rows(made, ConfigResource(ResourceType.BROKER, "")) == {}
+
+
 def test_all_brokers_show_only_what_is_set_for_them() -> None:
     found = rows(
         world(one={"log.roll.ms": "1"}, all={"log.roll.hours": "2"}), ConfigResource(ResourceType.BROKER, "")

@@ -6,11 +6,15 @@ import pytest
 
 from broker.control.commands import (
     AlterClientQuotas,
+    ConfigAlteration,
+    ConfigOp,
     ConfigResource,
     CreateTopics,
     EntityPairs,
+    IncrementalAlterConfigs,
     IssueAdminToken,
     NewTopic,
+    OpType,
     QuotaAlteration,
     QuotaOp,
     ResourceType,
@@ -314,6 +318,25 @@ def test_groups_are_sorted_and_connections_are_as_they_are(views: ControlViews, 
 def test_settings_are_described(views: ControlViews) -> None:
     rows = views.describe_configs(ConfigResource(ResourceType.BROKER, "1"))
     assert "listeners" in [row.name for row in rows]
+
+
+async def test_a_password_among_the_settings_is_not_in_the_trail(
+    control: Control, views: ControlViews
+) -> None:
+    key = "listener.name.safe.plain.sasl.jaas.config"
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    for ops in (
+        (ConfigOp(key, OpType.SET, "hush"), ConfigOp("num.io.threads", OpType.SET, "9")),
+        (ConfigOp(key, OpType.DELETE), ConfigOp("num.io.threads", OpType.DELETE)),
+    ):
+        await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), actor())
+    rows = await views.audit(AuditFilter(kind="broker-config"))
+    assert {(row.key, row.old, row.new) for row in rows} == {
+        (key, None, "(secret)"),
+        (key, "(secret)", None),
+        ("num.io.threads", None, "9"),
+        ("num.io.threads", "9", None),
+    }
 
 
 async def test_a_secret_is_identified_and_never_shown(control: Control, views: ControlViews) -> None:

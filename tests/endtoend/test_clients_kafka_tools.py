@@ -7,8 +7,10 @@ out. Each tool starts a Java machine, which takes seconds.
 
 import json
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -46,6 +48,21 @@ def run(tool: str, *arguments: str, given: str | None = None) -> str:
     done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def refusal(tool: str, *arguments: str) -> str:
+    """What the tool says when it is refused."""
+    command = ["java", "-Xmx256m", "-cp", f"{KAFKA_LIBS}/*", tool, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    assert done.returncode != 0
+    return done.stdout + done.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 def ask(broker: BrokerProcess, tool: str, *arguments: str, given: str | None = None) -> str:
@@ -127,6 +144,63 @@ def test_quotas_are_set_shown_and_removed(broker: BrokerProcess) -> None:
     assert "producer_byte_rate=1024.0" in ask(broker, CONFIGS, "--describe", *entity)
     ask(broker, CONFIGS, "--alter", *entity, "--delete-config", "producer_byte_rate")
     assert "producer_byte_rate" not in ask(broker, CONFIGS, "--describe", *entity)
+
+
+def test_a_setting_of_the_broker_from_its_change_to_its_end(broker: BrokerProcess) -> None:
+    one = ("--entity-type", "brokers", "--entity-name", "1")
+    everybody = ("--entity-type", "brokers", "--entity-default")
+    ask(broker, CONFIGS, "--alter", *one, "--add-config", "num.io.threads=16")
+    ask(broker, CONFIGS, "--alter", *everybody, "--add-config", "num.io.threads=12,log.retention.ms=77")
+    assert (
+        "num.io.threads=16 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:num.io.threads=16, "
+        "DYNAMIC_DEFAULT_BROKER_CONFIG:num.io.threads=12, DEFAULT_CONFIG:num.io.threads=8}"
+    ) in ask(broker, CONFIGS, "--describe", *one)
+    assert "log.retention.ms=77" in ask(broker, CONFIGS, "--describe", *everybody)
+    command = (
+        CONFIGS,
+        "--bootstrap-server",
+        broker.plain,
+        "--alter",
+        *one,
+        "--add-config",
+        "num.io.threads=33",
+    )
+    assert "should not be greater than double the current value 16" in refusal(*command)
+    ask(broker, CONFIGS, "--alter", *one, "--delete-config", "num.io.threads")
+    assert "num.io.threads=12 sensitive=false" in ask(broker, CONFIGS, "--describe", *one)
+    ask(broker, CONFIGS, "--alter", *everybody, "--delete-config", "num.io.threads,log.retention.ms")
+    assert "num.io.threads" not in ask(broker, CONFIGS, "--describe", *everybody)
+
+
+def test_a_listener_is_added_and_taken_away(broker: BrokerProcess, tmp_path: Path) -> None:
+    one = ("--entity-type", "brokers", "--entity-name", "1")
+    port = free_port()
+    settings = tmp_path / "listener.properties"
+    settings.write_text(
+        f"listeners=PLAINTEXT://{broker.plain},SASL_PLAINTEXT://{broker.sasl},NEW://127.0.0.1:{port}\n"
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,NEW:PLAINTEXT\n"
+    )
+    ask(broker, CONFIGS, "--alter", *one, "--add-config-file", str(settings))
+    assert run(TOPICS, "--bootstrap-server", f"127.0.0.1:{port}", "--list") is not None
+    ask(broker, CONFIGS, "--alter", *one, "--delete-config", "listeners,listener.security.protocol.map")
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_a_controller_listener_serves_administrators(tmp_path: Path) -> None:
+    """KIP-919."""
+    port = free_port()
+    with BrokerProcess(
+        tmp_path,
+        f"listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}",
+        "listener.security.protocol.map="
+        "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "process.roles=broker,controller",
+        "controller.listener.names=CONTROLLER",
+    ):
+        door = ("--bootstrap-controller", f"127.0.0.1:{port}", "--entity-type", "brokers", "--entity-default")
+        run(CONFIGS, *door, "--alter", "--add-config", "log.retention.ms=77")
+        assert "log.retention.ms=77" in run(CONFIGS, *door, "--describe")
 
 
 def test_what_the_broker_says_of_itself(broker: BrokerProcess) -> None:
