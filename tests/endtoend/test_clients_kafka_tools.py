@@ -156,18 +156,10 @@ def test_a_setting_of_the_broker_from_its_change_to_its_end(broker: BrokerProces
         "DYNAMIC_DEFAULT_BROKER_CONFIG:num.io.threads=12, DEFAULT_CONFIG:num.io.threads=8}"
     ) in ask(broker, CONFIGS, "--describe", *one)
     assert "log.retention.ms=77" in ask(broker, CONFIGS, "--describe", *everybody)
-    command = (
-        CONFIGS,
-        "--bootstrap-server",
-        broker.plain,
-        "--alter",
-        *one,
-        "--add-config",
-        "num.io.threads=33",
-    )
-    assert "should not be greater than double the current value 16" in refusal(*command)
+    doubled = (CONFIGS, "--bootstrap-server", broker.plain, "--alter", *one, "--add-config")
+    assert "not be greater than double the current value 16" in refusal(*doubled, "num.io.threads=33")
     ask(broker, CONFIGS, "--alter", *one, "--delete-config", "num.io.threads")
-    assert "num.io.threads=12 sensitive=false" in ask(broker, CONFIGS, "--describe", *one)
+    assert "num.io.threads=12 sensitive=false" in ask(broker, CONFIGS, "--describe", "--all", *one)
     ask(broker, CONFIGS, "--alter", *everybody, "--delete-config", "num.io.threads,log.retention.ms")
     assert "num.io.threads" not in ask(broker, CONFIGS, "--describe", *everybody)
 
