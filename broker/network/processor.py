@@ -225,7 +225,7 @@ class Processor:
     async def _submit_buffered(self) -> None:
         now = self._clock.ns()
         waiting, self.responder.buffered = self.responder.buffered, []
-        for channel in waiting:
+        for channel in dict.fromkeys(waiting):  # one receive of each: a channel may have been added twice
             if channel.fd < 0 or channel.mute_state is not NOT_MUTED or not self._reading:
                 continue
             try:

@@ -7,69 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.errors import ProtocolViolation
 from broker.network import leased_frames
 from broker.network.channel import Channel
-from broker.network.expiry import FailedLogins
-from broker.network.leased_frames import LeasedFrames
-from broker.network.leased_receive import LeasedReceive, receiving
-from broker.network.memory_pool import MemoryPool
+from broker.network.leased_receive import LeasedReceive
 from broker.network.mute import MuteState
-from broker.network.receive import SCRATCH_BYTES
-from broker.network.responder import Responder
-from broker.network.selector import READ, Selector
+from broker.network.selector import READ
 from tests.network.test_receive import BODIES, feed, framed
+from tests.support.rig import Rig
 
 LIMIT = 300_000
-
-
-class Rig:
-    """A selector with channels over socket pairs, and a pool for all of them."""
-
-    def __init__(self, size: int, largest: int) -> None:
-        self.clock = ManualClock()
-        self.frames = LeasedFrames(MemoryPool(size, largest), 5_000, self.clock)
-        self.memory = self.frames.memory
-        self.selector = Selector(lambda channel: None)
-        self.responder = Responder(
-            self.selector, self.clock, FailedLogins("", self.selector, 0, self.clock), LIMIT
-        )
-        self.new_receive = receiving(self.frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
-        self.limit = largest
-        self.peers: list[socket.socket] = []
-        self.held: list[memoryview] = []
-
-    def connect(self, *, authenticated: bool = True) -> tuple[Channel, socket.socket]:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        self.peers.append(theirs)
-        channel = Channel(
-            ours,
-            self.responder,
-            connection_id="",
-            listener="",
-            peer=("", 0),
-            receive=self.new_receive(self.limit, ours),
-            authenticated=authenticated,
-            now_ms=0,
-            wall_ms=0,
-        )
-        self.selector.register(channel)
-        return channel, theirs
-
-    def holder(self, size: int) -> memoryview:
-        """A whole frame of `size` bytes, in hand."""
-        channel, theirs = self.connect()
-        theirs.sendall(framed(bytes(size)))
-        frame = channel.read(channel.sock)
-        assert isinstance(frame, memoryview) and len(frame) == size
-        self.held.append(frame)
-        return frame
-
-    def reported(self) -> set[int]:
-        """Descriptors of channels that the kernel says are ready."""
-        return {fd for fd, _ in self.selector.poll(0.01, 100)} & set(self.selector.channels)
 
 
 @pytest.fixture
@@ -83,9 +30,7 @@ def rigs() -> Iterator[type[Rig]]:
 
     yield Kept
     for rig in made:
-        rig.selector.close()
-        for peer in rig.peers:
-            peer.close()
+        rig.close()
 
 
 def is_read(channel: Channel) -> bool:

@@ -60,9 +60,8 @@ async def test_what_waits_is_served_as_soon_as_memory_is_back(
     assert (used(broker), waiting(broker)) == (0, 0)
 
 
-async def test_requests_of_one_connection_keep_their_order_under_pressure(
-    broker: RunningBroker, mock_clock: MockClock
-) -> None:
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+async def test_requests_of_one_connection_keep_their_order_under_pressure(tmp_path: Path, mode: str) -> None:
     """Ten connections send more than fits, in every size, all at once."""
 
     async def converse(number: int) -> None:
@@ -75,11 +74,14 @@ async def test_requests_of_one_connection_keep_their_order_under_pressure(
             nursery.start_soon(client.stream.send_all, stream)
             assert await correlation_ids(client, 30) == list(range(number, number + 30))
 
-    async with trio.open_nursery() as nursery:
-        for number in range(10):
-            nursery.start_soon(converse, number)
-    assert (used(broker), waiting(broker)) == (0, 0)
-    assert broker.house.server.frames.outstanding == 0
+    async with running_broker(tmp_path, *BOUNDED, f"socket.server.mode={mode}") as broker:
+        await (await broker.connect()).ask(create_topic(), 5)
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(converse, number)
+        assert stored(broker) == 300
+        assert (used(broker), waiting(broker)) == (0, 0)
+        assert broker.house.server.frames.outstanding == 0
 
 
 async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, mock_clock: MockClock) -> None:

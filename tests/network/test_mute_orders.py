@@ -1,0 +1,133 @@
+"""RESPONSE_SENT and THROTTLE_ENDED in either order, for answers that are written at once, later, or not at
+all. V41, items 57 and 58.
+"""
+
+import itertools
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from broker.errors import BrokerBug
+from broker.network.channel import Channel
+from broker.network.mute import MuteEvent, MuteState
+from broker.network.request import Reply, Request
+from broker.network.request_metrics import RequestMetrics
+from broker.network.selector import READ
+from tests.support.hostile import framed
+from tests.support.rig import Rig
+
+S, E = MuteState, MuteEvent
+ORDERS = list(itertools.permutations(("answer", "throttle", "memory")))
+LARGE = bytes(8 * 1024 * 1024)
+"""More than a socket pair takes at once."""
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig(1_000, 1_000)
+    yield rig
+    rig.close()
+
+
+def throttled(rig: Rig) -> tuple[Channel, socket.socket]:
+    """A channel whose request has been handled and broke a quota: it is throttled before it is answered."""
+    channel, peer = rig.connect()
+    channel.mute_state = S.MUTED_AND_RESPONSE_PENDING
+    rig.selector.want(channel, channel.interest & ~READ)
+    assert channel.on(E.THROTTLE_STARTED) is S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING
+    return channel, peer
+
+
+def answer(rig: Rig, channel: Channel, reply: Reply) -> None:
+    route = SimpleNamespace(metrics=RequestMetrics("Test"))
+    request = Request(rig.responder, channel, route, b"", 0, rig.clock.ns())
+    request.reply = reply
+    rig.responder.responses.append(request)
+    rig.responder.flush()
+
+
+@pytest.mark.parametrize("reply", [b"answer", None], ids=["send", "no-op"])
+def test_v41_a_throttle_that_lasts_keeps_the_channel_muted_behind_its_answer(rig: Rig, reply: Reply) -> None:
+    channel, peer = throttled(rig)
+    answer(rig, channel, reply)
+    assert channel.mute_state is S.MUTED_AND_THROTTLED and not channel.interest & READ
+    if reply:
+        assert peer.recv(100) == reply
+    rig.responder.end_throttling(channel)
+    assert channel.mute_state is S.NOT_MUTED and channel.interest & READ
+
+
+@pytest.mark.parametrize("reply", [b"answer", None], ids=["send", "no-op"])
+def test_v41_a_throttle_that_is_over_already_lets_the_answer_open_the_channel(rig: Rig, reply: Reply) -> None:
+    channel, peer = throttled(rig)
+    rig.responder.end_throttling(channel)
+    assert channel.mute_state is S.MUTED_AND_RESPONSE_PENDING and not channel.interest & READ
+    answer(rig, channel, reply)
+    assert channel.mute_state is S.NOT_MUTED and channel.interest & READ
+    if reply:
+        assert peer.recv(100) == reply
+
+
+@pytest.mark.parametrize("throttle_first", [True, False])
+def test_a_slow_reader_is_not_read_before_both_are_over(rig: Rig, throttle_first: bool) -> None:
+    """A part of the answer is with the peer, and the rest is not."""
+    channel, peer = throttled(rig)
+    answer(rig, channel, LARGE)
+    assert channel.send is not None
+    assert channel.mute_state is S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING
+    received = 0
+    if throttle_first:
+        rig.responder.end_throttling(channel)
+        assert channel.mute_state is S.MUTED_AND_RESPONSE_PENDING and not channel.interest & READ
+    while channel.send is not None:
+        received += len(peer.recv(1_000_000))
+        rig.responder.continue_send(channel)
+    if not throttle_first:
+        assert channel.mute_state is S.MUTED_AND_THROTTLED and not channel.interest & READ
+        rig.responder.end_throttling(channel)
+    assert channel.mute_state is S.NOT_MUTED and channel.interest & READ
+    while received < len(LARGE):
+        received += len(peer.recv(1_000_000))
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_memory_and_the_table_each_hold_a_channel_by_themselves(rig: Rig, order: tuple[str, ...]) -> None:
+    """As where a connection may have several requests: one is in hand and throttled, the next in line."""
+    held = rig.holder(1_000)
+    channel, peer = rig.connect()
+    peer.sendall(framed(bytes(10)))
+    assert channel.read(channel.sock) is None and rig.frames.waiting == 1
+    channel.mute_state = S.MUTED_AND_RESPONSE_PENDING
+    channel.on(E.THROTTLE_STARTED)
+    ends = {
+        "answer": lambda: answer(rig, channel, b"x"),
+        "throttle": lambda: rig.responder.end_throttling(channel),
+        "memory": lambda: rig.frames.release(held),
+    }
+    for what in order:
+        assert channel.mute_state is not S.NOT_MUTED or channel.read(channel.sock) is None
+        ends[what]()
+    assert channel.mute_state is S.NOT_MUTED and channel.interest & READ
+    assert rig.responder.buffered == [channel], "its processor looks at it without the kernel"
+    assert len(channel.receive.next_buffered()) == 10
+
+
+@pytest.mark.parametrize(
+    ("state", "event"),
+    [
+        (S.NOT_MUTED, E.THROTTLE_STARTED),
+        (S.MUTED_AND_THROTTLED, E.THROTTLE_STARTED),
+        (S.NOT_MUTED, E.RESPONSE_SENT),
+        (S.MUTED_AND_RESPONSE_PENDING, E.THROTTLE_ENDED),
+    ],
+)
+def test_what_kafka_calls_an_illegal_state_is_a_bug_of_ours(
+    rig: Rig, state: MuteState, event: MuteEvent
+) -> None:
+    """A throttle may only begin while a response is pending, so it is registered before it is enqueued."""
+    channel, _ = rig.connect()
+    channel.mute_state = state
+    with pytest.raises(BrokerBug):
+        channel.on(event)

@@ -1,0 +1,113 @@
+"""Many connections of one processor, as Kafka's SelectorTest has them: V60."""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.network.channel import Channel
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored
+from tests.support.hostile import told
+from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+
+@pytest.fixture(params=[(), ("queued.max.request.bytes=104857600",)], ids=["unbounded", "bounded"])
+async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path, *request.param) as running:
+        maker = await running.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        yield running
+
+
+class Polls(trio.abc.Instrument):
+    """How many completed receives each connection had in each turn of the event loop."""
+
+    def __init__(self, broker: RunningBroker) -> None:
+        self.turn = 0
+        self.seen: Counter[tuple[int, str]] = Counter()
+        (processor,) = broker.house.server.processors()
+        admit = processor._admit
+
+        def counted(channel: Channel, *more: object) -> object:
+            self.seen[self.turn, channel.id] += 1
+            return admit(channel, *more)
+
+        processor._admit = counted
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.turn += 1
+
+
+async def converse(broker: RunningBroker, name: str, count: int) -> None:
+    """Small produce requests, all sent at once; their answers come in their order."""
+    client = await broker.connect(name)
+    stream = b"".join(encoded(produce_request(batch_of(b"%d" % at)), 8, at) for at in range(count))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.stream.send_all, stream)
+        assert await correlation_ids(client, count) == list(range(count))
+
+
+async def test_v60_five_connections_with_five_hundred_requests_each(broker: RunningBroker) -> None:
+    polls = Polls(broker)
+    trio.lowlevel.add_instrument(polls)
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(converse, broker, f"client-{number}", 500)
+    trio.lowlevel.remove_instrument(polls)
+    assert stored(broker) == 2_500
+    assert connections(broker) == 6
+    assert sum(polls.seen.values()) == 2_500
+    assert max(polls.seen.values()) == 1, "one completed receive of a channel in a poll"
+
+
+async def test_v60_who_is_answered_by_heart_gets_no_larger_share(broker: RunningBroker) -> None:
+    """Nothing mutes it, so it has one of what was read before and one of what the poll brought."""
+    polls = Polls(broker)
+    client = await broker.connect()
+    await client.stream.send_all(numbered(18, 0, 0, b""))
+    assert await correlation_ids(client, 1) == [0]
+    trio.lowlevel.add_instrument(polls)
+    stream = b"".join(numbered(18, 0, at, b"") for at in range(2_000))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.stream.send_all, stream)
+        assert await correlation_ids(client, 2_000) == list(range(2_000))
+    trio.lowlevel.remove_instrument(polls)
+    assert max(polls.seen.values()) <= 2
+
+
+async def fetched(client: WireClient, size: int) -> bytes:
+    asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=size)
+    answer = await client.ask(
+        FetchRequest(max_wait_ms=0, max_bytes=size, topics=[FetchTopic("events", partitions=[asked])]), 11
+    )
+    return bytes(answer.responses[0].partitions[0].records)
+
+
+async def test_v60_a_request_of_ten_buffers_comes_back(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    value = bytes(range(256)) * 2_560
+    assert len(value) == 10 * 64 * 1024
+    await client.ask(produce_request(batch_of(value)), PRODUCE_VERSION)
+    assert value in await fetched(client, 1_000_000)
+
+
+async def test_v60_fifty_requests_of_512_kib(broker: RunningBroker) -> None:
+    client = await broker.connect()
+    one = produce_request(batch_of(bytes(512 * 1024)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.stream.send_all, b"".join(encoded(one, 8, at) for at in range(50)))
+        assert await correlation_ids(client, 50) == list(range(50))
+    assert stored(broker) == 50
+
+
+async def test_v60_an_empty_frame_is_a_frame(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """To the selector it is; no request is empty."""
+    client = await broker.connect()
+    await client.stream.send_all(bytes(4))
+    assert await client.is_closed()
+    assert told(caplog) == ["a request of 0 bytes has no header"]
