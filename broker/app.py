@@ -18,6 +18,7 @@ from broker.api.broker import Broker
 from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups, forget_topics, release_groups
 from broker.api.waking import expire_fetches, release_fetches, wake_fetches
+from broker.census import Census
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
@@ -27,6 +28,7 @@ from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
 from broker.following import follow_settings, longest_throttle
 from broker.groups.requests import Now
+from broker.holdings import holdings
 from broker.log.report import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import BROKER_ITSELF, Role
@@ -36,6 +38,7 @@ from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.automq.machinery import automq
 from broker.network.clock import TrioClock
+from broker.network.handler_pool import CALLBACKS
 from broker.network.loop_idle import LoopIdle
 from broker.network.machinery import KAFKA
 from broker.network.reaper import Reaper
@@ -57,7 +60,6 @@ logger = logging.getLogger(__name__)
 
 QUOTA_EXPIRY_SECONDS: Final = 30
 TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
-CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 METADATA_FILE: Final = "weir-metadata.sqlite"
 
 
@@ -149,8 +151,15 @@ class House:
         self.server.gate.configure(rooms.connections)
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)
+        self.census = Census(clock, holdings(self.server, self.broker, self.loop_idle))
         figures = BrokerFigures(
-            clock, self.server, self.quotas, self.partitions, self.broker.groups, self.loop_idle
+            clock,
+            self.server,
+            self.quotas,
+            self.partitions,
+            self.broker.groups,
+            self.loop_idle,
+            self.census.rows,
         )
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
         self._follow_all(self.metadata.image)
@@ -161,6 +170,7 @@ class House:
     async def run(self, stop: trio.Event, task_status: trio.TaskStatus[Started]) -> None:
         """The nursery tree. Leaving a block stops what runs in it."""
         trio.lowlevel.add_instrument(self.loop_idle)
+        self.census.begin()
         self._tell_bootstrap()
         stopped = trio.Event()
         async with trio.open_nursery() as storage:

@@ -4,9 +4,10 @@ nothing of pages.
 Rates are over the last whole window of `RATE_WINDOW_NS`: the first look after a window's end closes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from broker.control.task_rows import TaskRow
 from broker.control.views import (
     ConnectionRow,
     Figures,
@@ -64,6 +65,7 @@ class BrokerFigures:
         partitions: Partitions,
         groups: GroupService,
         loop: LoopIdle,
+        tasks: Callable[[], list[TaskRow]],
     ) -> None:
         self._clock = clock
         self._server = server
@@ -71,6 +73,7 @@ class BrokerFigures:
         self._partitions = partitions
         self._groups = groups
         self._loop = loop
+        self.tasks = tasks
         self._started = clock.ns()
         self._traffic = Window(self._started)
         self._idle = Window(self._started)

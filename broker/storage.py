@@ -34,6 +34,9 @@ told to.
 """
 
 
+FLUSHER_OF_ACKNOWLEDGED: Final = "log-flusher-of-acknowledged"
+
+
 class MetadataWriter:
     """A `broker.control.committer.Committer`: commits in a thread, one set of changes at a time."""
 
@@ -75,7 +78,7 @@ def start_storage(
     nursery.start_soon(_every, retention_ms, retain, name="log-retention")
     nursery.start_soon(_every, flush_ms, flush, name="log-flusher")
     nursery.start_soon(_every, config.flush_offset_checkpoint_interval_ms, checkpoint, name="log-checkpoint")
-    nursery.start_soon(_flush_before_answering, handlers, name="log-flusher-of-acknowledged")
+    nursery.start_soon(_flush_before_answering, handlers, name=FLUSHER_OF_ACKNOWLEDGED)
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

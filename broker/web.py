@@ -3,6 +3,7 @@ both.
 """
 
 from collections.abc import Callable
+from typing import Final
 
 import trio
 
@@ -11,6 +12,8 @@ from broker.control.control import Control
 from broker.control.reading import ControlViews
 from webui.backend import Backend
 from webui.serving import serve_console
+
+WEB_SERVER: Final = "admin-web-server"
 
 
 async def start_console(
@@ -32,7 +35,7 @@ async def start_console(
         metrics=metrics,
         ready=lambda: not stop.is_set(),  # nothing is served before the listeners are
     )
-    address: tuple[str, int] = await nursery.start(_serve, backend, settings)
+    address: tuple[str, int] = await nursery.start(_serve, backend, settings, name=WEB_SERVER)
     return address
 
 

@@ -16,7 +16,7 @@ import trio
 from broker.control.views import Overview, QuotaRow, ThrottledRow, Views
 from webui.history import History, Sample, sample_json
 from webui.quotas.listing import Page, listed
-from webui.shapes import overview_json, throttled_json
+from webui.shapes import overview_json, task_json, throttled_json
 
 BEAT_S: Final = 0.5
 """Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
@@ -53,6 +53,10 @@ class Snapshot:
         rows = self.throttled_rows
         items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
         return encode({"items": items, "total": len(rows)})
+
+    @cached_property
+    def tasks_data(self) -> bytes:
+        return encode({"items": [task_json(row) for row in self._views.tasks()]})
 
     def quotas_data(self, page: Page) -> bytes:
         return self._quotas.page(page, self)

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from broker.control.task_rows import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
 
 
@@ -72,6 +73,12 @@ def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, 
         }
         for row in rows
     ]
+
+
+def task_json(row: TaskRow) -> dict[str, Any]:
+    fields = asdict(row)
+    fields["since"] = utc(fields.pop("since_at_ms"))
+    return fields | {"owns": [asdict(owned) for owned in row.owns], "idle": finite(row.idle)}
 
 
 def connection_json(row: ConnectionRow) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from broker.control.commands import ConfigResource, EntityPairs
 from broker.control.committer import Committer
 from broker.control.control import Control
 from broker.control.describe import describe
+from broker.control.task_rows import TaskRow
 from broker.control.tokens import identify
 from broker.control.views import (
     AuditFilter,
@@ -136,6 +137,9 @@ class ControlViews:
 
     def groups(self) -> list[GroupRow]:
         return sorted(self._live.groups(), key=lambda row: row.group_id)
+
+    def tasks(self) -> list[TaskRow]:
+        return self._live.tasks()
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return describe(resource, self._control.image, self._control.configuration)

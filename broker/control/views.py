@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from broker.control.commands import ConfigResource, EntityPairs
+from broker.control.task_rows import TaskRow
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.quotas.kinds import QuotaKind
 
@@ -338,6 +339,8 @@ class LiveFigures(Protocol):
 
     def groups(self) -> Sequence[GroupRow]: ...
 
+    def tasks(self) -> list[TaskRow]: ...
+
 
 class Views(Protocol):
     """The surface that webui builds on; reading needs the role viewer, which the door has checked by letting
@@ -377,6 +380,8 @@ class Views(Protocol):
     def topics(self) -> list[TopicRow]: ...
 
     def groups(self) -> list[GroupRow]: ...
+
+    def tasks(self) -> list[TaskRow]: ...
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         """Every setting of a topic or of the broker, sorted by name, with where its value comes from.

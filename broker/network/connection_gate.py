@@ -91,7 +91,7 @@ class ConnectionGate:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """What goes on beside the acceptors. Started once the hosts of the overrides have been looked up."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._hosts.run)
+            await nursery.start(self._hosts.run, name="connection-quota-hosts")
             nursery.start_soon(self._teller.run, name=self._teller.name)
             nursery.start_soon(self.excess.run, name="connection-quota-excess")
             task_status.started()

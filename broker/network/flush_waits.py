@@ -42,6 +42,11 @@ class FlushWaits:
         name = f"ExpirationReaper-{node_id}-{produces.name}"
         self.reaper = Reaper(name, produces.next_deadline, expire, clock)
 
+    @property
+    def queued(self) -> int:
+        """Lots of flushes that wait for the flushing task."""
+        return len(self._queue)
+
     def park(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
         """Has the flushes done, and parks whoever needs one of them; the others come back, to be answered at
         once.

@@ -39,6 +39,8 @@ BATCH: Final = 128
 about a millisecond.
 """
 
+CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
+
 
 class HandlerPool:
     """`size` tasks over one request channel, named after `plane`. `responders` is a live list: those of every
@@ -104,7 +106,11 @@ class HandlerPool:
             return
         for index in self._crew.resize(size):
             self.busy += [0] * (index + 1 - len(self.busy))
-            self._nursery.start_soon(self.run, index, name=f"{self._plane}-kafka-request-handler-{index}")
+            self._nursery.start_soon(self.run, index, name=self.task_name(index))
+
+    def task_name(self, index: int) -> str:
+        """That of Kafka's thread."""
+        return f"{self._plane}-kafka-request-handler-{index}"
 
     async def run(self, index: int) -> None:
         """One handler task; ends when it is no longer wanted, or the request channel is closed and empty.

@@ -52,6 +52,12 @@ class Listener:
         return f"{self.name}-{self.protocol}"
 
     @property
+    def acceptor_task(self) -> str:
+        """The name of the task that accepts, that of Kafka's thread."""
+        port = self.acceptor.address[1]
+        return f"{self.endpoint.plane}-kafka-socket-acceptor-{self.task_label}-{port}"
+
+    @property
     def ending(self) -> bool:
         """Whether it was removed, and only finishes what it has."""
         return self._ended.is_set()

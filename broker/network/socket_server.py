@@ -213,9 +213,7 @@ class SocketServer:
             self.gate.remove_listener(listener.name)
 
     def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
-        port = listener.acceptor.address[1]
-        name = f"{listener.endpoint.plane}-kafka-socket-acceptor-{listener.task_label}-{port}"
-        nursery.start_soon(listener.accept, self._ready, name=name)
+        nursery.start_soon(listener.accept, self._ready, name=listener.acceptor_task)
 
     def _closed(self, channel: Channel) -> None:
         self.gate.release(channel.listener, channel.address)

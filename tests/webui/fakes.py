@@ -16,6 +16,7 @@ from broker.control.commands import (
     QuotaOutcome,
     Role,
 )
+from broker.control.task_rows import Owned, TaskRow
 from broker.control.views import (
     AuditFilter,
     AuditRow,
@@ -122,6 +123,44 @@ def throttled(client_id: str = "greedy", **changes: Any) -> ThrottledRow:
     return replace(row, **changes)
 
 
+def task(name: str, kind: str = "handler", **changes: Any) -> TaskRow:
+    row = TaskRow(name, kind, "handlers", 1, (), None, NOW_MS - 90_000)
+    return replace(row, **changes)
+
+
+def tasks() -> list[TaskRow]:
+    """A small broker's."""
+    network = "data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-0"
+    acceptor = "data-plane-kafka-socket-acceptor-PLAINTEXT-PLAINTEXT-9092"
+    requests, connections = Owned("requests", 3, 500, 212), Owned("connections", 1_240)
+    accepted = Owned("accepted sockets", 19, 20, 20)
+    return [
+        task("broker", "nursery", parent=None, depth=0, idle=0.62),
+        task("storage", "nursery", parent="broker", depth=1),
+        task("log-flusher", "storage", parent="storage", depth=2),
+        task("timers", "nursery", parent="storage", depth=2),
+        task("ExpirationReaper-1-Fetch", "reaper", parent="timers", depth=3, owns=(Owned("waiting", 12),)),
+        task("handlers", "nursery", parent="timers", depth=3, owns=(requests,)),
+        task("data-plane-kafka-request-handler-0", depth=4, idle=0.41),
+        task("data-plane-kafka-request-handler-1", depth=4, idle=0.97),
+        task("console", "nursery", parent="handlers", depth=4),
+        task("admin-web-server", "console", parent="console", depth=5),
+        task("processors", "nursery", parent="console", depth=5),
+        task("listener-PLAINTEXT", "listener", parent="processors", depth=6),
+        task(
+            network,
+            "processor",
+            parent="listener-PLAINTEXT",
+            depth=7,
+            idle=0.15,
+            owns=(connections, accepted),
+        ),
+        task(f"{network}-idle-expiry", "reaper", parent=network, depth=8),
+        task("front", "nursery", parent="processors", depth=6),
+        task(acceptor, "acceptor", parent="front", depth=7),
+    ]
+
+
 def probe_entities(user: str, client_id: str) -> list[EntityPairs]:
     """Kafka's eight, in order."""
     named = ("user", user)
@@ -147,6 +186,7 @@ class FakeBroker:
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
+    task_rows: list[TaskRow] = field(default_factory=list)
     now: Figures = field(default_factory=figures)
     token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
@@ -296,6 +336,9 @@ class FakeBroker:
 
     def groups(self) -> list[GroupRow]:
         return []
+
+    def tasks(self) -> list[TaskRow]:
+        return list(self.task_rows)
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return []

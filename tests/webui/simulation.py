@@ -12,7 +12,7 @@ import trio
 
 from broker.control.commands import EntityPairs
 from broker.control.views import PhaseRow, QueueRow, QuotaKind, ThrottledRow
-from tests.webui.fakes import FakeBroker, connection
+from tests.webui.fakes import FakeBroker, connection, tasks
 
 HOUR_MS = 3_600_000
 CLIENTS = (
@@ -83,6 +83,7 @@ class Simulation:
         self.random = random.Random(self.seed)
         broker = self.broker
         broker.topic_count = 14
+        broker.task_rows = tasks()
         for entity, limits, by, hours_ago in RULES:
             broker.version += 1
             broker.set(entity, dict(limits), by=by, at_ms=broker.now_ms - int(hours_ago * HOUR_MS))

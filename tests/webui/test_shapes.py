@@ -4,11 +4,20 @@ from dataclasses import fields, replace
 
 import pytest
 
+from broker.control.task_rows import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
-from tests.webui.fakes import NOW_MS, FakeBroker, connection, figures, throttled
+from tests.webui.fakes import NOW_MS, FakeBroker, connection, figures, tasks, throttled
 from webui.history import History
-from webui.rest.answers import CONNECTION, FIGURES, OVERVIEW, THROTTLED
-from webui.shapes import connection_json, figures_json, finite, overview_json, throttled_json, utc
+from webui.rest.answers import CONNECTION, FIGURES, OVERVIEW, TASK, THROTTLED
+from webui.shapes import (
+    connection_json,
+    figures_json,
+    finite,
+    overview_json,
+    task_json,
+    throttled_json,
+    utc,
+)
 
 QUEUES = (QueueRow("requests", 1, 500, 9),)
 PHASES = (PhaseRow("PRODUCE", "TotalTimeMs", 3, 0.5, float("nan")),)
@@ -35,6 +44,13 @@ def test_a_connection_is_all_there() -> None:
     answer = connection_json(connection("app"))
     assert set(answer) == {field.name.replace("_at_ms", "_at") for field in fields(ConnectionRow)}
     CONNECTION.check(answer)
+
+
+def test_a_task_is_all_there() -> None:
+    for row in tasks():
+        answer = task_json(row)
+        assert set(answer) == {field.name.replace("_at_ms", "") for field in fields(TaskRow)}
+        TASK.check(answer)
 
 
 def test_a_throttle_says_since_when() -> None:

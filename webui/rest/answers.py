@@ -110,6 +110,28 @@ CONNECTION: Final = Record(
     }
 )
 
+TASK: Final = Record(
+    {
+        "name": NAME,
+        "kind": Text(),
+        "parent": Text(longest=32_767, nullable=True),
+        "depth": COUNT,
+        "count": COUNT,
+        "owns": Listing(
+            Record(
+                {
+                    "name": NAME,
+                    "now": COUNT,
+                    "capacity": Number(integer=True, least=0, nullable=True),
+                    "peak": Number(integer=True, least=0, nullable=True),
+                }
+            )
+        ),
+        "idle": Number(least=0, most=1, nullable=True),
+        "since": TIME,
+    }
+)
+
 FIGURES: Final = Record(
     {
         "uptime_ms": COUNT,

@@ -1,8 +1,8 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled` and `quotas`; each holds the whole of its topic, so a browser that missed
-some has missed nothing. One is sent when it differs from the last. Streams end at shutdown, and when the
-session or token behind them does.
+Events are `overview`, `throttled`, `quotas` and `tasks`; each holds the whole of its topic, so a browser that
+missed some has missed nothing. One is sent when it differs from the last. Streams end at shutdown, and when
+the session or token behind them does.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -18,6 +18,8 @@ from webui.rest.schema import Invalid, Text
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 TOPICS: Final = ("overview", "throttled", "quotas")
+"""What a stream brings that does not say what it wants; `tasks` it must ask for."""
+
 MOST_STREAMS: Final = 200
 QUIET_S: Final = 15.0
 """After this long without an event a comment goes out, so that proxies and browsers see that we live."""
@@ -68,6 +70,7 @@ def _sections(query: Any) -> list[tuple[str, Section]]:
         "overview": lambda snapshot: snapshot.overview_data,
         "throttled": lambda snapshot: snapshot.throttled_data,
         "quotas": lambda snapshot: snapshot.quotas_data(page),
+        "tasks": lambda snapshot: snapshot.tasks_data,
     }
     wanted = query["topics"].split(",")
     for name in wanted:
@@ -81,7 +84,7 @@ ROUTES: Final = (
         "GET",
         "/api/v1/events",
         "streamEvents",
-        "Server-sent events: overview, throttled, quotas. Each event is the whole of its topic.",
+        "Server-sent events: overview, throttled, quotas, tasks. Each event is the whole of its topic.",
         events,
         {200: Answer("A stream that ends with the session or the broker", media=EVENT_STREAM)},
         query=(

@@ -1,15 +1,15 @@
-"""GET /overview, /throttled-channels, /connections, /metrics, /healthz, /readyz: figures, and nothing that
-changes.
+"""GET /overview, /throttled-channels, /connections, /tasks, /metrics, /healthz, /readyz: figures, and nothing
+that changes.
 """
 
 from typing import Final
 
 from webui.history import KEPT
-from webui.rest.answers import CONNECTION, OVERVIEW, THROTTLED
+from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Listing, Number
-from webui.shapes import connection_json, overview_json, throttled_json
+from webui.shapes import connection_json, overview_json, task_json, throttled_json
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -37,6 +37,10 @@ async def connections(call: Call) -> Reply:
     rows = call.console.backend.views.connections()
     headers = {"X-Total-Count": str(len(rows))}
     return Reply([connection_json(row) for row in rows[: call.query["limit"]]], headers=headers)
+
+
+async def tasks(call: Call) -> Reply:
+    return Reply([task_json(row) for row in call.console.backend.views.tasks()])
 
 
 async def metrics(call: Call) -> Reply:
@@ -95,6 +99,15 @@ ROUTES: Final = (
             )
         },
         query=(_LIMIT,),
+    ),
+    Route(
+        "GET",
+        "/api/v1/tasks",
+        "listTasks",
+        "The broker's tasks as they stand in each other, named as Kafka's threads: what each owns, and how "
+        "idle it is.",
+        tasks,
+        {200: Answer("The tasks, each after the one that it stands in", Listing(TASK))},
     ),
     Route(
         "GET",

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
-from tests.webui.fakes import FakeBroker, connection, throttled
+from tests.webui.fakes import FakeBroker, connection, tasks, throttled
 from tests.webui.simulation import Simulation
 
-PATHS = ("/", "/throttled", "/quotas")
+PATHS = ("/", "/throttled", "/quotas", "/tasks")
 
 
 def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> None:
@@ -118,6 +118,47 @@ def test_the_rule_of_a_throttle_is_one_click_away(page: Watched, expect: Any, br
     opened.locator("tbody a.rule").click()
     expect(opened.locator("tr.pointed")).to_contain_text("greedy")
     expect(opened.locator("tbody tr")).to_have_count(1)
+
+
+def test_the_tasks_stand_in_each_other_with_what_they_own(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in()
+    opened = page.go("/tasks")
+    expect(opened.locator("#table")).to_contain_text("No task has been reported")
+    broker.task_rows = tasks()
+    rows = opened.locator("tbody tr")
+    expect(rows).to_have_count(len(broker.task_rows))
+    expect(opened.locator("#count")).to_have_text("9 tasks")
+    network = opened.locator("tr", has_text="network-thread-1-PLAINTEXT-PLAINTEXT-0").first
+    for words in ("processor", "1\u202f240 connections", "19 of 20 accepted sockets", "peak 20", "15 %"):
+        expect(network).to_contain_text(words)
+    expect(network.locator(".idle .bar")).to_have_attribute("data-level", "urgent")
+
+    def indent(name: str) -> float:
+        found = opened.locator("tr", has_text=name).first.locator("td").first
+        return float(found.evaluate("cell => parseFloat(getComputedStyle(cell).paddingLeft)"))
+
+    assert indent("broker") < indent("storage") < indent("log-flusher")
+
+
+def test_the_tasks_sort_and_filter_and_keep_that_in_the_address(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.task_rows = tasks()
+    page.sign_in()
+    opened = page.go("/tasks")
+    opened.get_by_role("button", name="Idle", exact=True).click()
+    expect(opened.locator("tbody tr").first).to_contain_text("network-thread")
+    expect(opened.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+    opened.keyboard.press("/")
+    opened.keyboard.type("handler-")
+    expect(opened.locator("tbody tr")).to_have_count(2)
+    expect(opened).to_have_url(re.compile(r"\?q=handler-&sort=idle$"))
+    opened.reload()
+    expect(opened.locator("tbody tr")).to_have_count(2)
+    opened.locator("#filter").fill("nothing of that name")
+    expect(opened.locator("#table")).to_contain_text("No match")
 
 
 def test_figures_that_stopped_coming_say_so(page: Watched, expect: Any, served: ServedConsole) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import FakeBroker, connection, figures, throttled
+from tests.webui.fakes import FakeBroker, connection, figures, tasks, throttled
 from webui.console import Console
-from webui.rest.answers import CONNECTION, OVERVIEW, THROTTLED
+from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED
 from webui.rest.schema import Listing
 
 
@@ -45,6 +45,26 @@ async def test_connections_are_listed(http: Browserless, broker: FakeBroker) -> 
     broker.connection_rows = [connection("a"), connection("b")]
     answer = await http.get("/api/v1/connections")
     assert [row["client_id"] for row in Listing(CONNECTION).check(await answer.get_json())] == ["a", "b"]
+
+
+@pytest.mark.parametrize("token", ["viewer-token", "admin-token"])
+async def test_tasks_are_listed_parents_first_to_whoever_may_look(
+    http: Browserless, broker: FakeBroker, token: str
+) -> None:
+    broker.task_rows = tasks()
+    rows = Listing(TASK).check(await (await http.get("/api/v1/tasks", token=token)).get_json())
+    seen: set[str | None] = {None}
+    for row in rows:
+        assert row["parent"] in seen
+        seen.add(row["name"])
+    handlers = next(row for row in rows if row["name"] == "handlers")
+    assert handlers["owns"] == [{"name": "requests", "now": 3, "capacity": 500, "peak": 212}]
+    assert handlers["idle"] is None and handlers["since"] == "2027-01-15T07:58:30.000Z"
+
+
+async def test_strangers_are_shown_no_tasks(http: Browserless, broker: FakeBroker) -> None:
+    broker.task_rows = tasks()
+    assert (await http.get("/api/v1/tasks", token=None)).status_code == 401
 
 
 async def test_metrics_are_prometheus_text(http: Browserless) -> None:

@@ -1,0 +1,79 @@
+"""What each task of the broker owns, by the task's name; for `census`. Made by `app`.
+
+Knows where the queues, connections and purgatories are, and nothing of tasks but their names.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from broker.api.broker import Broker
+from broker.census import ROOT, Holding, Owners
+from broker.control.task_rows import Owned
+from broker.network.handler_pool import CALLBACKS
+from broker.network.loop_idle import LoopIdle
+from broker.network.parked import MOST_PARKED
+from broker.network.processor import NEW_CONNECTIONS, Processor
+from broker.network.socket_server import SocketServer
+from broker.network.throttling import REAPERS
+from broker.purgatory.purgatory import Purgatory
+from broker.storage import FLUSHER_OF_ACKNOWLEDGED
+
+
+def holdings(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
+    """Answers for the moment at which it is asked."""
+
+    def now(now_ns: int) -> dict[str, Holding]:
+        held = {ROOT: Holding((), idle_ns=loop.idle_ns)}
+        held.update(_handlers(server, broker))
+        held.update(_reapers(server, broker))
+        held.update({each.name: _processor(each, now_ns) for each in server.processors()})
+        for listener in server.listeners:
+            connections = sum(len(each.selector.channels) for each in listener.all_processors())
+            held[f"listener-{listener.name}"] = Holding((Owned("connections", connections),))
+            parked = Owned("parked sockets", len(listener.acceptor.gate.parked), MOST_PARKED)
+            held[f"{listener.acceptor_task}-parked"] = Holding((parked,))
+        return held
+
+    return now
+
+
+def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:
+    queues = []
+    for plane in server.planes.values():
+        requests = plane.requests
+        name = "requests" if len(server.planes) == 1 else f"{plane.name} requests"
+        queues.append(Owned(name, requests.depth(), requests.capacity, requests.peak))
+        for index, busy in enumerate(plane.handlers.busy):
+            yield plane.handlers.task_name(index), Holding(busy_ns=busy)
+    yield "handlers", Holding(tuple(queues))
+    callbacks = broker.callbacks
+    waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
+    yield CALLBACKS, Holding((waiting,))
+
+
+def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:
+    for purgatory in broker.purgatories:
+        yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
+    for kind, manager in broker.quotas.managers.items():
+        yield REAPERS[kind], Holding((Owned("held connections", len(manager.throttled)),))
+    groups = len(broker.groups.coordinator.listed())
+    yield "group-coordinator-timer", Holding((Owned("groups", groups),))
+    flushes = Owned("flushes", server.handlers.flush_waits.queued)
+    yield FLUSHER_OF_ACKNOWLEDGED, Holding((flushes,))
+
+
+def _purgatory(purgatory: Purgatory[Any]) -> Holding:
+    return Holding((Owned("waiting", purgatory.delayed), Owned("listed", purgatory.watched)))
+
+
+def _processor(processor: Processor, now_ns: int) -> Holding:
+    accepted = processor.new_connections.statistics()
+    responder = processor.responder
+    return Holding(
+        (
+            Owned("connections", len(processor.selector.channels)),
+            Owned("accepted sockets", accepted.current_buffer_used, NEW_CONNECTIONS),
+            Owned("responses", len(responder.responses), None, responder.peak),
+        ),
+        idle_ns=processor.idle_ns(now_ns),
+    )

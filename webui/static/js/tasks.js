@@ -1,0 +1,144 @@
+// Tasks: the broker's tree of tasks, what each owns and how idle it is.
+
+import { empty, h, replace, setText, skeleton } from "./dom.js";
+import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { once, Table } from "./table.js";
+import { ago, count as counted, digits, group, percent } from "./units.js";
+
+const TREE = "tree";
+const ENDS = {
+  broker: "all of it",
+  storage: "ends last, so that what was taken is kept",
+  timers: "what time brings",
+  handlers: "answer what has been read",
+  console: "this page, among others",
+  processors: "read requests and write answers",
+  front: "ends first, so that nothing new comes in",
+};
+
+const url = new UrlState({ q: "", sort: TREE, order: "asc" });
+const box = document.getElementById("table");
+const filter = document.getElementById("filter");
+const count = document.getElementById("count");
+
+let items = null;
+
+const SORTS = {
+  [TREE]: (row) => row.place,
+  kind: (row) => row.kind,
+  idle: (row) => row.idle ?? 2,
+  since: (row) => row.since,
+};
+
+const table = new Table({
+  label: "Tasks of the broker",
+  keyOf: (row) => `${row.parent} ${row.name}`,
+  onsort: sortBy,
+  columns: [
+    { label: "Task", sort: TREE, size: "task", whole: "bare", cell: nameCell },
+    { label: "Kind", sort: "kind", size: "kind", cell: (row, td) => once(td, row.kind, () => h("span.tag", { data: { kind: row.kind } }, row.kind)) },
+    { label: "Owns", size: "owns", whole: true, cell: ownsCell },
+    { label: "Idle", sort: "idle", size: "idle", cell: idleCell },
+    { label: "Since", sort: "since", size: "since", num: true, cell: sinceCell },
+  ],
+});
+
+function nameCell(row, td, tr) {
+  tr.dataset.kind = row.kind;
+  td.style.setProperty("--depth", url.values.sort === TREE ? row.depth : 0);
+  once(td, `${row.name} ${row.count}`, () => {
+    const times = row.count > 1 ? ` × ${group(row.count)}` : null;
+    const ends = row.kind === "nursery" ? ENDS[row.name] : null;
+    return h("span.two", { title: row.parent ? `In ${row.parent}` : "" }, h("span", h("span.name.mono", row.name), times), ends && h("span", ends));
+  });
+}
+
+// Levels of a queue: a full one holds up whoever fills it.
+function level(used) {
+  return used > 0.9 ? "urgent" : used > 0.7 ? "watch" : "good";
+}
+
+function ownsCell(row, td) {
+  td.toggleAttribute("data-none", row.owns.length === 0);
+  once(td, JSON.stringify(row.owns), () => h("span.owned", row.owns.map(owned), row.owns.length ? null : nothing(row)));
+}
+
+// A nursery that owns nothing itself needs no dash to say so.
+function nothing(row, title = null) {
+  return h("span.quiet", { title }, row.kind === "nursery" ? "" : "–");
+}
+
+function owned({ name, now, capacity, peak }) {
+  const words = [h("b", group(now)), capacity === null ? " " : ` of ${group(capacity)} `, name];
+  const deepest = peak === null ? null : h("span.quiet", `peak ${group(peak)}`);
+  const fill = capacity === null ? null : h("span.bar", { data: { level: level(now / capacity) } }, h("i"));
+  if (fill) fill.firstChild.style.transform = `scaleX(${Math.min(1, now / capacity)})`;
+  return h("span.owned-one", h("span", h("span", words), deepest), fill);
+}
+
+/** Kafka's rule of thumb for idle threads: 60 % and more is healthy, under 50 % to be watched, under 20 % urgent. */
+function idleLevel(idle) {
+  return idle < 0.2 ? "urgent" : idle < 0.5 ? "watch" : "good";
+}
+
+function idleCell(row, td) {
+  const shown = row.idle === null ? null : Math.round(row.idle * 100) / 100;
+  td.toggleAttribute("data-none", shown === null);
+  once(td, String(shown), () => {
+    if (shown === null) return nothing(row, "It waits for its moment; there is no share to tell");
+    const fill = h("i");
+    fill.style.transform = `scaleX(${shown})`;
+    return h("span.idle", { title: `${digits(row.idle * 100)} % of the last second` }, h("b", percent(shown)), h("span.bar", { data: { level: idleLevel(shown) } }, fill));
+  });
+}
+
+function sinceCell(row, td) {
+  setText(td, ago(row.since));
+  td.title = new Date(row.since).toISOString();
+}
+
+function sortBy(key) {
+  const same = url.values.sort === key;
+  url.set({ sort: key, order: same && url.values.order === "asc" ? "desc" : "asc" });
+  show();
+}
+
+function update({ items: rows }) {
+  items = rows.map((row, place) => ({ ...row, place }));
+  show();
+}
+
+function matches(row, needle) {
+  return [row.name, row.kind, row.parent, ...row.owns.map(({ name }) => name)].join("\n").toLowerCase().includes(needle);
+}
+
+function show() {
+  if (items === null) return;
+  const { q, sort, order } = url.values;
+  const measure = SORTS[sort] ?? SORTS[TREE];
+  const direction = order === "desc" ? -1 : 1;
+  const compare = (one, other) => (measure(one) < measure(other) ? -direction : measure(one) > measure(other) ? direction : one.place - other.place);
+  const rows = items.filter((row) => matches(row, q.toLowerCase())).sort(compare);
+  table.showSort(sort, order);
+  table.show(rows);
+  const shown = rows.length ? table.element : items.length ? EMPTY.filtered : EMPTY.none;
+  if (box.firstChild !== shown) replace(box, shown);
+  const tasks = items.filter(({ kind }) => kind !== "nursery").reduce((sum, row) => sum + row.count, 0);
+  setText(count, items.length ? counted(tasks, "task") : "");
+}
+
+const EMPTY = {
+  none: empty("tasks", "No task has been reported", "The broker is still starting, or already on its way down."),
+  filtered: empty("search", "No match", "Other tasks run; clear the filter to see them."),
+};
+
+const search = debounced(() => {
+  url.set({ q: filter.value.trim() });
+  show();
+}, 80);
+
+filter.value = url.values.q;
+filter.addEventListener("input", search);
+onKeys({ "/": () => filter.focus() });
+replace(box, skeleton());
+startLive(["tasks"], { tasks: update }).open();
