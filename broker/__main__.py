@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -30,10 +31,16 @@ def main() -> None:
 @click.option(
     "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Wins over the file. Repeatable."
 )
-def serve(file: Path | None, overrides: tuple[str, ...]) -> None:
+@click.option(
+    "--forget",
+    multiple=True,
+    metavar="KEY",
+    help="Takes back what was set for KEY while the broker ran. Repeatable.",
+)
+def serve(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...]) -> None:
     """Start the broker and the console; FILE is a Kafka operator's server.properties."""
     try:
-        configuration = load(file, overrides, os.environ)
+        configuration = replace(load(file, overrides, os.environ), forget=forget)
     except (ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from error
     rooms = configuration.rooms

@@ -8,6 +8,7 @@ closed, and what hangs on it ends.
 import gc
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from broker.census import Census
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
 from broker.control.control import Control
+from broker.control.forgetting import blaming_dynamic, changes_to_forget
 from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.exposition.page import Exposition
@@ -31,7 +33,7 @@ from broker.groups.requests import Now
 from broker.holdings import holdings
 from broker.log.report import Recovery
 from broker.log.store import LogStore
-from broker.metadata.actor import BROKER_ITSELF, Role
+from broker.metadata.actor import BROKER_ITSELF, COMMAND_LINE, Role
 from broker.metadata.changes import Delta
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
@@ -102,7 +104,12 @@ class House:
         first_directory.mkdir(parents=True, exist_ok=True)
         self.metadata = MetadataStore.open(first_directory / METADATA_FILE, clock.wall_ms())
         self.writer = MetadataWriter(self.metadata, clock)
-        self.control = Control(self.metadata.image, configuration, self.writer)
+        forgotten = changes_to_forget(configuration.forget, self.metadata.image)
+        if forgotten:
+            self.metadata.commit(forgotten, COMMAND_LINE, clock.wall_ms())
+        blame = partial(blaming_dynamic, self.metadata.image, configuration.rooms.broker.node_id)
+        with blame():
+            self.control = Control(self.metadata.image, configuration, self.writer)
         rooms = self.rooms = self.control.rooms
         self.log = LogStore(rooms.log)
         _report(self.log.open(rooms.topic_settings))
@@ -139,15 +146,16 @@ class House:
             callbacks=Callbacks(rooms.network.queued_max_requests),
         )
         self.reapers = self._reapers()
-        self.server = SocketServer(
-            rooms.network,
-            rooms.security.sasl_server_max_receive_size,
-            self.broker,
-            self.connections,
-            clock,
-            self.reapers,
-            automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
-        )
+        with blame():
+            self.server = SocketServer(
+                rooms.network,
+                rooms.security.sasl_server_max_receive_size,
+                self.broker,
+                self.connections,
+                clock,
+                self.reapers,
+                automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
+            )
         self.server.gate.configure(rooms.connections)
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)

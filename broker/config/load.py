@@ -24,11 +24,14 @@ _SHORT_TOKEN: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """`static` is what the file and the command line set, as text; `warnings` are sentences for the log."""
+    """`static` is what the file and the command line set, as text; `warnings` are sentences for the log;
+    `forget` are keys whose dynamic settings are taken back at the start.
+    """
 
     static: Mapping[str, str]
     rooms: Rooms
     warnings: tuple[str, ...]
+    forget: tuple[str, ...] = ()
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> Rooms:
         """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises

@@ -39,3 +39,6 @@ class Actor:
 
 
 BROKER_ITSELF = Actor("broker", Role.ADMIN, "", Door.BROKER)
+
+COMMAND_LINE = Actor("operator", Role.ADMIN, "", Door.COMMAND_LINE)
+"""Who starts the broker, and could change its files too."""

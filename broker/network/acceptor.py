@@ -67,7 +67,7 @@ class Acceptor:
             listening.close()
 
     async def _accept(self, listening: socket.socket) -> None:
-        while True:
+        while listening.fileno() >= 0:  # a turn may come after `close`
             await trio.lowlevel.wait_readable(listening)
             for _ in range(ACCEPTS_PER_TURN):
                 try:

@@ -3,6 +3,7 @@ and what the signals of a terminal do.
 """
 
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -10,18 +11,22 @@ import pytest
 
 from tests.support.broker_process import WEIR, BrokerProcess
 from tests.support.hostile import is_served
+from tests.support.live import alter_through
 from tests.support.wire import connect
 
 pytestmark = pytest.mark.endtoend
 
 
-def refusal(directory: Path, listener: str) -> list[str]:
-    """The lines in which a second broker says why it does not start."""
+def command(directory: Path, *more: str, listener: str = "127.0.0.1:0") -> list[str]:
     settings = [f"log.dirs={directory}", f"listeners=PLAINTEXT://{listener}", "console.listener="]
-    command = [str(WEIR), "serve", *(f"--override={setting}" for setting in settings)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    return [str(WEIR), "serve", *(f"--override={setting}" for setting in settings), *more]
+
+
+def refusal(directory: Path, listener: str = "127.0.0.1:0") -> list[str]:
+    """The lines in which a broker says why it does not start."""
+    ended = subprocess.run(command(directory, listener=listener), capture_output=True, text=True, timeout=20)
     assert ended.returncode == 1
-    return ended.stderr.splitlines()
+    return [line for line in ended.stderr.splitlines() if line.startswith("weir: ")]
 
 
 async def test_a_directory_that_another_broker_uses_is_refused(tmp_path: Path) -> None:
@@ -42,29 +47,52 @@ async def test_an_address_that_another_broker_uses_is_refused(tmp_path: Path) ->
         await client.stream.aclose()
 
 
-def started(directory: Path, *before: str) -> subprocess.Popen[str]:
-    """A broker of its own that serves, started by the command `before`, if any."""
-    settings = [f"log.dirs={directory}", "listeners=PLAINTEXT://127.0.0.1:0", "console.listener="]
-    command = [*before, str(WEIR), "serve", *(f"--override={setting}" for setting in settings)]
+def started(command: list[str]) -> tuple[subprocess.Popen[str], int]:
+    """A broker that serves, and its port."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
-    assert process.stdout is not None and process.stdout.readline().startswith("Kafka:")
-    return process
+    assert process.stdout is not None
+    said = process.stdout.readline()
+    assert said.startswith("Kafka:")
+    return process, int(said.split(",")[0].rpartition(":")[2])
+
+
+def stopped(process: subprocess.Popen[str], number: signal.Signals = signal.SIGTERM) -> int:
+    """Its exit status."""
+    with process:
+        process.send_signal(number)
+        return process.wait(20)
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 def test_a_terminal_that_closes_stops_the_broker_cleanly(tmp_path: Path, number: signal.Signals) -> None:
-    with started(tmp_path) as process:
-        process.send_signal(number)
-        assert process.wait(20) == 0
+    assert stopped(started(command(tmp_path))[0], number) == 0
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
 def test_under_nohup_nobody_minds_that_the_terminal_closes(tmp_path: Path) -> None:
-    with started(tmp_path, "nohup") as process:
-        process.send_signal(signal.SIGHUP)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
-        process.terminate()
-        assert process.wait(20) == 0
+    process, _ = started(["nohup", *command(tmp_path)])
+    process.send_signal(signal.SIGHUP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(1)
+    assert stopped(process) == 0
+
+
+async def test_a_setting_that_keeps_the_broker_from_starting_is_blamed_and_can_be_taken_back(
+    tmp_path: Path,
+) -> None:
+    process, first = started(command(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    wanted = f"SASL_PLAINTEXT://127.0.0.1:{port}"
+    client = await connect(first)
+    assert await alter_through(client, {"listeners": f"PLAINTEXT://127.0.0.1:0,{wanted}"}) == (0, None)
+    await client.stream.aclose()
+    assert stopped(process) == 0
+    with socket.create_server(("127.0.0.1", port)):
+        (line,) = refusal(tmp_path)
+        assert wanted in line and line.endswith("--forget listeners takes that back")
+        process, second = started(command(tmp_path, "--forget", "listeners"))
+        assert second != port
+        assert stopped(process) == 0

@@ -1,6 +1,7 @@
 """Listeners that come and go while the broker runs, and what clients of each are told."""
 
 import logging
+import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -37,6 +38,13 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 def ports(broker: RunningBroker) -> dict[str, int]:
     return {each.name: each.acceptor.address[1] for each in broker.house.server.listeners if not each.ending}
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
 
 
 async def told_port(client: WireClient) -> int:
@@ -139,6 +147,36 @@ async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: Runn
     assert len(broker.house.server.listeners) == 2
     guest = await connect(ports(broker)["OTHER"])
     assert await told_port(guest) == ports(broker)["OTHER"]
+
+
+async def test_a_storm_of_connections_on_a_listener_that_comes_and_goes_harms_nobody_else(
+    broker: RunningBroker,
+) -> None:
+    """Whatever moment the removal meets the acceptor in. A client beside it waits for less than a second."""
+    client = await broker.connect()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    port = free_port()
+    both = f"{ONE},OTHER://127.0.0.1:{port}"
+
+    async def storm() -> None:
+        while True:
+            try:
+                await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+            except OSError:
+                await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(storm)
+        for listeners in (both, ONE) * 20:
+            with trio.fail_after(1):
+                assert await alter_through(client, {"listeners": listeners}) == (0, None)
+                assert await told_port(client) == broker.port
+        nursery.cancel_scope.cancel()
+    await until(lambda: len(broker.house.server.listeners) == 1)
+    await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
+    quotas = broker.house.server.gate.quotas
+    assert quotas.total == len(list(broker.house.server.channels())) == 1
 
 
 async def test_a_port_that_is_taken_is_named_and_nothing_changes(broker: RunningBroker) -> None:

@@ -98,12 +98,9 @@ class ListenerKeys(ListenerRoom):
     )
 
     @property
-    def inter_broker_listener(self) -> str | None:
-        """The name of the listener for other brokers."""
-        if self.inter_broker_listener_name:
-            return self.inter_broker_listener_name
-        named = self.security_inter_broker_protocol
-        return named if named in {endpoint.name for endpoint in self.listeners} else None
+    def inter_broker_listener(self) -> str:
+        """The name of the listener for other brokers, whether there is one now or not."""
+        return self.inter_broker_listener_name or self.security_inter_broker_protocol
 
     def plane_of(self, name: str) -> Plane:
         if name == self.control_plane_listener_name:
