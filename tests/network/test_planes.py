@@ -180,6 +180,17 @@ async def test_what_waits_on_one_plane_is_woken_from_another(broker: RunningBrok
     assert bytes(answer.responses[0].partitions[0].records)
 
 
+async def test_an_answer_of_any_plane_can_wait_for_the_disk(broker: RunningBroker) -> None:
+    writer = await connect_to(broker, "PLANE")
+    assert (await writer.ask(create_topic(), 5)).topics[0].error_code == 0
+    await alter(broker, log_flush_interval_messages="1")
+    with trio.fail_after(2):
+        answer = await writer.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    log = broker.house.partitions.by_name["events"].log(0)
+    assert log is not None and log.recovery_point == 1
+
+
 async def test_all_planes_drain(broker: RunningBroker) -> None:
     for listener in ("PLAINTEXT", "CONTROLLER", "PLANE"):
         client = await connect_to(broker, listener)

@@ -178,3 +178,19 @@ OVERVIEW: Final = Record(
         "history": HISTORY,
     },
 )
+
+_PLACE: Final = Text(choices=("dynamic-broker", "dynamic-default", "file", "default"))
+_VALUE: Final = Text(longest=1_000_000, nullable=True)
+CONFIG: Final = Record(
+    {
+        "name": NAME,
+        "value": _VALUE,
+        "source": _PLACE,
+        "type": Text(),
+        "dynamic": Flag(),
+        "sensitive": Flag(),
+        "documentation": Text(),
+        "synonyms": Listing(Record({"name": NAME, "value": _VALUE, "source": _PLACE})),
+    }
+)
+CONFIGS: Final = Record({"level": Text(choices=("broker", "default")), "items": Listing(CONFIG)})

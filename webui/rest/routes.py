@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webui.rest import client_quotas, events, monitoring
+from webui.rest import broker_configs, client_quotas, events, monitoring
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
 
@@ -13,6 +13,7 @@ async def openapi(call: Call) -> Reply:
 
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
+    *broker_configs.ROUTES,
     *monitoring.ROUTES,
     *events.ROUTES,
     Route(

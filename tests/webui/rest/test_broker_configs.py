@@ -1,0 +1,140 @@
+"""GET and PATCH /broker-configs over a running broker: the same settings as over the Kafka protocol."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.control.commands import BROKER_ITSELF, IssueAdminToken, Role
+from tests.support.live import alter_through
+from tests.support.running import RunningBroker, running_broker
+from tests.webui.conftest import PORT, Browserless
+from tests.webui.fakes import FakeSettings
+from webui.app import build_app
+from webui.backend import Backend
+from webui.console import make_console
+from webui.rest.answers import CONFIGS
+
+PATH = "/api/v1/broker-configs"
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
+SECRET = "listener.name.safe.plain.sasl.jaas.config"
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path, "num.partitions=3", f"{SECRET}={JAAS}") as running:
+        yield running
+
+
+async def tokens(broker: RunningBroker) -> dict[str, str]:
+    control = broker.house.control
+    return {
+        role.name: (await control.apply(IssueAdminToken(role.name, role), BROKER_ITSELF)).secret
+        for role in Role
+    }
+
+
+@pytest.fixture
+async def http(broker: RunningBroker) -> Browserless:
+    house = broker.house
+    views = house.broker.views
+    backend = Backend(house.control, views, views.identify, lambda: "", lambda: True)
+    return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
+
+
+async def listed(http: Browserless, token: str, query: str = "") -> dict[str, dict[str, Any]]:
+    answer = await http.get(PATH + query, token=token)
+    assert answer.status_code == 200
+    items = CONFIGS.check(await answer.get_json())["items"]
+    return {item["name"]: item for item in items}
+
+
+async def test_settings_are_listed_with_the_place_that_they_come_from(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    viewer = (await tokens(broker))["VIEWER"]
+    client = await broker.connect()
+    assert await alter_through(client, {"num.io.threads": "9"}) == (0, None)
+    assert await alter_through(client, {"num.io.threads": "10", "log.retention.ms": "5"}, "") == (0, None)
+    found = await listed(http, viewer)
+    sources = {
+        name: found[name]["source"] for name in ("num.io.threads", "log.retention.ms", "num.partitions")
+    }
+    assert sources == {
+        "num.io.threads": "dynamic-broker",
+        "log.retention.ms": "dynamic-default",
+        "num.partitions": "file",
+    }
+    threads = found["num.io.threads"]
+    assert (threads["value"], threads["dynamic"], threads["type"]) == ("9", True, "int")
+    assert [(each["value"], each["source"]) for each in threads["synonyms"]] == [
+        ("9", "dynamic-broker"),
+        ("10", "dynamic-default"),
+        ("8", "default"),
+    ]
+    assert not found["num.partitions"]["dynamic"]
+    assert found[SECRET]["value"] is None and found[SECRET]["sensitive"]
+    assert "hush" not in json.dumps(found)
+    assert set(await listed(http, viewer, "?level=default")) == {"num.io.threads", "log.retention.ms"}
+    assert "num.partitions" not in await listed(http, viewer, "?dynamic=true")
+    assert set(await listed(http, viewer, "?search=IO.THREADS")) == {"num.io.threads"}
+
+
+async def test_a_change_holds_and_is_answered_and_can_be_taken_back(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    admin = (await tokens(broker))["ADMIN"]
+    ops = [{"key": "num.io.threads", "value": "9"}, {"key": "log.cleanup.policy", "append": "compact"}]
+    answer = await http.patch(PATH, {"ops": ops}, token=admin)
+    assert answer.status_code == 200
+    items = {item["name"]: item for item in CONFIGS.check(await answer.get_json())["items"]}
+    assert (items["num.io.threads"]["value"], items["log.cleanup.policy"]["value"]) == ("9", "delete,compact")
+    assert broker.house.server.handlers.size == 9
+    back = [{"key": "num.io.threads", "remove": True}, {"key": "log.cleanup.policy", "subtract": "delete"}]
+    assert (await http.patch(PATH, {"ops": back}, token=admin)).status_code == 200
+    assert broker.house.server.handlers.size == 8
+    assert broker.house.control.rooms.topic_settings.cleanup_policy == ("compact",)
+
+
+async def test_the_default_of_all_brokers_is_a_level_of_its_own(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    admin = (await tokens(broker))["ADMIN"]
+    body = {"level": "default", "ops": [{"key": "num.io.threads", "value": "9"}]}
+    assert (await http.patch(PATH, body, token=admin)).status_code == 200
+    assert broker.house.control.image.broker_configs == {"": {"num.io.threads": "9"}}
+
+
+async def test_validating_only_changes_nothing(broker: RunningBroker, http: Browserless) -> None:
+    admin = (await tokens(broker))["ADMIN"]
+    body = {"ops": [{"key": "num.io.threads", "value": "9"}]}
+    assert (await http.patch(PATH + "?validate_only=true", body, token=admin)).status_code == 200
+    assert broker.house.control.image.broker_configs == {}
+
+
+@pytest.mark.parametrize(
+    ("token", "ops", "status", "words"),
+    [
+        ("EDITOR", [{"key": "num.io.threads", "value": "9"}], 403, "needs the role admin"),
+        ("ADMIN", [{"key": "num.io.threads", "value": "99"}], 400, "double the current value 8"),
+        ("ADMIN", [{"key": "num.partitions", "value": "9"}], 400, "Cannot update these configs dynamically"),
+        (
+            "ADMIN",
+            [{"key": "log.retention.ms", "value": "9"}, {"key": "num.io.threads", "value": "x"}],
+            400,
+            "whole number",
+        ),
+        ("ADMIN", [{"key": "num.io.threads", "value": 9}], 400, "must be a string"),
+        ("ADMIN", [{"key": "num.io.threads"}], 400, "must be"),
+        ("ADMIN", [], 400, "1 to 100 elements"),
+    ],
+)
+async def test_what_is_refused_is_refused_whole(
+    broker: RunningBroker, http: Browserless, token: str, ops: list[Any], status: int, words: str
+) -> None:
+    answer = await http.patch(PATH, {"ops": ops}, token=(await tokens(broker))[token])
+    assert answer.status_code == status
+    assert words in (await answer.get_json())["detail"]
+    assert broker.house.control.image.broker_configs == {}

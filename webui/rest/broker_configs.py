@@ -1,0 +1,149 @@
+"""GET and PATCH /broker-configs: the broker's settings, what holds and from which place, and the dynamic ones
+changed.
+
+The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker; checks, roles and the trail are
+control's.
+"""
+
+from typing import Any, Final
+
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceType,
+)
+from broker.control.describe import Source
+from broker.control.views import ConfigRow
+from webui.rest.answers import CONFIGS
+from webui.rest.problem import Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.schema import Flag, Listing, OneOf, Record, Text
+
+BROKER: Final = "broker"
+DEFAULT: Final = "default"
+LEVELS: Final = (BROKER, DEFAULT)
+
+SOURCES: Final = {
+    Source.DYNAMIC_BROKER: "dynamic-broker",
+    Source.DYNAMIC_DEFAULT_BROKER: "dynamic-default",
+    Source.STATIC_BROKER: "file",
+    Source.DEFAULT: "default",
+}
+TYPES: Final = {1: "boolean", 2: "string", 3: "int", 5: "long", 6: "double", 7: "list", 9: "password"}
+"""DescribeConfigs' ConfigType."""
+
+LONGEST_VALUE: Final = 32_767
+MOST_OPS: Final = 100
+
+_KEY: Final = Text(longest=256, shortest=1)
+_VALUE: Final = Text(longest=LONGEST_VALUE)
+_PATCH: Final = Record(
+    {
+        "level": Text(choices=LEVELS),
+        "ops": Listing(
+            OneOf(
+                (
+                    Record({"key": _KEY, "value": _VALUE}),
+                    Record({"key": _KEY, "remove": Flag(only=True)}),
+                    Record({"key": _KEY, "append": _VALUE}),
+                    Record({"key": _KEY, "subtract": _VALUE}),
+                )
+            ),
+            least=1,
+            most=MOST_OPS,
+        ),
+    },
+    optional=frozenset({"level"}),
+)
+
+
+async def list_configs(call: Call) -> Reply:
+    level, search = call.query["level"], call.query["search"].lower()
+    rows = [row for row in _rows(call, level) if search in row.name.lower()]
+    if call.query["dynamic"] is not None:
+        rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
+    return Reply({"level": level, "items": [_config_json(row) for row in rows]})
+
+
+async def alter_configs(call: Call) -> Reply:
+    level = call.body.get("level", BROKER)
+    ops = tuple(_op(op) for op in call.body["ops"])
+    alteration = ConfigAlteration(_resource(call, level), ops)
+    command = IncrementalAlterConfigs((alteration,), call.query["validate_only"])
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    named = {op.key for op in ops}
+    rows = [_config_json(row) for row in _rows(call, level) if row.name in named]
+    return Reply({"level": level, "items": rows})
+
+
+def _resource(call: Call, level: str) -> ConfigResource:
+    node_id = call.console.backend.views.overview().node_id
+    return ConfigResource(ResourceType.BROKER, str(node_id) if level == BROKER else "")
+
+
+def _rows(call: Call, level: str) -> list[ConfigRow]:
+    return call.console.backend.views.describe_configs(_resource(call, level))
+
+
+def _op(op: dict[str, Any]) -> ConfigOp:
+    match op:
+        case {"value": value}:
+            return ConfigOp(op["key"], OpType.SET, value)
+        case {"append": value}:
+            return ConfigOp(op["key"], OpType.APPEND, value)
+        case {"subtract": value}:
+            return ConfigOp(op["key"], OpType.SUBTRACT, value)
+    return ConfigOp(op["key"], OpType.DELETE)
+
+
+def _config_json(row: ConfigRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "value": row.value,
+        "source": SOURCES[Source(row.source)],
+        "type": TYPES[row.type],
+        "dynamic": not row.read_only,
+        "sensitive": row.sensitive,
+        "documentation": row.documentation,
+        "synonyms": [
+            {"name": each.name, "value": each.value, "source": SOURCES[Source(each.source)]}
+            for each in row.synonyms
+        ],
+    }
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/broker-configs",
+        "listBrokerConfigs",
+        "The broker's settings: what holds, where it comes from, and every other place that has a value.",
+        list_configs,
+        {200: Answer("The settings, by name", CONFIGS)},
+        query=(
+            Query(
+                "level",
+                Text(choices=LEVELS),
+                "`broker`: all that hold for this broker; `default`: those that are set for all brokers.",
+                default=BROKER,
+            ),
+            Query("search", Text(), "Only names with this in them, in whatever case.", default=""),
+            Query("dynamic", Flag(), "Only those that can, or cannot, be changed while the broker runs."),
+        ),
+    ),
+    Route(
+        "PATCH",
+        "/api/v1/broker-configs",
+        "alterBrokerConfigs",
+        "Sets and takes back dynamic settings. All of them hold from the answer on, or none.",
+        alter_configs,
+        {200: Answer("Those that were named, as they are now, where anything is set at this level", CONFIGS)},
+        query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
+        body=_PATCH,
+    ),
+)
