@@ -157,6 +157,9 @@ class House:
                 automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
             )
         self.server.gate.configure(rooms.connections)
+        self.exposition = Exposition(
+            clock, self.server, self.quotas, self.partitions, self.broker.purgatories
+        )
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)
         self.census = Census(clock, holdings(self.server, self.broker, self.loop_idle))
@@ -235,7 +238,7 @@ class House:
         if made or secret is not None:
             issued = await self.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
             secret = issued.secret
-        page = Exposition(self.clock, self.server, self.quotas, self.partitions, self.broker.purgatories).page
+        page = self.exposition.page
         host, port = await start_console(nursery, stop, settings, self.control, self.broker.views, page)
         shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared, not bound
         url = f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"

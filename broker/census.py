@@ -14,7 +14,7 @@ import trio
 from trio.lowlevel import Task
 
 from broker.control.task_rows import Owned, TaskRow
-from broker.figures import Window
+from broker.metrics.growth import Growth
 from broker.network.clock import TrioClock
 
 NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "front")
@@ -72,7 +72,7 @@ class Census:
         self._beginnings = Beginnings(clock)
         self._root: Task | None = None
         self._began_ms = 0
-        self._shares: dict[str, Window] = {}
+        self._shares: dict[str, Growth] = {}
 
     def begin(self) -> None:
         """From the broker's main task, before it opens a nursery."""
@@ -102,7 +102,7 @@ class Census:
         window = self._shares.get(name)
         if window is None:
             age_ms = self._clock.wall_ms() - began_ms
-            window = self._shares[name] = Window(now_ns - age_ms * 1_000_000)
+            window = self._shares[name] = Growth(now_ns - age_ms * 1_000_000)
         share = min(window.look(now_ns, (total_ns,))[0] / 1e9, 1.0)
         return share if holding.idle_ns is not None else 1.0 - share
 

@@ -1,11 +1,8 @@
 """The live numbers that the console reads, gathered from the rooms that have them. Made by `app`; knows
 nothing of pages.
-
-Rates are over the last whole window of `RATE_WINDOW_NS`: the first look after a window's end closes it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from broker.control.task_rows import TaskRow
 from broker.control.views import (
@@ -19,39 +16,19 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
+from broker.metrics.growth import Growth
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.loop_idle import LoopIdle, head_room
 from broker.network.mute import MuteState
-from broker.network.request_metrics import RequestMetrics, quantile_ns
+from broker.network.request_metrics import PHASES, ApiMetrics, quantile_ms
+from broker.network.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use
 from broker.quotas.figures import rule_use
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
-
-RATE_WINDOW_NS: Final = 1_000_000_000
-
-
-class Window:
-    """Turns growing totals into shares and rates of the last window."""
-
-    def __init__(self, now_ns: int) -> None:
-        self._since = now_ns
-        self._before: tuple[int, ...] = ()
-        self.rates: tuple[float, ...] = ()
-
-    def look(self, now_ns: int, totals: tuple[int, ...]) -> tuple[float, ...]:
-        """Per second of the last closed window, one for each of `totals`, which began at 0. The first look
-        closes the first window, however short: a broker that nobody has used yet is not one without time.
-        """
-        elapsed = max(now_ns - self._since, 1)
-        if elapsed >= RATE_WINDOW_NS or not self.rates:
-            before = self._before or (0,) * len(totals)
-            self.rates = tuple((now - then) * 1e9 / elapsed for now, then in zip(totals, before, strict=True))
-            self._before, self._since = totals, now_ns
-        return self.rates
 
 
 class BrokerFigures:
@@ -75,14 +52,15 @@ class BrokerFigures:
         self._loop = loop
         self.tasks = tasks
         self._started = clock.ns()
-        self._traffic = Window(self._started)
-        self._idle = Window(self._started)
+        self._traffic = Growth(self._started)
+        self._idle = Growth(self._started)
 
     def figures(self) -> Figures:
         server, now = self._server, self._clock.ns()
-        metrics = list(server.metrics.values())
-        bytes_in = sum(each.bytes_in for each in metrics)
-        bytes_out = sum(each.bytes_out for each in metrics)
+        metrics = list(server.metrics.once())
+        selectors = [totals_of(each, now) for each in server.processors()]
+        bytes_in = int(sum(each.bytes_in for each in selectors))
+        bytes_out = int(sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
         memory = server.memory.memory if server.memory is not None else None
@@ -120,7 +98,7 @@ class BrokerFigures:
                     for each in processors
                 ),
             ),
-            phases=tuple(row for each in metrics for row in _phases(each)),
+            phases=tuple(row for each in metrics for row in _phases(each, self._clock.ms())),
         )
 
     def throttled(self) -> Sequence[ThrottledRow]:
@@ -199,14 +177,13 @@ def _mute_state(channel: Channel) -> str:
     return channel.mute_state.name.lower()
 
 
-def _phases(metrics: RequestMetrics) -> list[PhaseRow]:
-    count = metrics.requests
-    return [
-        PhaseRow(metrics.name, name, count, quantile_ns(phase, 0.5) / 1e6, quantile_ns(phase, 0.99) / 1e6)
-        for name, phase in (
-            ("RequestQueueTimeMs", metrics.queue),
-            ("LocalTimeMs", metrics.local),
-            ("TotalTimeMs", metrics.total),
+def _phases(metrics: ApiMetrics, now_ms: int) -> list[PhaseRow]:
+    rows = []
+    for name, phase in PHASES.items():
+        counts = metrics.recent(phase, now_ms)
+        rows.append(
+            PhaseRow(
+                metrics.name, name, metrics.requests, quantile_ms(counts, 0.5), quantile_ms(counts, 0.99)
+            )
         )
-        if count
-    ]
+    return rows

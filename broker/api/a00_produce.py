@@ -78,6 +78,7 @@ def _append(
         else:
             appended.append((log, log.stage(memoryview(data.records), now_wall_ms=wall_ms), response))
     except ApiError as error:
+        hosted.failed_appends += 1
         response.error_code = error.code
         response.error_message = error.message
     return response
@@ -133,6 +134,7 @@ class _Pending(AfterCommit):
         if self.acks == 0:
             errors = {p.error_code for topic in self.responses for p in topic.partition_responses} - {0}
             if errors:
-                return Hangup(f"acks=0 and {ErrorCode(errors.pop()).name}")
+                error = ErrorCode(errors.pop())
+                return Hangup(f"acks=0 and {error.name}", error)
             return SILENT if throttle is None else Silent(throttle)
         return Answered(ProduceResponse(self.responses, throttle.throttle_ms if throttle else 0), throttle)

@@ -42,6 +42,9 @@ class PendingFetch:
 
 @api(ApiKey.FETCH, versions=(4, 18), repeats=FetchRepeats)
 def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome:
+    state = message.replica_state
+    if message.replica_id >= 0 or (state is not None and state.replica_id >= 0):
+        context.count_as("FetchFollower")
     try:
         wanted, session, incremental = wanted_by(message, context, broker)
     except ApiError as error:
@@ -80,11 +83,13 @@ def answer(pending: PendingFetch, *, fresh: bool = False) -> Answered:
     reply = reply_for(found, session_id)
     quota = broker.quotas.fetch
     if not quota.active:
+        reading.count_sent()
         return Answered(reply)
     principal, client_id, now_ms = context.connection.principal, context.client_id, context.now_ms
     size = size_of(reply, context.api_version)
     throttle = quota.record(principal, client_id, size, now_ms)
     if throttle is None:
+        reading.count_sent()
         return Answered(reply)
     quota.unrecord(principal, client_id, size, now_ms)
     if session is not None:

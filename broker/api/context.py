@@ -55,3 +55,6 @@ class RequestContext:
     now_ms: int
     size: int
     wall_ms: int
+
+    def count_as(self, name: str) -> None:
+        """The figures are to have this request under `name` and not under its API's."""

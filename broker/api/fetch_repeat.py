@@ -141,6 +141,9 @@ class FetchRepeats:
         if len(records) < shape.min_bytes:
             return None
         context.client_id = shape.client_id
+        traffic = log.traffic
+        traffic.reads += 1
+        traffic.bytes_out += records.remaining
         return Encoded(shape.answer.fill(context.correlation_id, log, records), None)
 
     def learn(

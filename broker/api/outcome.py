@@ -81,12 +81,15 @@ class Parked:
 
 
 class Hangup:
-    """The connection is closed, with one log line."""
+    """The connection is closed, with one log line. `error` is the code that an answer would have had, 0 where
+    there is none.
+    """
 
-    __slots__ = ("reason",)
+    __slots__ = ("error", "reason")
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, error: int = 0) -> None:
         self.reason = reason
+        self.error = error
 
 
 AS_LONG_AS_IT_TAKES: Final = 2**31 - 1

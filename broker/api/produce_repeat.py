@@ -226,7 +226,7 @@ class _Repeat(AfterCommit):
         error = append_error(shape.log, staged)
         if error:
             if shape.acks == 0:
-                return Hangup(f"acks=0 and {error.name}")
+                return Hangup(f"acks=0 and {error.name}", error)
             return Answered(shape.answer.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
         broker = self.broker
         if broker.fetches.watched:

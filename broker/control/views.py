@@ -205,7 +205,9 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """One phase of one API's requests (RequestQueueTimeMs, LocalTimeMs, ... as in Kafka) since the start."""
+    """One phase of one API's requests (RequestQueueTimeMs, LocalTimeMs, ... as in Kafka): how many were
+    answered since the start, and the quantiles of the last five minutes, NaN where there were none.
+    """
 
     api: str
     phase: str

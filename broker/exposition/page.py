@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.exposition import connections, memory, requests, sockets, topics
+from broker.exposition import connections, memory, requests, topics
+from broker.exposition.handlers import HandlerFamilies
+from broker.exposition.sockets import SocketFamilies
 from broker.metrics.prometheus import render
 from broker.metrics.registry import FamilySamples
 from broker.network.automq import figures as automq
@@ -29,20 +31,25 @@ class Exposition:
     ) -> None:
         self._clock = clock
         self._server = server
+        self._sockets = SocketFamilies(server, clock.ns())
+        self._handlers = HandlerFamilies(server, clock.ns())
         self._quotas = client_quotas
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
 
     def page(self) -> str:
         """The Prometheus text format, version 0.0.4."""
-        return render(self._families()).decode()
+        return render(self.families()).decode()
 
-    def _families(self) -> Iterator[FamilySamples]:
-        yield from quotas.families(self._quotas, self._clock.ms())
-        yield from connections.families(self._server, self._clock.ms())
-        yield from requests.families(self._server)
-        yield from sockets.families(self._server)
+    def families(self) -> Iterator[FamilySamples]:
+        """Each once. Whoever reads them closes a window of the rates."""
+        now_ns, now_ms = self._clock.ns(), self._clock.ms()
+        yield from quotas.families(self._quotas, now_ms)
+        yield from connections.families(self._server, now_ms)
+        yield from requests.families(self._server.metrics, now_ms)
+        yield from self._sockets.families(now_ns)
+        yield from self._handlers.families(now_ns)
         yield from purgatory.families(self._purgatories)
-        yield from memory.families(self._server.memory, self._clock.ms())
+        yield from memory.families(self._server.memory, now_ms)
         yield from automq.families(self._server.requests)
         yield from topics.families(self._partitions)

@@ -1,44 +1,104 @@
-"""What requests cost, per API: how many, how large, how long. (Kafka: RequestMetrics)"""
+"""What requests cost, per API: how many, how large, how long, how they ended. (Kafka: RequestMetrics)
 
-from collections.abc import Callable, Iterator
+Quantiles are of the last five minutes, or of the time since the page was last read where that is longer;
+everything else is since the start. What has no request behind it has no series.
+"""
+
+from collections.abc import Iterator
+from math import nan
 from typing import Final
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
-from broker.network.request_metrics import Phase, RequestMetrics, quantile_ns
-from broker.network.socket_server import SocketServer
+from broker.errors import ErrorCode
+from broker.metrics.registry import QUANTILES, FamilySamples, Kind, Sample
+from broker.metrics.spread import quantile
+from broker.network.request_metrics import PHASES, AllMetrics, ApiMetrics, quantile_ms
+from broker.network.routes import UNKNOWN_VERSION
 
 PREFIX: Final = "kafka_network_requestmetrics"
-QUANTILES: Final = (0.5, 0.95, 0.99, 0.999)
 
-COUNTERS: Final[tuple[tuple[str, str, Callable[[RequestMetrics], int]], ...]] = (
-    ("requests_total", "Requests answered", lambda each: each.requests),
-    ("errors_total", "Requests that the broker failed to answer", lambda each: each.errors),
-    ("requestbytes_total", "Bytes of requests", lambda each: each.bytes_in),
-    ("responsebytes_total", "Bytes of responses", lambda each: each.bytes_out),
-)
-PHASES: Final[tuple[tuple[str, str, Callable[[RequestMetrics], Phase]], ...]] = (
-    ("requestqueuetimems", "Milliseconds in the request queue", lambda each: each.queue),
-    (
-        "localtimems",
-        "Milliseconds with a handler, and waiting for what it waits for",
-        lambda each: each.local,
-    ),
-    ("totaltimems", "Milliseconds from the last byte in to the first byte out", lambda each: each.total),
-)
+ABOUT: Final = {
+    "RequestQueueTimeMs": "Milliseconds from the last byte in until a handler has the request",
+    "LocalTimeMs": "Milliseconds with a handler",
+    "RemoteTimeMs": "Milliseconds waiting for a timer, a commit or the disk",
+    "ThrottleTimeMs": "Milliseconds that the connection is held for a quota, beside the other phases",
+    "ResponseQueueTimeMs": "Milliseconds that the answer waits to be written",
+    "ResponseSendTimeMs": "Milliseconds from the first byte to the last byte out",
+    "TotalTimeMs": "Milliseconds from the last byte in to the last byte out",
+}
 
+NO_NUMBERS: Final = {
+    "temporarymemorybytes": "Bytes that were needed besides the request; always 0, records stay packed",
+    "messageconversionstimems": "Milliseconds of down-conversion; always 0, there is only format 2 (KIP-724)",
+}
+"""What Kafka has for Produce and Fetch, and this broker has no cause for."""
 
-def families(server: SocketServer) -> Iterator[FamilySamples]:
-    metrics = [each for each in server.metrics.values() if each.requests]
-    for name, text, value in COUNTERS:
-        counts = [Sample((("request", each.name),), value(each)) for each in metrics]
-        yield FamilySamples(f"{PREFIX}_{name}", text, Kind.COUNTER, counts)
-    for name, text, phase in PHASES:
-        samples = [sample for each in metrics for sample in _quantiles(each, phase(each))]
-        yield FamilySamples(f"{PREFIX}_{name}", text, Kind.SUMMARY, samples)
+WITH_RECORDS: Final = ("Produce", "Fetch", "FetchConsumer", "FetchFollower")
 
 
-def _quantiles(metrics: RequestMetrics, phase: Phase) -> Iterator[Sample]:
-    name = ("request", metrics.name)
+def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
+    """`now_ms` is monotonic."""
+    apis = list(metrics)
+    yield FamilySamples(
+        f"{PREFIX}_requests_total",
+        "Requests answered, by version",
+        Kind.COUNTER,
+        [
+            Sample((*_name(api), ("version", _version(version))), count)
+            for api in apis
+            for version, count in api.by_version().items()
+        ],
+    )
+    yield FamilySamples(
+        f"{PREFIX}_errors_total",
+        "Error codes in answers; NONE: answers without any",
+        Kind.COUNTER,
+        [
+            Sample((*_name(api), ("error", ErrorCode(code).name)), count)
+            for api in apis
+            for code, count in api.by_error().items()
+        ],
+    )
+    for phase, attribute in PHASES.items():
+        samples = [each for api in apis for each in _times(api, attribute, now_ms)]
+        yield FamilySamples(f"{PREFIX}_{phase.lower()}", ABOUT[phase], Kind.SUMMARY, samples)
+    yield FamilySamples(
+        f"{PREFIX}_requestbytes",
+        "Bytes of a request, its size prefix not counted",
+        Kind.SUMMARY,
+        [each for api in apis for each in _sizes(api, now_ms)],
+    )
+    for name, about in NO_NUMBERS.items():
+        zeros = [each for api in apis if api.name in WITH_RECORDS for each in _zeros(api)]
+        yield FamilySamples(f"{PREFIX}_{name}", about, Kind.SUMMARY, zeros)
+
+
+def _times(api: ApiMetrics, phase: str, now_ms: int) -> Iterator[Sample]:
+    recent = api.recent(phase, now_ms)
     for q in QUANTILES:
-        yield Sample((name, ("quantile", str(q))), quantile_ns(phase, q) / 1e6)
-    yield Sample((name,), sum(phase), "_count")
+        yield _quantile(api, q, quantile_ms(recent, q))
+    yield Sample(_name(api), sum(api.counts(phase)), "_count")
+
+
+def _sizes(api: ApiMetrics, now_ms: int) -> Iterator[Sample]:
+    recent = api.recent("size", now_ms)
+    for q in QUANTILES:
+        value = quantile(recent, q)
+        yield _quantile(api, q, nan if value is None else value)
+    yield Sample(_name(api), sum(api.counts("size")), "_count")
+
+
+def _zeros(api: ApiMetrics) -> Iterator[Sample]:
+    yield from (_quantile(api, q, 0) for q in QUANTILES)
+    yield Sample(_name(api), sum(api.counts("total")), "_count")
+
+
+def _quantile(api: ApiMetrics, q: float, value: float) -> Sample:
+    return Sample((*_name(api), ("quantile", str(q))), value)
+
+
+def _name(api: ApiMetrics) -> tuple[tuple[str, str], ...]:
+    return (("request", api.name),)
+
+
+def _version(version: int) -> str:
+    return "unknown" if version == UNKNOWN_VERSION else str(version)

@@ -1,32 +1,160 @@
-"""The network threads, their connections and the queues between them and the handlers. (Kafka: SocketServer,
-SelectorMetrics, RequestChannel)
+"""The network threads and their connections, per processor. (Kafka: SocketServer, Selector.SelectorMetrics)
+
+Rates and ratios are over the time since the page was last read, of one second at least; totals are since the
+start.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
+from broker.metrics.growth import Growth
 from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.network.processor import Processor
+from broker.network.selector_metrics import SelectorTotals, client_software, totals_of
 from broker.network.socket_server import SocketServer
 
+SELECTOR: Final = "kafka_server_socket_server_metrics"
 
-def families(server: SocketServer) -> Iterator[FamilySamples]:
-    counts = [
-        Sample(
-            (("listener", listener.name), ("networkProcessor", str(processor.id))),
-            len(processor.selector.channels),
+Labels = tuple[tuple[str, str], ...]
+Figure = Callable[["Look"], float]
+
+METERS: Final[tuple[tuple[str, str, Callable[[SelectorTotals], float]], ...]] = (
+    ("connection_creation", "Connections accepted", lambda t: t.opened),
+    ("connection_close", "Connections closed", lambda t: t.closed),
+    ("successful_authentication", "Logins that succeeded", lambda t: t.logins),
+    ("failed_authentication", "Logins that failed", lambda t: t.failed_logins),
+    ("successful_reauthentication", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
+    ("failed_reauthentication", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
+    ("network_io", "Requests received and answers sent", lambda t: t.received + t.sent),
+    ("incoming_byte", "Bytes of whole requests", lambda t: t.bytes_in),
+    ("outgoing_byte", "Bytes of whole answers", lambda t: t.bytes_out),
+    ("request", "What was sent, by Kafka's clients' word for it: answers", lambda t: t.sent),
+    ("response", "What was received, by Kafka's clients' word for it: requests", lambda t: t.received),
+    ("select", "Looks for ready connections", lambda t: t.polls),
+)
+"""Each has a `_total` and a `_rate` a second."""
+
+TOTALS: Final[tuple[tuple[str, str, Figure], ...]] = (
+    (
+        "successful_authentication_no_reauth_total",
+        "Logins of clients that know nothing of re-authentication",
+        lambda look: look.totals.logins_without_reauth,
+    ),
+    (
+        "io_wait_time_ns_total",
+        "Nanoseconds between a look for ready connections and its answer",
+        lambda look: look.totals.waiting_ns,
+    ),
+    ("io_time_ns_total", "Nanoseconds of everything else", lambda look: look.totals.busy_ns),
+)
+GAUGES: Final[tuple[tuple[str, str, Figure], ...]] = (
+    ("connection_count", "Open connections", lambda look: len(look.processor.selector.channels)),
+    ("io_wait_ratio", "Share of time spent waiting for connections", lambda look: look.waiting),
+    ("io_ratio", "Share of time spent on everything else", lambda look: look.rates.busy_ns / 1e9),
+    (
+        "io_wait_time_ns_avg",
+        "Nanoseconds of one wait",
+        lambda look: look.rates.waiting_ns / look.rates.polls if look.rates.polls else 0.0,
+    ),
+    (
+        "io_time_ns_avg",
+        "Nanoseconds from one wait to the next",
+        lambda look: look.rates.busy_ns / look.rates.polls if look.rates.polls else 0.0,
+    ),
+    ("reauthentication_latency_avg", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
+    ("reauthentication_latency_max", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
+    (
+        "expired_connections_killed_count",
+        "Connections closed because their session ended; always 0: sessions do not end (KIP-368)",
+        lambda _: 0,
+    ),
+)
+
+
+class Look(NamedTuple):
+    """One processor as it is now; `rates` are what its totals grew by in a second."""
+
+    processor: Processor
+    labels: Labels
+    totals: SelectorTotals
+    rates: SelectorTotals
+
+    @property
+    def waiting(self) -> float:
+        return self.rates.waiting_ns / 1e9
+
+
+class SocketFamilies:
+    """Remembers what the last reader saw, since rates are made from totals."""
+
+    def __init__(self, server: SocketServer, now_ns: int) -> None:
+        self._server = server
+        self._since_ns = now_ns
+        self._growth: dict[int, Growth] = {}
+
+    def families(self, now_ns: int) -> Iterator[FamilySamples]:
+        looks = list(self._look(now_ns))
+        for name, about, total in METERS:
+            growing = [Sample(look.labels, total(look.totals)) for look in looks]
+            yield FamilySamples(f"{SELECTOR}_{name}_total", about, Kind.COUNTER, growing)
+            rates = [Sample(look.labels, total(look.rates)) for look in looks]
+            yield FamilySamples(f"{SELECTOR}_{name}_rate", f"{about}, a second", Kind.GAUGE, rates)
+        yield from _figures(TOTALS, Kind.COUNTER, looks)
+        yield from _figures(GAUGES, Kind.GAUGE, looks)
+        yield _software(looks)
+        yield from _idle(looks)
+        yield FamilySamples(
+            "kafka_network_socketserver_expiredconnectionskilledcount",
+            "Connections closed because their session ended; always 0: sessions do not end (KIP-368)",
+            Kind.GAUGE,
+            [Sample((), 0)],
         )
-        for listener in server.listeners
-        for processor in listener.processors
+
+    def _look(self, now_ns: int) -> Iterator[Look]:
+        known, self._growth = self._growth, {}
+        for listener in self._server.listeners:
+            for each in listener.all_processors():
+                growth = known.get(each.id) or Growth(each.started or self._since_ns)
+                self._growth[each.id] = growth
+                totals = totals_of(each, now_ns)
+                labels = (("listener", listener.name), ("networkProcessor", str(each.id)))
+                yield Look(each, labels, totals, SelectorTotals(*growth.look(now_ns, totals)))
+
+
+def _figures(
+    table: Iterable[tuple[str, str, Figure]], kind: Kind, looks: Sequence[Look]
+) -> Iterator[FamilySamples]:
+    for name, about, figure in table:
+        samples = [Sample(look.labels, figure(look)) for look in looks]
+        yield FamilySamples(f"{SELECTOR}_{name}", about, kind, samples)
+
+
+def _software(looks: Iterable[Look]) -> FamilySamples:
+    samples = [
+        Sample((("clientSoftwareName", name), ("clientSoftwareVersion", version), *look.labels), count)
+        for look in looks
+        for (name, version), count in client_software(look.processor).items()
     ]
-    yield FamilySamples(
-        "kafka_server_socket_server_metrics_connection_count", "Open connections", Kind.GAUGE, counts
+    return FamilySamples(
+        f"{SELECTOR}_connections_software", "Open connections by their clients' software", Kind.GAUGE, samples
     )
-    depth = [Sample((), server.requests.depth())]
+
+
+def _idle(looks: Sequence[Look]) -> Iterator[FamilySamples]:
+    """io-wait-ratio, 1 at most. The average over no processors is 1, as in Kafka."""
+    shares = [min(look.waiting, 1.0) for look in looks]
     yield FamilySamples(
-        "kafka_network_requestchannel_requestqueuesize", "Requests waiting", Kind.GAUGE, depth
+        "kafka_network_processor_idle_percent",
+        "Share of time that a network thread waits",
+        Kind.GAUGE,
+        [
+            Sample((("networkProcessor", str(look.processor.id)),), share)
+            for look, share in zip(looks, shares, strict=True)
+        ],
     )
-    waiting = [
-        Sample((("processor", str(each.id)),), len(each.responder.responses)) for each in server.processors()
-    ]
     yield FamilySamples(
-        "kafka_network_requestchannel_responsequeuesize", "Responses waiting", Kind.GAUGE, waiting
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "The same, averaged over all network threads",
+        Kind.GAUGE,
+        [Sample((), sum(shares) / len(shares) if shares else 1.0)],
     )

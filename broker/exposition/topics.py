@@ -1,14 +1,37 @@
-"""The topics and their logs. (Kafka: LogManager's gauges)"""
+"""What goes into the topics and out of them, and how large their logs are. (Kafka: BrokerTopicMetrics,
+LogManager's gauges)
 
-from collections.abc import Iterator
+A series without the label `topic` is that of all topics, those included that are deleted meanwhile, as in
+Kafka: whoever sums asks for `topic!=""`.
+"""
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
-from broker.services.partitions import Partitions
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.services.partitions import Partitions, TopicTraffic
+
+TRAFFIC: Final = "kafka_server_brokertopicmetrics"
+
+FIGURES: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...]] = (
+    ("messagesin", "Records appended", lambda each: each.messages_in),
+    ("bytesin", "Bytes of batches appended", lambda each: each.bytes_in),
+    ("bytesout", "Bytes of batches sent to consumers", lambda each: each.bytes_out),
+    ("totalproducerequests", "Appends to one partition, failed ones too", lambda each: each.appends),
+    ("totalfetchrequests", "Reads of one partition for a fetch", lambda each: each.reads),
+    ("failedproducerequests", "Appends that were refused or not written", lambda each: each.failed_appends),
+    ("failedfetchrequests", "Reads that failed by the broker's fault", lambda each: each.failed_reads),
+)
 
 
 def families(partitions: Partitions) -> Iterator[FamilySamples]:
+    topics = list(partitions.by_name.values())[:MAX_SERIES]
+    traffic = [((), partitions.traffic()), *(((("topic", each.name),), each.traffic()) for each in topics)]
+    for name, about, figure in FIGURES:
+        samples = [Sample(labels, figure(of)) for labels, of in traffic]
+        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, samples)
     sizes, ends = [], []
-    for topic in partitions.by_name.values():
+    for topic in topics:
         for log in topic.opened():
             labels = (("topic", log.topic), ("partition", str(log.index)))
             sizes.append(Sample(labels, log.size))

@@ -153,6 +153,7 @@ class PartitionLog(SegmentedLog):
         if self._repeats:
             self._repeats = []
         self.high_watermark = self.next_offset
+        self.traffic.appends += len(staged)
         first = staged[0]
         self._remember(first.base_offset, Mark(segment, position, first.size))
         if segment.index_bytes >= self.settings.segment_index_bytes:

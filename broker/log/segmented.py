@@ -17,6 +17,7 @@ from broker.log.recovery import Loaded
 from broker.log.segment import Segment
 from broker.log.shared import Shared
 from broker.log.snapshot import snapshot
+from broker.log.traffic import Traffic
 
 
 class Place(NamedTuple):
@@ -58,6 +59,10 @@ class SegmentedLog:
         self._shared = shared
         self._marks: dict[int, Mark] = {}
         self._snapshot_at = loaded.snapshot_at
+        self.traffic = Traffic()
+        self._end_at_opening = loaded.end_offset
+        self._bytes_before = self.size
+        """Of all that was ever written: what was here at the opening, less what has been let go since."""
 
     @property
     def log_end_offset(self) -> int:
@@ -68,6 +73,16 @@ class SegmentedLog:
     def size(self) -> int:
         """Bytes of records."""
         return sum(segment.size for segment in self.segments)
+
+    @property
+    def messages_in(self) -> int:
+        """Offsets that were given out since the log was opened."""
+        return self.high_watermark - self._end_at_opening
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes that were written since the log was opened."""
+        return self.size - self._bytes_before
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record that is not older. Raises ApiError."""
@@ -131,6 +146,7 @@ class SegmentedLog:
         if not gone:
             return []
         del self.segments[:count]
+        self._bytes_before -= sum(segment.size for segment in gone)
         self._marks.clear()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         removable = []

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker.api.broker import Broker, Endpoint
-from broker.api.registry import Api
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.rooms import NetworkConfig
@@ -32,10 +31,9 @@ from broker.network.plane import (
 )
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
-from broker.network.request_metrics import RequestMetrics
+from broker.network.request_metrics import AllMetrics
 from broker.network.responder import Responder
 from broker.network.routes import Routes
-from broker.protocol.api_key import NAMES
 
 LOOPBACK: Final = "127.0.0.1"
 """Told to clients of a listener on every address of a broker that does not say another."""
@@ -60,7 +58,7 @@ class Assembly:
     ) -> None:
         self.config = config
         self.broker = broker
-        self.metrics: dict[int, RequestMetrics] = {}
+        self.metrics = AllMetrics()
         self.memory = _bounded(config, clock)
         self.frames: FramePool = self.memory or FramePool()
         self.throttling = machinery.throttling(broker.quotas, clock)
@@ -84,7 +82,7 @@ class Assembly:
         listener = Listener(
             endpoint,
             self._acceptor(endpoint, socket_options(config)),
-            Routes(self.planes[endpoint.plane].registry, self._metrics_of),
+            Routes(self.planes[endpoint.plane].registry, self.metrics.of),
             self._processor,
             self._forget_processor,
             self.broker.config.drain_timeout_ms / 1000,
@@ -166,12 +164,6 @@ class Assembly:
     def _forget_processor(self, processor: Processor) -> None:
         """Its answers have nowhere to go any longer: those that still come are dropped with their request."""
         self.responders.remove(processor.responder)
-
-    def _metrics_of(self, api: Api) -> RequestMetrics:
-        metrics = self.metrics.get(api.key)
-        if metrics is None:
-            metrics = self.metrics[api.key] = RequestMetrics(NAMES[api.key])
-        return metrics
 
 
 def _bounded(config: NetworkConfig, clock: TrioClock) -> LeasedFrames | None:

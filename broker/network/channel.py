@@ -98,9 +98,9 @@ class Channel:
         return self.fd < 0
 
     @property
-    def in_hand(self) -> bool:
-        """Whether a request of it was received and is not answered in full."""
-        return self.mute_state in RESPONSE_PENDING
+    def in_hand(self) -> int:
+        """How many of its requests were received and are not answered in full."""
+        return int(self.mute_state in RESPONSE_PENDING)
 
     def abandon(self) -> None:
         """The connection is gone: what is parked for it waits no longer."""

@@ -52,11 +52,12 @@ class FlushWaits:
         once.
         """
         flush_of = {flush.partition: flush for flush in flushes}
-        now_ms = self._clock.ms()
+        now_ms, now_ns = self._clock.ms(), self._clock.ns()
         at_once: Waiting = []
         for request, after in committed:
             needed = [flush_of[log] for log in dict.fromkeys(after.logs) if log in flush_of]
             if needed:
+                request.local_complete = now_ns
                 operation = DelayedProduce(request, after, needed)
                 self._produces.try_complete_else_watch(operation, needed, now_ms)
             else:

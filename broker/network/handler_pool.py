@@ -19,7 +19,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, Parked, Silent
 from broker.api.waking import wake_fetches
-from broker.errors import ProtocolViolation
+from broker.errors import ErrorCode, ProtocolViolation
 from broker.log.chores import Flush
 from broker.network.client_id import client_id_and_body
 from broker.network.clock import TrioClock
@@ -256,6 +256,7 @@ class HandlerPool:
         return None
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
+        request.local_complete = self._clock.ns()
         try:
             outcome = await awaitable
         except Exception:
@@ -290,14 +291,15 @@ class HandlerPool:
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle)
                 request.login = outcome.login
-                parts = request.route.encode(outcome.reply, request.correlation_id)
-                if len(parts) == 1 and parts[0].__class__ is bytes:
-                    answer = parts[0]
-                    assert isinstance(answer, bytes)
+                route, frame = request.route, request.frame
+                errors = route.error_codes(outcome.reply)
+                if errors:
+                    route.metrics.count_errors(request, errors)
+                parts = route.encode(outcome.reply, request.correlation_id)
+                if len(parts) == 1 and isinstance(answer := parts[0], bytes):
                     request.reply = answer
-                    if outcome.cacheable and request.frame.__class__ is bytes and outcome.throttle is None:
-                        assert isinstance(request.frame, bytes)
-                        request.route.keep(request.frame, request.client_id, answer, outcome.imprint)
+                    if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):
+                        route.keep(frame, request.client_id, answer, outcome.imprint)
                 else:
                     request.reply = parts
                 if outcome.imprint is not None:
@@ -307,13 +309,16 @@ class HandlerPool:
                     self._throttling.start(request, outcome.throttle)
             case Parked():
                 self._release(request)
+                request.local_complete = self._last = self._clock.ns()
                 return
             case Hangup():
                 request.close_reason = outcome.reason
+                if outcome.error:
+                    request.route.metrics.count_errors(request, (outcome.error,))
             case _:
                 assert_never(outcome)
         self._release(request)
-        request.handled = self._last = self._clock.ns()
+        request.completed = self._last = self._clock.ns()
         request.responder.responses.append(request)
 
     def _release(self, request: Request) -> None:
@@ -325,11 +330,11 @@ class HandlerPool:
 
     def _give_up(self, request: Request) -> None:
         """A fault of ours ends this connection only."""
-        request.route.metrics.errors += 1
+        request.route.metrics.count_errors(request, (ErrorCode.UNKNOWN_SERVER_ERROR,))
         request.reply = None
         request.close_reason = "the broker failed to answer"
         self._release(request)
-        request.handled = self._last = self._clock.ns()
+        request.completed = self._last = self._clock.ns()
         request.responder.responses.append(request)
 
 

@@ -74,6 +74,7 @@ class Processor:
         self.id = processor_id
         self.name = name
         self.idle = 0
+        self.polls = 0
         self.started = 0
         self._asleep_since: int | None = None
         self.new_connections, self._accepted = trio.open_memory_channel[Accepted](NEW_CONNECTIONS)
@@ -120,6 +121,7 @@ class Processor:
                 now = now_of()
                 now_ms = now // 1_000_000 + base_ms
                 self.idle += now - asleep
+                self.polls += 1
                 for fd, mask in ready:
                     channel = channels.get(fd)
                     if channel is None:
@@ -258,7 +260,6 @@ class Processor:
         channel.requests += 1
         size += 4
         channel.bytes_in += size
-        route.metrics.bytes_in += size
         if route.answers and frame.__class__ is bytes:
             kept = route.answers.get(frame[8:])
             if kept is not None:

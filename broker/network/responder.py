@@ -22,6 +22,11 @@ from broker.network.selector import READ, WRITE, Selector
 from broker.network.send import Part, Send, send_at_once
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
+BURST: Final = 16
+"""Answers that are written between two looks at the clock, about a tenth of a millisecond; ours. So much the
+times of the last of them may be short of the truth.
+"""
+
 PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 
 
@@ -35,6 +40,8 @@ class Responder:
     ) -> None:
         self.responses: deque[Request] = deque()
         self.peak = 0
+        self.silent = 0
+        """Requests that are answered with nothing (acks=0)."""
         self.buffered: list[Channel] = []
         self.drained: trio.Event | None = None
         self._selector = selector
@@ -49,44 +56,51 @@ class Responder:
         responses = self.responses
         if len(responses) > self.peak:
             self.peak = len(responses)
-        now = self._clock.ns()
-        now_ms = now // 1_000_000 + self._clock.base_ms
         while responses:
+            now = self._clock.ns()
+            self._flush(responses, min(len(responses), BURST), now)
+
+    def _flush(self, responses: deque[Request], count: int, now: int) -> None:
+        """Writes the first `count` of them, which are all taken from the queue at `now`."""
+        now_ms = now // 1_000_000 + self._clock.base_ms
+        for _ in range(count):
             request = responses.popleft()
             channel = request.channel
             if channel.fd < 0:
+                if request.frame is None:
+                    request.route.metrics.record_slow(request, now, now, 0)
                 continue
             reply = request.reply
             try:
-                if reply.__class__ is bytes:
-                    assert isinstance(reply, bytes)
+                if isinstance(reply, bytes):
                     size = len(reply)
                     try:
                         n = channel.sock.send(reply)
                     except BlockingIOError:
                         n = 0
                     if n != size:
-                        self._start_send(channel, Send([reply], n, request))
+                        self._start_send(channel, Send([reply], n, request), now)
                         continue
                 elif reply is None:
                     if request.close_reason is not None:
+                        if request.frame is None:  # else no handler had it: it only ends the connection
+                            request.route.metrics.record_slow(request, now, now, 0)
                         self._selector.close_channel(channel, request.close_reason, logging.INFO)
                         continue
+                    self.silent += 1
                     size = 0
                 else:
-                    assert isinstance(reply, list)
-                    size = self._send_list(channel, request, reply)
+                    size = self._send_list(channel, request, reply, now)
                     if size < 0:
                         continue
             except OSError as error:
+                request.route.metrics.record_slow(request, now, now, 0)
                 self._selector.close_channel(channel, str(error))
                 continue
             channel.last_active_ms = now_ms
             channel.bytes_out += size
-            metrics = request.route.metrics
-            metrics.bytes_out += size
-            metrics.record(request.received, request.dequeued, request.handled, now)
-            if request.login is not None and not self._after_login(channel, request.login):
+            request.route.metrics.record(request, now, size)
+            if request.login is not None and not self._after_login(request, request.login):
                 continue
             if channel.mute_state is PENDING:
                 channel.mute_state = NOT_MUTED
@@ -116,13 +130,13 @@ class Responder:
             return
         if n != size:
             channel.mute_state = PENDING
-            request = Request(self, channel, route, b"", 0, received)
-            self._start_send(channel, Send([answer], n, request))
+            request = Request(self, channel, route, frame, 0, received)
+            request.client_id = kept.client_id
+            request.dequeued = request.completed = received
+            self._start_send(channel, Send([answer], n, request), self._clock.ns())
             return
         channel.bytes_out += size
-        metrics = route.metrics
-        metrics.bytes_out += size
-        metrics.kept += 1
+        route.metrics.kept += 1
         if channel.receive.has_buffered:
             self._after_unmute(channel)
 
@@ -141,7 +155,7 @@ class Responder:
         if channel.mute_state is NOT_MUTED:
             self._after_unmute(channel)
 
-    def _send_list(self, channel: Channel, request: Request, parts: list[Part]) -> int:
+    def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """The bytes of the response if all of it was written now, else -1: its send is in progress."""
         wanted = sum(map(len, parts))
         try:
@@ -153,10 +167,13 @@ class Responder:
         send = Send(parts, max(written, 0), request)
         if written < 0 and send.write(channel.sock):
             return wanted
-        self._start_send(channel, send)
+        self._start_send(channel, send, taken)
         return -1
 
-    def _start_send(self, channel: Channel, send: Send) -> None:
+    def _start_send(self, channel: Channel, send: Send, taken: int) -> None:
+        """The socket has not taken all of an answer that was taken from the queue at `taken`."""
+        assert send.request is not None
+        send.request.taken = taken
         channel.send = send
         self._selector.want(channel, channel.interest | WRITE)
 
@@ -181,10 +198,8 @@ class Responder:
         self._selector.want(channel, channel.interest & ~WRITE)
         now = self._clock.ns()
         channel.bytes_out += send.written
-        metrics = request.route.metrics
-        metrics.bytes_out += send.written
-        metrics.record(request.received, request.dequeued, request.handled, now)
-        if request.login is not None and not self._after_login(channel, request.login):
+        request.route.metrics.record_slow(request, request.taken, now, send.written)
+        if request.login is not None and not self._after_login(request, request.login):
             return
         self._after_response(channel)
 
@@ -212,12 +227,17 @@ class Responder:
                 self._selector.wakeup()
             self.buffered.append(channel)
 
-    def _after_login(self, channel: Channel, login: Login) -> bool:
+    def _after_login(self, request: Request, login: Login) -> bool:
         """Whether the connection goes on: a success lifts the frame limit, a failure keeps it muted until
         it is closed.
         """
+        counts, channel = self._selector.counts, request.channel
         if login is Login.SUCCEEDED:
+            counts.logins += 1
+            if request.route.version == 0:
+                counts.logins_without_reauth += 1
             channel.receive.limit = self._frame_limit
             return True
+        counts.failed_logins += 1
         self._failed_logins.add(channel)
         return False

@@ -6,6 +6,7 @@ codec. Each listener has its own table, because answers that name addresses diff
 """
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final, cast
 
 from broker.api.outcome import Imprint
@@ -13,6 +14,8 @@ from broker.api.registry import Api, Registry
 from broker.network.request_metrics import RequestMetrics
 from broker.network.send import Part
 from broker.protocol import api_key, codec
+from broker.protocol.api_key import NAMES
+from broker.protocol.error_codes import Collector, error_codes
 from broker.protocol.schema import Struct
 
 KEPT_ANSWERS: Final = 512
@@ -21,6 +24,17 @@ KEPT_ANSWERS: Final = 512
 KEPT_ANSWER_BYTES: Final = 64 * 1024
 KEPT_BYTES: Final = 1024 * 1024
 """The largest answer that is kept, and all of an API, version and listener, their requests included."""
+
+
+CONSUMERS: Final = {api_key.ApiKey.FETCH: "FetchConsumer"}
+"""Requests that are counted under a name that says who asks, until one of them says otherwise."""
+
+UNKNOWN_VERSION: Final = -1
+"""Under which requests of versions that do not exist are counted together."""
+
+
+MetricsOf = Callable[[str, int], RequestMetrics]
+"""What requests of an API (by the name that they are counted under) and a version are recorded with."""
 
 
 class KeptAnswer:
@@ -39,15 +53,18 @@ class Route:
     """One API in one version on one listener."""
 
     __slots__ = (
+        "_metrics",
         "answers",
         "api",
         "before_login",
         "decode",
         "encode",
+        "error_codes",
         "flexible",
         "handle",
         "kept_bytes",
         "metrics",
+        "namesakes",
         "repeats",
         "version",
     )
@@ -56,30 +73,37 @@ class Route:
         self,
         api: Api,
         version: int,
-        metrics: RequestMetrics,
+        metrics: MetricsOf,
         *,
         decode: Callable[[Any, int], Struct],
         encode: Callable[[Any, int], list[Part]],
         handle: Callable[..., Any],
         flexible: bool,
+        error_codes: Collector,
     ) -> None:
         self.api = api
         self.version = version
-        self.metrics = metrics
+        self._metrics = metrics
+        self.metrics = metrics(CONSUMERS.get(api.key) or NAMES[api.key], version)
         self.decode = decode
         self.encode = encode
         self.handle = handle
         self.flexible = flexible
+        self.error_codes = error_codes
         self.before_login = api.before_login
         self.repeats = api.repeats(version) if api.repeats is not None else None
         self.answers: dict[bytes, KeptAnswer] = {}
         """By the request's bytes behind its correlation id."""
         self.kept_bytes = 0
+        self.namesakes: dict[str, Route] = {}
+        """The same route, for requests that are counted under another name."""
 
     def keep(self, request: bytes, client_id: str | None, answer: bytes, imprint: Imprint | None) -> None:
-        """Remembers an answer that depends on the request's bytes and the metadata image only."""
+        """Remembers an answer that depends on the request's bytes and the metadata image only. Not where
+        every request is logged: what is answered by heart leaves no trace of itself.
+        """
         size = len(request) + len(answer)
-        if size > KEPT_ANSWER_BYTES:
+        if size > KEPT_ANSWER_BYTES or self.metrics.is_logged:
             return
         if len(self.answers) >= KEPT_ANSWERS or self.kept_bytes + size > KEPT_BYTES:
             self.forget()
@@ -91,11 +115,25 @@ class Route:
         self.answers.clear()
         self.kept_bytes = 0
 
+    def counted_as(self, name: str) -> "Route":
+        """This route, but for the metrics."""
+        namesake = self.namesakes.get(name)
+        if namesake is None:
+            namesake = self.namesakes[name] = copy(self)
+            namesake.metrics = self._metrics(name, self.version)
+        return namesake
+
+    def recount(self) -> None:
+        """What requests are to be counted with has changed. Nothing that is kept may hide one from it."""
+        self.forget()
+        for route in (self, *self.namesakes.values()):
+            route.metrics = self._metrics(route.metrics.name, self.version)
+
 
 class Routes:
     """All routes of one listener, by (API key << 16 | version)."""
 
-    def __init__(self, registry: Registry, metrics: Callable[[Api], RequestMetrics]) -> None:
+    def __init__(self, registry: Registry, metrics: MetricsOf) -> None:
         self._registry = registry
         self._metrics = metrics
         self._routes: dict[int, Route] = {}
@@ -113,21 +151,23 @@ class Routes:
             route = Route(
                 api,
                 version,
-                self._metrics(api),
+                self._metrics,
                 decode=codec.decode_request(key, version),
                 encode=_encoder(key, version),
                 handle=api.handle,
                 flexible=api_key.request_header_version(key, version) >= 2,
+                error_codes=error_codes(key, version),
             )
         elif api.unknown_version is not None and version > api.max_version:
             route = Route(
                 api,
-                version,
-                self._metrics(api),
+                UNKNOWN_VERSION,
+                self._metrics,
                 decode=_undecoded,
                 encode=_encoder(key, 0),
                 handle=api.unknown_version,
                 flexible=False,
+                error_codes=error_codes(key, 0),
             )
             head |= 0x7FFF  # one is kept for all of them
         else:
@@ -138,6 +178,11 @@ class Routes:
     def all(self) -> list[Route]:
         """Those that somebody has asked for so far."""
         return list(self._routes.values())
+
+    def recount(self) -> None:
+        """What requests are to be counted with has changed."""
+        for route in self._routes.values():
+            route.recount()
 
     def forget_answers(self) -> None:
         """Called when the metadata image changes."""

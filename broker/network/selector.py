@@ -26,11 +26,30 @@ Poll = Callable[[float, int], list[tuple[int, int]]]
 """Told how long to wait, in seconds, and how many pairs to answer at most."""
 
 
+class ConnectionCounts:
+    """What became of a selector's connections since it was made. `closed_...` is what those had received and
+    sent that are closed; `unanswered` are requests that were not, or not wholly, answered because of that.
+    `logins_without_reauth` are of clients that know nothing of re-authentication (KIP-368).
+    """
+
+    __slots__ = (
+        *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
+        *("logins_without_reauth", "opened", "unanswered"),
+    )
+
+    def __init__(self) -> None:
+        self.opened = self.closed = 0
+        self.closed_bytes_in = self.closed_bytes_out = self.closed_requests = 0
+        self.unanswered = 0
+        self.logins = self.failed_logins = self.logins_without_reauth = 0
+
+
 class Selector:
     """`channels` is by file descriptor. `on_close` hears of every connection that ends, once."""
 
     def __init__(self, on_close: Callable[[Channel], None]) -> None:
         self.channels: dict[int, Channel] = {}
+        self.counts = ConnectionCounts()
         self._on_close = on_close
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -58,6 +77,7 @@ class Selector:
 
     def register(self, channel: Channel) -> None:
         self.channels[channel.fd] = channel
+        self.counts.opened += 1
         channel.interest = READ
         self._epoll.register(channel.fd, READ)
 
@@ -79,7 +99,7 @@ class Selector:
         channel.interest = ASIDE
 
     def in_flight(self) -> int:
-        """Connections with a request that was received and not yet answered in full."""
+        """Requests that were received and are not yet answered in full."""
         return sum(channel.in_hand for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
@@ -97,9 +117,18 @@ class Selector:
             self._epoll.unregister(fd)
         channel.fd = -1
         channel.receive.close()
-        channel.send = None
         channel.sock.close()
+        self._count_closed(channel)
         self._on_close(channel)
+        channel.send = None
+
+    def _count_closed(self, channel: Channel) -> None:
+        counts = self.counts
+        counts.closed += 1
+        counts.closed_bytes_in += channel.bytes_in
+        counts.closed_bytes_out += channel.bytes_out
+        counts.closed_requests += channel.requests
+        counts.unanswered += channel.in_hand
 
     def close(self) -> None:
         """Closes every connection and the epoll."""

@@ -53,6 +53,7 @@ class SocketServer:
     ) -> None:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
         self.gate = ConnectionGate(connections, clock, self._selectors)
+        self._clock = clock
         self.listeners: list[Listener] = []
         self._broker = broker
         self._machinery = machinery
@@ -217,6 +218,10 @@ class SocketServer:
 
     def _closed(self, channel: Channel) -> None:
         self.gate.release(channel.listener, channel.address)
+        send = channel.send
+        if send is not None and send.request is not None:
+            request = send.request
+            request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
         self.throttling.forget(channel)
         channel.abandon()
         channel.responder.settled()

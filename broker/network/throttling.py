@@ -46,6 +46,7 @@ class Throttling:
         """Marks the request's channel as throttled from now on. Called while its response is still
         pending.
         """
+        request.route.metrics.count_throttle(request, throttle.throttle_ms)
         channel = request.channel
         if channel.fd < 0:
             return

@@ -15,6 +15,9 @@ from broker.services.partitions import LEADER_EPOCH
 
 NOTHING: Final = b""
 
+OUR_FAULT: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE)
+"""What a reader cannot help."""
+
 
 class Wanted:
     """One partition of a fetch. `log` is None where it does not exist, and `error` then says why."""
@@ -95,6 +98,7 @@ class Reading:
                 found.append(Found(wanted, wanted.error, -1, -1, NOTHING))
                 stop = True
                 continue
+            log.traffic.reads += 1
             try:
                 if wanted.offset == log.high_watermark:
                     records: FileSlice | bytes = NOTHING
@@ -109,6 +113,7 @@ class Reading:
                     total += size
                     left -= size
             except ApiError as error:
+                log.traffic.failed_reads += error.code in OUR_FAULT
                 found.append(Found(wanted, error.code, -1, log.log_start_offset, NOTHING))
                 stop = True
                 continue
@@ -117,6 +122,12 @@ class Reading:
         self.size = total
         self.stop_waiting = stop
         return total
+
+    def count_sent(self) -> None:
+        """What was found is going to be sent."""
+        for each in self.found:
+            if each.records and each.wanted.log is not None:
+                each.wanted.log.traffic.bytes_out += len(each.records)
 
     def drop(self) -> None:
         """Lets go of slices that will not be sent."""

@@ -7,7 +7,7 @@ when somebody first asks. Handlers look up, stage and read here; nobody below `s
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.config.rooms.topics import TopicSettings
 from broker.config.topic import topic_settings
@@ -24,12 +24,31 @@ LEADER_EPOCH: Final = 0
 """One broker leads every partition for ever, so the epoch never moves."""
 
 
+class TopicTraffic(NamedTuple):
+    """What went into a topic and out of it; `appends` and `reads` are those of single partitions, the failed
+    ones included.
+    """
+
+    messages_in: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    appends: int = 0
+    failed_appends: int = 0
+    reads: int = 0
+    failed_reads: int = 0
+
+    def __add__(self, other: object) -> "TopicTraffic":
+        """Both together; unlike what other tuples do."""
+        assert isinstance(other, TopicTraffic)
+        return TopicTraffic(*(one + two for one, two in zip(self, other, strict=True)))
+
+
 class HostedTopic:
     """A topic and those of its logs that are on the disk or have been asked for. `name` and `topic_id` (16
     bytes) never change.
     """
 
-    __slots__ = ("_logs", "_store", "count", "name", "settings", "topic_id")
+    __slots__ = ("_logs", "_store", "count", "failed_appends", "name", "settings", "topic_id")
 
     def __init__(self, topic: Topic, store: LogStore, settings: TopicSettings) -> None:
         self.name = topic.name
@@ -38,6 +57,8 @@ class HostedTopic:
         self._store = store
         self.settings = settings
         self._logs: dict[int, PartitionLog] = {}
+        self.failed_appends = 0
+        """Batches that were refused; those that could not be written are in their logs' traffic."""
 
     def log(self, index: int) -> PartitionLog | None:
         """The log of one partition, opened or made now if need be; None if the topic has no such partition.
@@ -75,6 +96,20 @@ class HostedTopic:
             assert log is not None
             yield log
 
+    def traffic(self) -> "TopicTraffic":
+        """Of all partitions together, since the broker began."""
+        logs = self._logs.values()
+        failed = self.failed_appends + sum(log.traffic.failed_appends for log in logs)
+        return TopicTraffic(
+            messages_in=sum(log.messages_in for log in logs),
+            bytes_in=sum(log.bytes_in for log in logs),
+            bytes_out=sum(log.traffic.bytes_out for log in logs),
+            appends=failed + sum(log.traffic.appends for log in logs),
+            failed_appends=failed,
+            reads=sum(log.traffic.reads for log in logs),
+            failed_reads=sum(log.traffic.failed_reads for log in logs),
+        )
+
     def update(self, topic: Topic, settings: TopicSettings) -> None:
         """Partitions were added or settings changed."""
         self.count = topic.partitions
@@ -94,6 +129,7 @@ class Partitions:
         self.failed_appends = 0
         """Batches that could not be written, each answered with KAFKA_STORAGE_ERROR."""
         self._failing: dict[PartitionLog, int] = {}
+        self._gone = TopicTraffic()
 
     def commit(self) -> None:
         """Writes everything that is staged, one write per partition; what fails says so in its `error`."""
@@ -107,6 +143,7 @@ class Partitions:
         """
         for partition, staged, error in failed:
             self.failed_appends += len(staged)
+            partition.traffic.failed_appends += len(staged)
             if partition not in self._failing:
                 self._failing[partition] = partition.high_watermark
                 logger.error(
@@ -123,6 +160,10 @@ class Partitions:
         """What must be on the disk before what was just committed may be acknowledged (flush.messages)."""
         return self.store.overdue_flushes() if self.store.has_overdue_flushes else ()
 
+    def traffic(self) -> TopicTraffic:
+        """Of all topics, those included that are deleted."""
+        return sum((topic.traffic() for topic in self.by_name.values()), self._gone)
+
     def log(self, name: str, index: int) -> PartitionLog | None:
         topic = self.by_name.get(name)
         return None if topic is None else topic.log(index)
@@ -137,6 +178,7 @@ class Partitions:
             known = self.by_name.get(name)
             if known is not None and (topic is None or topic.topic_id != known.topic_id):
                 gone.extend(known.opened())
+                self._gone = self._gone + known.traffic()
                 del self.by_name[name], self.by_id[known.topic_id]
                 for index in range(known.count):
                     self.store.delete_partition(name, index)

@@ -41,8 +41,9 @@ def throttled(rig: Rig) -> tuple[Channel, socket.socket]:
 
 
 def answer(rig: Rig, channel: Channel, reply: Reply) -> None:
-    route = SimpleNamespace(metrics=RequestMetrics("Test"))
+    route = SimpleNamespace(metrics=RequestMetrics("Test", 0))
     request = Request(rig.responder, channel, route, b"", 0, rig.clock.ns())
+    request.dequeued = request.completed = request.received
     request.reply = reply
     rig.responder.responses.append(request)
     rig.responder.flush()

@@ -42,8 +42,8 @@ class PipelinedChannel(Channel):
         super().__init__(*args, connection_id=connection_id, **named)
 
     @property
-    def in_hand(self) -> bool:
-        return bool(self.in_flight)
+    def in_hand(self) -> int:
+        return len(self.in_flight)
 
     @property
     def waiting(self) -> DelayedOperation | None:

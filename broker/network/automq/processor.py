@@ -53,7 +53,6 @@ class PipelinedProcessor(Processor):
             super()._broken(channel, error)
             return
         end = Request(self.responder, channel, channel.in_flight[-1].route, b"", 0, self._clock.ns())
-        end.frame = None
         end.close_reason = str(error) or "closed by the peer"
         channel.flags |= ENDED
         self.responder.admit(end)

@@ -92,7 +92,9 @@ class PipelinedResponder(Responder):
         if kept.imprint is not None:
             kept.imprint(channel)
         channel.client_id = kept.client_id
-        request = Request(self, channel, route, b"", 0, received)
+        request = Request(self, channel, route, frame, 0, received)
+        request.client_id = kept.client_id
+        request.dequeued = request.completed = received
         request.frame = None
         request.reply = b"".join((kept.head, frame[4:8], kept.tail))
         self.admit(request)
@@ -149,11 +151,9 @@ class PipelinedResponder(Responder):
             early.remove(request)
             size = len(reply)
             if left < size:
-                self._start_send(channel, Send([reply], left, request))
+                self._start_send(channel, Send([reply], left, request), now)
                 return
             left -= size
             in_flight.popleft()
             channel.bytes_out += size
-            metrics = request.route.metrics
-            metrics.bytes_out += size
-            metrics.record(request.received, request.dequeued, request.handled, now)
+            request.route.metrics.record(request, now, size)

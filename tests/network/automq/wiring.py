@@ -26,17 +26,19 @@ def route() -> Route:
     """A route that nobody asks to decode or to handle."""
 
     class Api:
+        key = 18
         before_login = False
         repeats = None
 
     return Route(
         Api,  # type: ignore[arg-type]
         0,
-        RequestMetrics("Test"),
+        RequestMetrics,
         decode=_unused,  # type: ignore[arg-type]
         encode=_unused,  # type: ignore[arg-type]
         handle=_unused,
         flexible=False,
+        error_codes=_unused,  # type: ignore[arg-type]
     )
 
 
@@ -74,6 +76,8 @@ class Wiring:
 
     def finish(self, request: Request, reply: Reply = b"", close_reason: str | None = None) -> None:
         """As a handler does, its own flush at the end."""
+        request.frame = None
+        request.dequeued = request.completed = request.received
         request.reply = reply
         request.close_reason = close_reason
         self.responder.responses.append(request)

@@ -1,0 +1,63 @@
+"""Writes and compiles the function that collects the error codes of an answer. (Kafka:
+AbstractResponse.errorCounts)
+
+Called by the routes, once per response and version; what it makes is called with every answer that a handler
+gives, so a message without a fault costs a test for each of its error fields and nothing is built. Knows no
+message by name.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Final
+
+from broker.protocol import codec
+from broker.protocol.compile_decode import in_version
+from broker.protocol.emitter import Emitter
+from broker.protocol.schema import Field, Struct
+
+Collector = Callable[[Struct], Sequence[int]]
+"""Every error code of an answer that is not 0, in the order of the wire."""
+
+NOT_COUNTED: Final = "topic_config_error_code"
+"""Says why a part of a successful answer is missing; Kafka does not count it either."""
+
+
+@cache
+def error_codes(api_key: int, version: int) -> Collector:
+    """Raises ProtocolViolation when no schema has that API key."""
+    return _Compiler(codec.response_class(api_key), version).build()  # type: ignore[no-any-return]
+
+
+def is_error_code(field: Field) -> bool:
+    return field.type == "int16" and field.name.endswith("error_code") and field.name != NOT_COUNTED
+
+
+class _Compiler(Emitter):
+    def __init__(self, message: type[Struct], version: int) -> None:
+        super().__init__(f"error codes of {message.__name__} v{version}")
+        self._version = version
+        with self.block("def run(m0):"):
+            self.emit("found = ()")
+            self._struct(message, 0)
+            self.emit("return found")
+
+    def _struct(self, struct_type: type[Struct], depth: int) -> None:
+        this, inner = f"m{depth}", f"m{depth + 1}"
+        for field in in_version(struct_type, self._version):
+            if is_error_code(field):
+                with self.block(f"if {this}.{field.name}:"):
+                    self.emit(f"found += ({this}.{field.name},)")
+            elif not isinstance(field.type, str) and self._has_codes(field.type):
+                items = f"{this}.{field.name}"
+                if not field.array:
+                    items = f"() if {items} is None else ({items},)"
+                elif field.nullable is not None:
+                    items += " or ()"
+                with self.block(f"for {inner} in {items}:"):
+                    self._struct(field.type, depth + 1)
+
+    def _has_codes(self, struct_type: type[Struct]) -> bool:
+        return any(
+            is_error_code(field) or (not isinstance(field.type, str) and self._has_codes(field.type))
+            for field in in_version(struct_type, self._version)
+        )

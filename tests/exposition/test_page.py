@@ -1,0 +1,147 @@
+"""The page as Prometheus gets it: every name that the documents promise, and none that they do not."""
+
+import re
+from itertools import product
+from pathlib import Path
+from typing import Final
+from urllib.request import Request, urlopen
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.metrics.prometheus import render
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.quotas.entity import Entity
+from tests.support.produce import batch_of, create_topic, produce_request
+from tests.support.prometheus import Family, parse
+from tests.support.running import RunningBroker, running_broker
+
+OPERATIONS: Final = Path(__file__).parents[2] / "docs" / "operations.md"
+ROW: Final = re.compile(r"^\| `((?:kafka|weir)_[^`]+)` \|", re.MULTILINE)
+
+
+def promised() -> list[str]:
+    """The names in the table, written out: `a_{b,c}` is a_b and a_c."""
+    names = []
+    for pattern in ROW.findall(OPERATIONS.read_text(encoding="utf-8")):
+        pieces = re.split(r"\{([^}]*)\}", pattern)
+        choices = [piece.split(",") if index % 2 else [piece] for index, piece in enumerate(pieces)]
+        names += ["".join(chosen) for chosen in product(*choices)]
+    return names
+
+
+async def busy(broker: RunningBroker) -> None:
+    """Something for every family to show."""
+    broker.house.quotas.apply(Entity(client_id="x"), "producer_byte_rate", 10_000_000)
+    client = await broker.connect("x")
+    await client.ask(create_topic(), 5)
+    await client.ask(produce_request(batch_of(b"one")), 9)
+    topics = [FetchTopic("events", partitions=[FetchPartition(0, partition_max_bytes=1_000)])]
+    await client.ask(FetchRequest(max_wait_ms=0, max_bytes=1_000, session_epoch=-1, topics=topics), 11)
+
+
+async def scraped(broker: RunningBroker) -> dict[str, Family]:
+    assert broker.started.console_url is not None
+    address, _, token = broker.started.console_url.partition("?token=")
+    request = Request(f"{address}metrics", headers={"Authorization": f"Bearer {token}"})
+
+    def ask() -> str:
+        with urlopen(request, timeout=10) as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            return str(answer.read().decode())
+
+    return parse(await trio.to_thread.run_sync(ask))
+
+
+async def test_a_scrape_has_every_promised_name_and_no_other(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
+        await busy(broker)
+        families = await scraped(broker)
+        names = promised()
+        assert len(names) == len(set(names)) > 60
+        assert set(names) - set(families) == set()
+        assert set(families) - set(names) == set()
+
+
+async def test_no_family_is_told_in_two_pieces(tmp_path: Path) -> None:
+    """`render` would put them together, and one of two descriptions would win."""
+    async with running_broker(tmp_path) as broker:
+        await busy(broker)
+        names = [family.name for family in broker.house.exposition.families()]
+        assert len(names) == len(set(names))
+        assert parse(render(broker.house.exposition.families()).decode())
+
+
+async def test_what_a_dashboard_of_requests_shows(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        await busy(broker)
+        page = parse(broker.house.exposition.page())
+        prefix = "kafka_network_requestmetrics"
+        assert page[f"{prefix}_requests_total"].value(request="FetchConsumer", version="11") == 1
+        assert page[f"{prefix}_requests_total"].value(request="Fetch", version="11") == 1
+        assert page[f"{prefix}_errors_total"].value(request="Produce", error="NONE") == 1
+        times = page[f"{prefix}_totaltimems"]
+        assert times.label_names() == {"request", "quantile"}
+        assert times.value("_count", request="Produce") == 1
+        assert times.value(request="Produce", quantile="0.999") == 0
+        assert page[f"{prefix}_temporarymemorybytes"].value("_count", request="Produce") == 1
+
+
+async def test_quantiles_are_of_the_last_five_minutes(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        await busy(broker)
+        times = "kafka_network_requestmetrics_totaltimems"
+        for _ in range(2):
+            page = parse(broker.house.exposition.page())
+            assert page[times].value(request="Produce", quantile="0.5") == 0
+            mock_clock.jump(300)
+            await trio.lowlevel.checkpoint()
+        page = parse(broker.house.exposition.page())
+        assert str(page[times].value(request="Produce", quantile="0.5")) == "nan"
+        assert page[times].value("_count", request="Produce") == 1
+
+
+async def test_rates_are_over_the_time_since_the_last_scrape(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        labels = {"listener": "PLAINTEXT", "networkProcessor": "0"}
+        name = "kafka_server_socket_server_metrics_response"
+        broker.house.exposition.page()
+        await busy(broker)
+        mock_clock.jump(10)
+        page = parse(broker.house.exposition.page())
+        assert page[f"{name}_total"].value(**labels) == 3
+        assert page[f"{name}_rate"].value(**labels) == pytest.approx(0.3)
+        mock_clock.jump(10)
+        page = parse(broker.house.exposition.page())
+        assert page[f"{name}_total"].value(**labels) == 3
+        assert page[f"{name}_rate"].value(**labels) == 0
+
+
+async def test_who_waits_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path, "num.network.threads=2") as broker:
+        broker.house.exposition.page()
+        mock_clock.jump(10)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        page = parse(broker.house.exposition.page())
+        processors = page["kafka_network_processor_idle_percent"]
+        assert [processors.value(networkProcessor=str(number)) for number in range(2)] == [1, 1]
+        assert page["kafka_network_socketserver_networkprocessoravgidle_percent"].value() == 1
+        pool = "kafka_server_kafkarequesthandlerpool"
+        assert page[f"{pool}_requesthandleravgidle_percent"].value() == 1
+        assert page[f"{pool}_brokerrequesthandleravgidle_percent"].value() == 1
+        labels = {"listener": "PLAINTEXT", "networkProcessor": "1"}
+        selector = "kafka_server_socket_server_metrics"
+        assert page[f"{selector}_io_wait_ratio"].value(**labels) == 1
+        assert page[f"{selector}_io_ratio"].value(**labels) == 0
+        assert page[f"{selector}_io_wait_time_ns_total"].value(**labels) == 10e9
+
+
+async def test_a_handler_that_is_busy_is_not_idle(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path, "num.io.threads=4") as broker:
+        broker.house.exposition.page()
+        broker.house.server.handlers.busy[2] += 6_000_000_000
+        mock_clock.jump(3)
+        page = parse(broker.house.exposition.page())
+        idle = page["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"]
+        assert idle.value() == pytest.approx(1 - 6 / 3 / 4)
