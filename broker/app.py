@@ -149,6 +149,7 @@ class House:
         with blame():
             self.server = SocketServer(
                 rooms.network,
+                rooms.tls,
                 rooms.security.sasl_server_max_receive_size,
                 self.broker,
                 self.connections,

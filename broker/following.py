@@ -8,12 +8,13 @@ from collections.abc import Callable
 
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network
-from broker.config.rooms import NetworkConfig, QuotaConfig
+from broker.config.rooms import NetworkConfig, QuotaConfig, TlsConfig
 from broker.log.store import LogStore
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
 
 Jaas = tuple[tuple[str, str], ...]
+Tls = tuple[NetworkConfig, TlsConfig]
 
 
 def follow_settings(
@@ -37,6 +38,13 @@ def follow_settings(
     def follow_users(_old: Jaas, new: Jaas) -> None:
         broker.plain = PlainAuthenticator.from_jaas(new)
 
+    def check_tls(_old: Tls, new: Tls) -> None:
+        server.check_tls(*new)
+
+    # Before the listeners, which are added with the keys of the same change.
+    on_change(
+        lambda rooms: (rooms.network, rooms.tls), lambda _old, new: server.follow_tls(new[1]), check_tls
+    )
     on_change(lambda rooms: rooms.network, follow_network, check_listeners)
     on_change(lambda rooms: rooms.connections, lambda _old, new: server.gate.configure(new))
     on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)

@@ -27,6 +27,7 @@ def holdings(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
         held.update(_handlers(server, broker))
         held.update(_reapers(server, broker))
         held.update({each.name: _processor(each, now_ns) for each in server.processors()})
+        held.update(_handshakes(server))
         for listener in server.listeners:
             connections = sum(len(each.selector.channels) for each in listener.all_processors())
             held[f"listener-{listener.name}"] = Holding((Owned("connections", connections),))
@@ -64,6 +65,12 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdin
 
 def _purgatory(purgatory: Purgatory[Any]) -> Holding:
     return Holding((Owned("waiting", purgatory.delayed), Owned("listed", purgatory.watched)))
+
+
+def _handshakes(server: SocketServer) -> Iterator[tuple[str, Holding]]:
+    for each in server.processors():
+        if each.handshakes is not None:
+            yield f"{each.name}-handshakes", Holding((Owned("handshakes due", len(each.handshakes.due)),))
 
 
 def _processor(processor: Processor, now_ns: int) -> Holding:

@@ -15,10 +15,21 @@ _HOST = re.compile(r"[A-Za-z0-9._:%-]+\Z")
 
 
 class SecurityProtocol(StrEnum):
-    """Kafka's SecurityProtocol, less the two with TLS, which this broker does not speak yet."""
+    """What a listener speaks: with TLS or without, with a login or without. (Kafka: SecurityProtocol)"""
 
     PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
     SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.endswith("SSL")
+
+    @property
+    def has_login(self) -> bool:
+        """Whether clients log in by SASL."""
+        return self.startswith("SASL_")
 
 
 class Plane(StrEnum):

@@ -144,11 +144,17 @@ def _doubts(rooms: Rooms) -> Iterable[str]:
     listeners = rooms.network.resolved_listeners()
     with_users = {name for name, _ in rooms.security.plain_jaas}
     for listener in listeners:
-        if listener.protocol is SecurityProtocol.SASL_PLAINTEXT and listener.name not in with_users:
+        if listener.protocol.has_login and listener.name not in with_users:
             key = f"{LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
             yield f"nobody can log in on the listener {listener.name}: {key} is not set"
+        if listener.protocol is SecurityProtocol.SASL_SSL and rooms.tls.client_auth != "none":
+            yield (
+                f"ssl.client.auth is not for SASL listeners; for {listener.name} write "
+                f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth"
+            )
+    encrypted = {listener.name for listener in listeners if listener.protocol.is_encrypted}
     for endpoint in rooms.network.listeners:
-        if not endpoint.address.is_loopback:
+        if not endpoint.address.is_loopback and endpoint.name not in encrypted:
             yield f"the listener {endpoint} is not encrypted and can be reached from other machines"
     console = rooms.console.listener
     if console is not None and not console.is_loopback:

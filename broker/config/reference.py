@@ -25,6 +25,7 @@ _TITLES: Final = {
     "quotas": "Client quotas",
     "console": "The console and the REST API",
     "security": "Security",
+    "tls": "TLS",
 }
 
 _HEAD: Final = """\

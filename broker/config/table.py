@@ -16,6 +16,7 @@ from broker.config.rooms import (
     NetworkConfig,
     QuotaConfig,
     SecurityConfig,
+    TlsConfig,
     TopicDefaults,
     TopicSettings,
 )
@@ -38,6 +39,7 @@ class Rooms:
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    tls: TlsConfig = field(default_factory=TlsConfig)
 
 
 ROOM_TYPES: Final[dict[str, type]] = {
@@ -53,6 +55,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "quotas": QuotaConfig,
     "console": ConsoleConfig,
     "security": SecurityConfig,
+    "tls": TlsConfig,
 }
 
 SETTINGS: Final[dict[str, Setting]] = {

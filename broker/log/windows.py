@@ -61,7 +61,7 @@ class Sendfile:
         return _copy(file, position, length) if length <= COPIED else None
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
-        return disk.send_file(sender, file, position, length)
+        return _send_file(sender, file, position, length)
 
     def close(self) -> None:
         return
@@ -87,7 +87,7 @@ class MappedWindows:
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
         piece = self.piece(file, position, length)
         if piece is None:
-            return disk.send_file(sender, file, position, length)
+            return _send_file(sender, file, position, length)
         try:
             return sender.send(piece)
         finally:
@@ -126,6 +126,12 @@ class MappedWindows:
     def close(self) -> None:
         while self._windows:
             _unmap(self._windows.popitem()[1])
+
+
+def _send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
+    if sender.fileno() < 0:  # TLS: the kernel does not have what is to be sent
+        return sender.send(_copy(file, position, min(length, COPIED)))
+    return disk.send_file(sender, file, position, length)
 
 
 def _copy(file: OpenFile, position: int, length: int) -> memoryview:

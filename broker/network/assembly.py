@@ -11,13 +11,14 @@ from typing import Final
 from broker.api.broker import Broker, Endpoint
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
-from broker.config.rooms import NetworkConfig
+from broker.config.rooms import NetworkConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor import Acceptor, SocketOptions
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.connection_gate import ConnectionGate
 from broker.network.frame_pool import FramePool
+from broker.network.handshakes import certificates_of
 from broker.network.leased_frames import LeasedFrames
 from broker.network.listener import Listener
 from broker.network.machinery import Machinery
@@ -40,13 +41,14 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class Assembly:
-    """What all planes share. `config` is replaced when settings change; `responders` are those of every
-    processor that there is.
+    """What all planes share. `config` and `tls` are replaced when settings change; `responders` are those of
+    every processor that there is.
     """
 
     def __init__(
         self,
         config: NetworkConfig,
+        tls: TlsConfig,
         max_receive_before_login: int,
         broker: Broker,
         clock: TrioClock,
@@ -57,6 +59,7 @@ class Assembly:
         machinery: Machinery,
     ) -> None:
         self.config = config
+        self.tls = tls
         self.broker = broker
         self.metrics = AllMetrics()
         self.memory = _bounded(config, clock)
@@ -79,6 +82,7 @@ class Assembly:
     def listener(self, endpoint: ListenerConfig) -> Listener:
         """A listener with its port bound and its processors made. Raises ConfigError naming it."""
         config = self.config.for_listener(endpoint.name)
+        certificates = certificates_of(self.tls, endpoint)
         listener = Listener(
             endpoint,
             self._acceptor(endpoint, socket_options(config)),
@@ -86,6 +90,7 @@ class Assembly:
             self._processor,
             self._forget_processor,
             self.broker.config.drain_timeout_ms / 1000,
+            certificates,
         )
         self.tell(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
@@ -145,11 +150,13 @@ class Assembly:
             f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
             ProcessorSettings(
                 listener=listener.name,
-                requires_login=listener.protocol.startswith("SASL_"),
+                requires_login=listener.endpoint.protocol.has_login,
                 max_frame=config.socket_request_max_bytes,
                 max_frame_before_login=self._max_receive_before_login,
                 max_idle_ms=config.connections_max_idle_ms,
                 failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
+                authentication_timeout_ms=config.connection_authentication_timeout_ms,
+                certificates=listener.certificates,
             ),
             routes=listener.routes,
             requests=plane.requests,

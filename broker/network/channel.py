@@ -5,11 +5,14 @@ Knows nothing of epoll, tasks or the meaning of a request.
 """
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.network.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
-from broker.network.receive import Receive
+from broker.network.receive import Frame, Receive
 from broker.network.send import Send
+from broker.network.tls_receive import TlsReceive
+from broker.network.transport import Transport
 from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 
@@ -21,7 +24,9 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 
 class Channel:
-    """A registered connection. `fd` is the key under which its processor knows it; -1 once closed."""
+    """A registered connection. `fd` is the key under which its processor knows it; -1 once closed. `tls` is
+    the cipher suite and the version of TLS, once both sides have agreed on them.
+    """
 
     __slots__ = (
         "address",
@@ -50,6 +55,7 @@ class Channel:
         "software_name",
         "software_version",
         "throttles",
+        "tls",
         "waiting",
     )
 
@@ -66,14 +72,14 @@ class Channel:
         now_ms: int,
         wall_ms: int,
     ) -> None:
-        self.sock = sock
+        self.sock: Transport = sock
         self.responder = responder
         self.fd = sock.fileno()
         self.id = connection_id
         self.listener = listener
         self.address, self.port = peer
-        self.receive = receive
-        self.read = receive.read
+        self.receive: Receive | TlsReceive = receive
+        self.read: Callable[[Transport], Frame | None] = receive.read
         self.send: Send | None = None
         self.interest = 0
         self.mute_state = MuteState.NOT_MUTED
@@ -81,6 +87,7 @@ class Channel:
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
         self.scram: ScramLogin | None = None
+        self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None
         self.software_name = "unknown"
         self.software_version = "unknown"

@@ -1,7 +1,7 @@
-"""Connections that end by time: idle ones, and those whose login failed. (Kafka:
+"""Connections that end by time: idle ones, those whose login failed, and those that never log in. (Kafka:
 Selector.maybeCloseOldestConnection, DelayedAuthenticationFailureClose)
 
-One of each per processor. Both sleep until the next is due; neither costs a request anything.
+One of each per processor. All sleep until the next is due; neither costs a request anything.
 """
 
 import logging
@@ -76,3 +76,33 @@ class FailedLogins:
     def _close_due(self, now_ms: int) -> None:
         while self._waiting and self._waiting[0][0] <= now_ms:
             self._selector.close_channel(self._waiting.popleft()[1], "the login failed", logging.INFO)
+
+
+class LateLogins:
+    """Closes the connection whose TLS handshake and login are not done `connection.authentication.timeout.ms`
+    after it was accepted: a peer that has not said who it is may not hold a place.
+    """
+
+    def __init__(self, name: str, selector: Selector, limit_ms: int, clock: TrioClock) -> None:
+        self._selector = selector
+        self._limit_ms = limit_ms
+        self._clock = clock
+        self._waiting: deque[tuple[int, Channel]] = deque()
+        self.reaper = Reaper(f"{name}-late-logins", self._next_deadline, self._close_due, clock)
+
+    def add(self, channel: Channel) -> None:
+        self._waiting.append((self._clock.ms() + self._limit_ms, channel))
+        self.reaper.poke()
+
+    def _next_deadline(self) -> int | None:
+        waiting = self._waiting
+        while waiting and (waiting[0][1].authenticated or waiting[0][1].closed):
+            waiting.popleft()
+        return waiting[0][0] if waiting else None
+
+    def _close_due(self, now_ms: int) -> None:
+        while self._waiting and self._waiting[0][0] <= now_ms:
+            channel = self._waiting.popleft()[1]
+            if not channel.authenticated:
+                reason = f"not authenticated within {self._limit_ms} ms"
+                self._selector.close_channel(channel, reason, logging.INFO)

@@ -21,6 +21,7 @@ from broker.network.leased_frames import PROGRESS_BYTES, LeasedFrames
 from broker.network.memory_pool import Lease
 from broker.network.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
 from broker.network.selector import READ, Selector
+from broker.network.transport import Transport
 
 NewReceive = Callable[[int, socket.socket], Receive]
 """The receiving half of a connection, from its limit and its socket."""
@@ -51,7 +52,7 @@ class LeasedReceive(Receive):
     def waits_for_memory(self) -> bool:
         return self._leased.is_waiting(self)
 
-    def read(self, sock: socket.socket) -> Frame | None:
+    def read(self, sock: Transport) -> Frame | None:
         if self._frame is None:
             size = self.announced or self._read_size(sock)
             if not size:
@@ -94,7 +95,7 @@ class LeasedReceive(Receive):
     def _channel(self) -> Channel:
         return self._selector.channels[self._fd]
 
-    def _read_size(self, sock: socket.socket) -> int | None:
+    def _read_size(self, sock: Transport) -> int | None:
         """The announced size once its four bytes are here, which are read whether there is memory or not."""
         rest = self._rest
         space = self._scratch[: 4 - len(rest)]

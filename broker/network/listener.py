@@ -13,12 +13,13 @@ from broker.config.listeners import Listener as Endpoint
 from broker.network.acceptor import Acceptor
 from broker.network.processor import Processor
 from broker.network.routes import Routes
+from broker.security.tls import Certificates
 
 
 class Listener:
     """`processors` take new connections; the acceptor deals them out over this very list. Those in
     `retiring` only finish what they have, for `drain_seconds` at most. `started` is set once connections are
-    accepted.
+    accepted. `certificates` are those of a listener that speaks TLS.
     """
 
     def __init__(
@@ -29,12 +30,14 @@ class Listener:
         make_processor: Callable[["Listener"], Processor],
         forget_processor: Callable[[Processor], None],
         drain_seconds: float,
+        certificates: Certificates | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.name = endpoint.name
         self.protocol = endpoint.protocol.value
         self.acceptor = acceptor
         self.routes = routes
+        self.certificates = certificates
         self.processors: list[Processor] = []
         self.retiring: list[Processor] = []
         self.started = trio.Event()

@@ -18,8 +18,9 @@ import trio
 from broker.errors import ProtocolViolation
 from broker.network.channel import Channel, has_arrivals
 from broker.network.clock import TrioClock
-from broker.network.expiry import FailedLogins, expire_idle
+from broker.network.expiry import FailedLogins, LateLogins, expire_idle
 from broker.network.frame_pool import FramePool
+from broker.network.handshakes import Handshakes
 from broker.network.leased_receive import receiving
 from broker.network.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.request import Request
@@ -27,6 +28,8 @@ from broker.network.request_channel import Requests
 from broker.network.responder import NOT_MUTED, PENDING, Responder
 from broker.network.routes import Routes
 from broker.network.selector import BROKEN, READ, WRITE, Selector
+from broker.network.tls_socket import TlsError
+from broker.security.tls import Certificates
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +52,9 @@ class ProcessorSettings:
     max_frame_before_login: int
     max_idle_ms: int
     failed_login_delay_ms: int
+    authentication_timeout_ms: int
+    certificates: Certificates | None = None
+    """Of a listener that speaks TLS."""
 
 
 class Processor:
@@ -88,6 +94,8 @@ class Processor:
         self.selector = Selector(on_close)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
         self.responder = self._make_responder()
+        self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
+        self.handshakes = self._make_handshakes(settings)
         self._next_index = 0
         self._reading = True
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
@@ -167,6 +175,10 @@ class Processor:
             name=f"{self.name}-idle-expiry",
         )
         nursery.start_soon(self._failed_logins.reaper.run, name=self._failed_logins.reaper.name)
+        if self._settings.requires_login or self.handshakes is not None:
+            nursery.start_soon(self._late_logins.reaper.run, name=self._late_logins.reaper.name)
+        if self.handshakes is not None:
+            nursery.start_soon(self.handshakes.run, name=f"{self.name}-handshakes")
 
     async def drain(self) -> None:
         """Takes no new requests, and waits until every one in hand is answered in full. The caller sets a
@@ -186,7 +198,9 @@ class Processor:
             case ProtocolViolation():
                 self.selector.close_channel(channel, str(error), logging.WARNING)
             case EndOfStream():
-                self.selector.close_channel(channel, "closed by the peer")
+                self.selector.close_channel(channel, str(error) or "closed by the peer")
+            case TlsError():
+                self.selector.close_channel(channel, str(error), logging.INFO)
             case _:
                 self.selector.close_channel(channel, str(error))
 
@@ -293,6 +307,19 @@ class Processor:
 
     # Connections
 
+    def _make_handshakes(self, settings: ProcessorSettings) -> Handshakes | None:
+        """None for a listener that does not speak TLS."""
+        if settings.certificates is None:
+            return None
+        return Handshakes(
+            settings.certificates,
+            self.selector,
+            self.responder,
+            self._clock,
+            self._broken,
+            names_users=not settings.requires_login,
+        )
+
     def _make_responder(self) -> Responder:
         return Responder(self.selector, self._clock, self._failed_logins, self._settings.max_frame)
 
@@ -317,8 +344,12 @@ class Processor:
                 listener=settings.listener,
                 peer=peer,
                 receive=self._new_receive(limit, sock),
-                authenticated=not settings.requires_login,
+                authenticated=not settings.requires_login and self.handshakes is None,
                 now_ms=self._clock.ms(),
                 wall_ms=self._clock.wall_ms(),
             )
+            if self.handshakes is not None:
+                self.handshakes.begin(channel)
             self.selector.register(channel)
+            if not channel.authenticated:
+                self._late_logins.add(channel)

@@ -14,12 +14,12 @@ This half of a connection is the only one that knows of bytes which the kernel n
 says so, and `next_buffered` is asked once the connection may be read again.
 """
 
-import socket
 import struct
 from typing import Final
 
 from broker.errors import ProtocolViolation
 from broker.network.frame_pool import FramePool
+from broker.network.transport import Transport
 
 SIZE: Final = struct.Struct(">i")
 SCRATCH_BYTES: Final = 64 * 1024
@@ -69,7 +69,7 @@ class Receive:
         """Whether a request is here or announced that may not be received for want of memory."""
         return False
 
-    def read(self, sock: socket.socket) -> Frame | None:
+    def read(self, sock: Transport) -> Frame | None:
         """Reads once; the next whole frame without its size prefix, or None.
 
         Raises EndOfStream, ProtocolViolation for a size outside 0..limit, OSError from the socket.
@@ -111,7 +111,7 @@ class Receive:
             self._pool.give_back(self._frame)
             self._frame = None
 
-    def _read_behind(self, sock: socket.socket, rest: bytes | memoryview) -> Frame | None:
+    def _read_behind(self, sock: Transport, rest: bytes | memoryview) -> Frame | None:
         """What is here comes before what the kernel has, which may be the end of the stream."""
         if len(rest) >= 4 and len(rest) - 4 >= SIZE.unpack_from(rest)[0]:
             return self.next_buffered()
@@ -151,7 +151,7 @@ class Receive:
         self._wanted = size
         return None
 
-    def _continue(self, sock: socket.socket) -> Frame | None:
+    def _continue(self, sock: Transport) -> Frame | None:
         frame = self._frame
         assert frame is not None
         filled, wanted = self._filled, self._wanted

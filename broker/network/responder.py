@@ -193,9 +193,11 @@ class Responder:
         if not is_whole:
             return
         request = send.request
-        assert request is not None
         channel.send = None
         self._selector.want(channel, channel.interest & ~WRITE)
+        if request is None:  # a Flight answers nobody
+            self._after_unmute(channel)
+            return
         now = self._clock.ns()
         channel.bytes_out += send.written
         request.route.metrics.record_slow(request, request.taken, now, send.written)

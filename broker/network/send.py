@@ -9,6 +9,8 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from broker.network.transport import Transport
+
 if TYPE_CHECKING:
     from broker.network.request import Request
 
@@ -34,7 +36,7 @@ class FileRegion(Protocol):
     def advance(self, sent: int) -> None:
         """So many bytes of the last piece were sent."""
 
-    def send_to(self, sock: socket.socket) -> int:
+    def send_to(self, sock: Transport) -> int:
         """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing."""
 
 
@@ -42,7 +44,7 @@ Part = Buffer | FileRegion
 BUFFERS: Final = (bytes, bytearray, memoryview)
 
 
-def send_at_once(sock: socket.socket, parts: list[Part]) -> int:
+def send_at_once(sock: Transport, parts: list[Part]) -> int:
     """One system call for a head, one file region and what is behind it: the bytes that went, or -1 where
     such a call cannot take all of them. BlockingIOError, OSError from the socket.
 
@@ -73,7 +75,7 @@ class Send:
         if already:
             self._advance(already)
 
-    def write(self, sock: socket.socket) -> bool:
+    def write(self, sock: Transport) -> bool:
         """Writes until everything is gone (True) or the socket is full (False). OSError when the peer is
         gone.
         """
@@ -132,3 +134,20 @@ class Send:
                     return
             sent -= size
             self._at += 1
+
+
+class Flight(Send):
+    """What TLS itself has to say while nobody waits for a response: a part of the handshake."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(())
+
+    def write(self, sock: Transport) -> bool:
+        """Sends nothing new, and so what waits before it."""
+        try:
+            sock.send(b"")
+        except BlockingIOError:
+            return False
+        return True

@@ -13,7 +13,7 @@ import trio
 from broker.api.broker import Broker
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
-from broker.config.rooms import NetworkConfig
+from broker.config.rooms import NetworkConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor import check_bindable
 from broker.network.assembly import Assembly, socket_options
@@ -26,6 +26,7 @@ from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
 from broker.quotas.connections import ConnectionQuotas
+from broker.security.tls import Certificates
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class SocketServer:
     def __init__(
         self,
         config: NetworkConfig,
+        tls: TlsConfig,
         max_receive_before_login: int,
         broker: Broker,
         connections: ConnectionQuotas,
@@ -59,6 +61,7 @@ class SocketServer:
         self._machinery = machinery
         self._assembly = assembly = Assembly(
             config,
+            tls,
             max_receive_before_login,
             broker,
             clock,
@@ -142,6 +145,25 @@ class SocketServer:
             if endpoint.port not in freed:
                 options = socket_options(new.for_listener(endpoint.name))
                 check_bindable(endpoint.name, endpoint.host, endpoint.port, options)
+
+    def check_tls(self, network: NetworkConfig, tls: TlsConfig) -> None:
+        """Whether every listener that speaks TLS can be served with these keys. Raises ConfigError."""
+        for endpoint in network.resolved_listeners():
+            if endpoint.protocol.is_encrypted:
+                Certificates(tls.of(endpoint))
+
+    def follow_tls(self, tls: TlsConfig) -> None:
+        """New connections are served with these keys. Before `reconfigure`, which may add listeners."""
+        self._assembly.tls = tls
+        for listener in self.listeners:
+            if listener.certificates is None or listener.ending:
+                continue
+            try:
+                listener.certificates.adopt(tls.of(listener.endpoint))
+            except ConfigError as error:
+                logger.error(
+                    "a listener keeps its keys", extra={"listener": listener.name, "reason": str(error)}
+                )
 
     def reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
         """Follows the settings. A port that was free when it was asked for and is no longer costs its

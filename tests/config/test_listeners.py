@@ -75,7 +75,7 @@ def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
         ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
         ({"listeners": "PLAINTEXT://[::]:1"}, "advertised.listeners"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
-        ({"listener.security.protocol.map": "PLAINTEXT:SSL"}, "listener.security.protocol.map"),
+        ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "listener.security.protocol.map"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "listener.security.protocol.map"),
     ],
 )

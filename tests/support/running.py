@@ -1,5 +1,6 @@
 """A whole broker in the test's own nursery, on a port of its own, without a console unless asked for."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ import trio
 from broker.app import House, Started
 from broker.config.load import load
 from broker.network.clock import TrioClock
-from tests.support.wire import CLIENT_ID, WireClient, connect
+from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
 
 
 @dataclass
@@ -26,6 +27,11 @@ class RunningBroker:
 
     async def connect(self, client_id: str | None = CLIENT_ID) -> WireClient:
         client = await connect(self.port, client_id)
+        self.clients.append(client)
+        return client
+
+    async def connect_tls(self, context: ssl.SSLContext, client_id: str | None = CLIENT_ID) -> WireClient:
+        client = await connect_tls(self.port, context, client_id)
         self.clients.append(client)
         return client
 

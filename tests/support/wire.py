@@ -2,6 +2,7 @@
 but the codec.
 """
 
+import ssl
 import struct
 from typing import Any
 
@@ -15,9 +16,11 @@ CLIENT_ID = "tester"
 
 
 class WireClient:
-    """One connection. `send` and `receive` may be paired freely; `ask` is one after the other."""
+    """One connection, of a SocketStream or with TLS above it. `send` and `receive` may be paired freely;
+    `ask` is one after the other.
+    """
 
-    def __init__(self, stream: trio.SocketStream, client_id: str | None) -> None:
+    def __init__(self, stream: Any, client_id: str | None) -> None:
         self.stream = stream
         self.client_id = client_id
         self._buffer = bytearray()
@@ -74,3 +77,12 @@ async def connect(port: int, client_id: str | None = CLIENT_ID) -> WireClient:
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     OPENED.append(stream)
     return WireClient(stream, client_id)
+
+
+async def connect_tls(port: int, context: ssl.SSLContext, client_id: str | None = CLIENT_ID) -> WireClient:
+    """The handshake is done. trio.BrokenResourceError where the broker refuses it."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    OPENED.append(stream)
+    tls = trio.SSLStream(stream, context, server_hostname="localhost", https_compatible=True)
+    await tls.do_handshake()
+    return WireClient(tls, client_id)

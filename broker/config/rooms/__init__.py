@@ -15,6 +15,7 @@ from broker.config.rooms.log import LogConfig
 from broker.config.rooms.network import NetworkConfig
 from broker.config.rooms.quotas import QuotaConfig
 from broker.config.rooms.security import SecurityConfig
+from broker.config.rooms.tls import TlsConfig
 from broker.config.rooms.topics import TopicDefaults, TopicSettings
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "NetworkConfig",
     "QuotaConfig",
     "SecurityConfig",
+    "TlsConfig",
     "TopicDefaults",
     "TopicSettings",
 ]

@@ -100,6 +100,14 @@ class NetworkConfig(ListenerKeys):
         "How long the connection of a failed login is kept before it is closed.",
         unit="ms",
     )
+    connection_authentication_timeout_ms: int = setting(
+        "connection.authentication.timeout.ms",
+        10_000,
+        integer(1),
+        "A connection whose TLS handshake and login are not done after this long is closed.",
+        unit="ms",
+        ours=True,
+    )
 
     def check(self) -> None:
         """The rules between keys. Raises ConfigError."""

@@ -1,0 +1,136 @@
+"""TLS handshakes of one processor's new connections. (Kafka: SslTransportLayer.handshake,
+KafkaChannel.prepare)
+
+The processor calls `begin` for each connection of a listener that speaks TLS. From then on a read puts the
+connection in line for a task of its own kind, which takes the next step; a handshake is never muted, and asks
+for write interest only while ciphertext waits. When it is done, the channel has the certificate's user and
+reads frames. One that fails ends the connection at once, with an alert and one line in the log. How long it
+may take is the business of `network.expiry`.
+"""
+
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from broker.config.listeners import Listener
+from broker.config.rooms import TlsConfig
+from broker.errors import ConfigError
+from broker.network.channel import Channel
+from broker.network.clock import TrioClock
+from broker.network.receive import EndOfStream, Receive
+from broker.network.responder import Responder
+from broker.network.selector import READ, WRITE, Selector
+from broker.network.send import Flight
+from broker.network.tls_receive import TlsReceive
+from broker.network.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
+from broker.network.transport import Transport
+from broker.security.distinguished_name import subject_of
+from broker.security.tls import Certificates, is_readable_by_others
+
+logger = logging.getLogger(__name__)
+
+
+def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
+    """What a listener shows and trusts; None where it does not speak TLS. Raises ConfigError."""
+    if not listener.protocol.is_encrypted:
+        return None
+    config = tls.of(listener)
+    if is_readable_by_others(config):
+        logger.warning(
+            "everybody on this machine can read the private key",
+            extra={"listener": listener.name, "file": config.keystore_location},
+        )
+    return Certificates(config)
+
+
+class Handshakes:
+    """`names_users`: the certificate of a client says who it is, as there is no login after it. `broken`
+    ends a connection for what went wrong with it. `due` are those that wait for their next step.
+    """
+
+    def __init__(
+        self,
+        certificates: Certificates,
+        selector: Selector,
+        responder: Responder,
+        clock: TrioClock,
+        broken: Callable[[Channel, Exception], None],
+        *,
+        names_users: bool,
+    ) -> None:
+        self._certificates = certificates
+        self._selector = selector
+        self._responder = responder
+        self._clock = clock
+        self._broken = broken
+        self._names_users = names_users
+        self._scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
+        self.due: deque[tuple[Channel, TlsSocket]] = deque()
+        self._wake = trio.Event()
+
+    def begin(self, channel: Channel) -> None:
+        """Puts TLS between a new channel, which holds a plain socket, and its peer."""
+        try:
+            self._certificates.renew(self._clock.ms())
+        except ConfigError as error:
+            logger.warning(
+                "a new certificate cannot be used", extra={"listener": channel.listener, "reason": str(error)}
+            )
+        assert isinstance(channel.sock, socket.socket) and isinstance(channel.receive, Receive)
+        tls = TlsSocket(channel.sock, self._certificates.context, self._scratch)
+        channel.sock = tls
+        channel.receive = TlsReceive(channel.receive, tls)
+        channel.read = partial(self._put_in_line, channel, tls)
+
+    async def run(self) -> None:
+        """Takes one step of one handshake at a time, and lets everybody else have a turn after each: a
+        step is worth a hundred requests, and after a restart all clients come at once.
+        """
+        while True:
+            if not self.due:
+                self._wake = trio.Event()
+                await self._wake.wait()
+            channel, tls = self.due.popleft()
+            if channel.fd >= 0:
+                try:
+                    self._go_on(channel, tls)
+                except (EndOfStream, OSError) as error:
+                    self._broken(channel, error)
+            await trio.lowlevel.checkpoint()
+
+    def _put_in_line(self, channel: Channel, tls: TlsSocket, _sock: Transport) -> None:
+        """In place of the channel's `read` until the handshake is done. Nothing is reported of the connection
+        until its step was taken.
+        """
+        self._selector.want(channel, channel.interest & ~READ)
+        self.due.append((channel, tls))
+        self._wake.set()
+
+    def _go_on(self, channel: Channel, tls: TlsSocket) -> None:
+        if tls.handshake():
+            self._enter(channel, tls)
+        if tls.is_blocked:
+            channel.send = Flight()
+            self._selector.want(channel, WRITE)
+        else:
+            self._responder.reopen(channel)
+
+    def _enter(self, channel: Channel, tls: TlsSocket) -> None:
+        """The handshake is done; its last words may still be on their way."""
+        certificate = tls.peer_certificate()
+        if certificate is not None and self._names_users:
+            try:
+                subject = subject_of(certificate)
+            except ValueError as error:
+                raise TlsError(f"the client's certificate cannot be read: {error}") from error
+            name = self._certificates.rules.apply(subject)
+            if name is None:
+                raise TlsError(f"no rule of ssl.principal.mapping.rules fits {subject}")
+            channel.principal = name
+        channel.authenticated = self._names_users
+        channel.tls = tls.cipher()
+        channel.read = channel.receive.read

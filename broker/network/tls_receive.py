@@ -1,0 +1,51 @@
+"""The receiving half of a connection with TLS: frames as ever, and nothing left behind on the way. (Kafka:
+Selector.keysWithBufferedRead)
+
+Around whatever receives frames on this listener. One read of the kernel can bring many records, and one
+record many frames, of which the kernel knows nothing any more: `has_buffered` speaks for them.
+"""
+
+from broker.network.receive import Frame, Receive
+from broker.network.tls_socket import TlsSocket
+from broker.network.transport import Transport
+
+
+class TlsReceive:
+    """The same as a `Receive`, whose socket is `tls`."""
+
+    __slots__ = ("_receive", "_tls")
+
+    def __init__(self, receive: Receive, tls: TlsSocket) -> None:
+        self._receive = receive
+        self._tls = tls
+
+    @property
+    def limit(self) -> int:
+        return self._receive.limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._receive.limit = limit
+
+    @property
+    def has_buffered(self) -> bool:
+        return self._receive.has_buffered or self._tls.has_buffered
+
+    @property
+    def waits_for_memory(self) -> bool:
+        return self._receive.waits_for_memory
+
+    def read(self, sock: Transport) -> Frame | None:
+        """As `Receive.read`, until there is a frame or everything that has left the kernel was looked at."""
+        receive, tls = self._receive, self._tls
+        frame = receive.read(sock)
+        while frame is None and tls.has_buffered and not receive.waits_for_memory:
+            frame = receive.read(sock)
+        return frame
+
+    def next_buffered(self) -> Frame | None:
+        frame = self._receive.next_buffered()
+        return self.read(self._tls) if frame is None and self._tls.has_buffered else frame
+
+    def close(self) -> None:
+        self._receive.close()

@@ -1,0 +1,253 @@
+"""From the `ssl.*` settings of a listener to the context that its connections are wrapped with. (Kafka:
+SslFactory, DefaultSslEngineFactory)
+
+Made by the socket server for each listener that speaks TLS. Everything wrong with a key, a certificate or a
+list of ciphers is a ConfigError of the start, which names the key and never shows a secret. Knows no socket.
+"""
+
+import os
+import ssl
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from broker.config.rooms import TlsConfig
+from broker.errors import ConfigError
+from broker.security.pem import Pem, parse
+from broker.security.principal_rules import KEY, PrincipalRules
+
+CHECK_EVERY_MS: Final = 1_000
+"""How often at most the files are looked at; a new certificate is a matter of minutes."""
+
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_NEWEST: Final = "TLSv1.3"
+
+_TLS_1_3_SUITES: Final = {"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"}
+
+_OPENSSL_NAMES: Final = {
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_DHE_RSA_WITH_AES_256_GCM_SHA384": "DHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "DHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256": "DHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA384": "ECDHE-ECDSA-AES256-SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384": "ECDHE-RSA-AES256-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+}
+"""What is both in use and without known weakness. OpenSSL's own names are taken too."""
+
+
+class Certificates:
+    """The TLS of one listener. `context` is what its next connection is to be wrapped with."""
+
+    def __init__(self, config: TlsConfig) -> None:
+        self._look_at_ms = 0
+        self.adopt(config)
+
+    def adopt(self, config: TlsConfig) -> None:
+        """Goes over to other settings. Raises ConfigError where they cannot be used: the old ones stay."""
+        rules = PrincipalRules(config.principal_mapping_rules, config.key(KEY))
+        files = [Path(name) for name in (config.keystore_location, config.truststore_location) if name]
+        seen = _stamps(files)
+        self.context = server_context(config)
+        self.rules, self._files, self._seen, self._config = rules, files, seen, config
+
+    def renew(self, now_ms: int) -> None:
+        """Makes a new context if a file has changed since it was read. Raises ConfigError, once for each
+        change, where the new one cannot be used: the old one stays.
+        """
+        if now_ms < self._look_at_ms:
+            return
+        self._look_at_ms = now_ms + CHECK_EVERY_MS
+        stamps = _stamps(self._files)
+        if stamps != self._seen:
+            self._seen = stamps
+            self.context = server_context(self._config)
+
+
+def server_context(config: TlsConfig) -> ssl.SSLContext:
+    """Reads the files. TLS 1.2 at least; no renegotiation, no compression, our order of ciphers. Raises
+    ConfigError.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    _set_versions(context, config)
+    _set_ciphers(context, config)
+    _load_keys(context, config)
+    _load_trust(context, config)
+    return context
+
+
+def is_readable_by_others(config: TlsConfig) -> bool:
+    """Whether the file with the private key can be read by more than its owner and group."""
+    try:
+        return bool(config.keystore_location) and bool(Path(config.keystore_location).stat().st_mode & 0o004)
+    except OSError:
+        return False
+
+
+def _set_versions(context: ssl.SSLContext, config: TlsConfig) -> None:
+    newest = _NEWEST if config.protocol == "TLS" else config.protocol
+    spoken = sorted(version for version in config.enabled_protocols if version <= newest)
+    if not spoken:
+        raise ConfigError(
+            config.key("ssl.enabled.protocols"),
+            ",".join(config.enabled_protocols),
+            f"a version that is not newer than ssl.protocol ({config.protocol})",
+        )
+    context.minimum_version, context.maximum_version = _VERSIONS[spoken[0]], _VERSIONS[spoken[-1]]
+
+
+def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
+    if not config.cipher_suites:
+        return
+    key, shown = config.key("ssl.cipher.suites"), ",".join(config.cipher_suites)
+    wanted = set(config.cipher_suites)
+    modern, older = wanted & _TLS_1_3_SUITES, wanted - _TLS_1_3_SUITES
+    if modern and modern != _TLS_1_3_SUITES:
+        missing = ", ".join(sorted(_TLS_1_3_SUITES - modern))
+        raise ConfigError(key, shown, f"all three suites of TLS 1.3 or none of them; {missing} is missing")
+    try:
+        if older:
+            context.set_ciphers(
+                ":".join(_OPENSSL_NAMES.get(name, name) for name in config.cipher_suites if name in older)
+            )
+            found = {cipher["name"] for cipher in context.get_ciphers()}
+            unknown = [name for name in older if _OPENSSL_NAMES.get(name, name) not in found]
+            if unknown:
+                raise ConfigError(key, shown, f"suites that there are; {', '.join(sorted(unknown))} is not")
+    except ssl.SSLError as error:
+        raise ConfigError(key, shown, "suites that there are") from error
+    try:
+        if not modern:
+            context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2)
+        if not older:
+            context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_3)
+        if context.minimum_version > context.maximum_version:
+            raise ValueError
+    except ValueError as error:
+        raise ConfigError(key, shown, "suites of the versions in ssl.enabled.protocols") from error
+
+
+def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
+    if config.keystore_password:
+        raise ConfigError(
+            config.key("ssl.keystore.password"),
+            "(hidden)",
+            "nothing with PEM, where only the key has a password (ssl.key.password)",
+        )
+    inline = config.keystore_key or config.keystore_certificate_chain
+    if config.keystore_location and inline:
+        raise ConfigError(
+            config.key("ssl.keystore.location"),
+            config.keystore_location,
+            "not together with ssl.keystore.key and ssl.keystore.certificate.chain",
+        )
+    if inline:
+        key, shown = config.key("ssl.keystore.key"), "(hidden)"
+        text = f"{config.keystore_key}\n{config.keystore_certificate_chain}"
+    elif config.keystore_location:
+        key, shown = config.key("ssl.keystore.location"), config.keystore_location
+        text = _read(key, config.keystore_location)
+    else:
+        raise ConfigError(
+            f"listener.name.{config.listener.lower()}.ssl.keystore.location",
+            "",
+            f"a PEM file, as the listener {config.listener} speaks TLS",
+        )
+    pem = parse(text)
+    if len(pem.keys) != 1 or not pem.certificates:
+        raise ConfigError(
+            key,
+            shown,
+            f"one key and its certificate chain as PEM; there are {len(pem.keys)} keys and "
+            f"{len(pem.certificates)} certificates",
+        )
+    try:
+        with _file_of(pem) as path:
+            context.load_cert_chain(path, password=config.key_password)
+    except (ssl.SSLError, ValueError) as error:
+        if "ENCRYPTED" in pem.keys[0]:
+            allowed = "what the private key is encrypted with"
+            raise ConfigError(config.key("ssl.key.password"), "(hidden)", allowed) from error
+        reason = getattr(error, "reason", None) or "cannot be read"
+        allowed = f"a private key and a certificate chain that belong together ({_words(reason)})"
+        raise ConfigError(key, shown, allowed) from error
+
+
+def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
+    key, shown, text = config.key("ssl.truststore.certificates"), "(hidden)", config.truststore_certificates
+    if config.truststore_password:
+        raise ConfigError(config.key("ssl.truststore.password"), "(hidden)", "nothing with PEM")
+    if config.truststore_location:
+        if text:
+            raise ConfigError(
+                config.key("ssl.truststore.location"),
+                config.truststore_location,
+                "not together with ssl.truststore.certificates",
+            )
+        key, shown = config.key("ssl.truststore.location"), config.truststore_location
+        text = _read(key, shown)
+    elif not text:
+        if config.client_auth != "none":
+            raise ConfigError(
+                config.key("ssl.client.auth"),
+                config.client_auth,
+                "none, unless ssl.truststore.location says whose certificates are good",
+            )
+        return
+    certificates = parse(text).certificates
+    try:
+        context.load_verify_locations(cadata="".join(certificates))
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(key, shown, "certificates as PEM") from error
+    # A certificate that is trusted needs none above it, as in Java.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_mode = _CLIENT_AUTH[config.client_auth]
+
+
+@contextmanager
+def _file_of(pem: Pem) -> Iterator[str]:
+    """A name under which OpenSSL reads this and nobody else: the memory is never on a disk."""
+    descriptor = os.memfd_create("keys", os.MFD_CLOEXEC)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write("".join((*pem.keys, *pem.certificates)).encode())
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _read(key: str, name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="latin-1")
+    except OSError as error:
+        raise ConfigError(key, name, f"a file that can be read ({error.strerror})") from error
+
+
+def _stamps(files: Iterable[Path]) -> list[tuple[int, int, int] | None]:
+    """What tells one content of a file from another without reading it; None where it is not there."""
+    stamps: list[tuple[int, int, int] | None] = []
+    for file in files:
+        try:
+            stat = file.stat()
+        except OSError:
+            stamps.append(None)
+        else:
+            stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return stamps
+
+
+def _words(reason: str) -> str:
+    return reason.lower().replace("_", " ")

@@ -1,0 +1,96 @@
+"""A broker behind TLS when everybody comes at once, and when half of them never go on (F17)."""
+
+import contextlib
+import socket
+import ssl
+import struct
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from broker.protocol.messages.metadata import MetadataRequest
+from tests.endtoend.test_storms import MIB, descriptors, descriptors_at_rest, resident_bytes, storm_of
+from tests.support.broker_process import PATIENCE, BrokerProcess
+from tests.support.certificates import certificates
+from tests.support.hostile import until
+from tests.support.wire import WireClient, connect_tls
+
+pytestmark = pytest.mark.endtoend
+
+STORM: Final = 1_000
+
+
+def hello() -> bytes:
+    """What a client says first. Sent again and again it costs its sender nothing, and the broker a
+    signature.
+    """
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = certificates().client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return outgoing.read()
+
+
+async def worst_answer(client: WireClient, seconds: float) -> float:
+    """The longest wait for an answer, asking on and on."""
+    worst, end = 0.0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        asked = time.monotonic()
+        await client.ask(MetadataRequest([]), 9)
+        worst = max(worst, time.monotonic() - asked)
+        await trio.sleep(0.01)
+    return worst
+
+
+@pytest.mark.parametrize("key", ["ec", "rsa"])
+async def test_a_thousand_handshakes_that_nobody_goes_on_with(tmp_path: Path, key: str) -> None:
+    """1,000 signatures at once: whoever is connected is answered meanwhile, and afterwards nothing is
+    left.
+    """
+    known = certificates()
+    shown = known.server if key == "ec" else known.authority.sign("rsa", "/CN=rsa", algorithm="rsa")
+    overrides = [
+        "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        f"ssl.keystore.location={shown.store}",
+    ]
+    with BrokerProcess(tmp_path, *overrides, "connection.authentication.timeout.ms=3000") as broker:
+        port = int(broker.sasl.rpartition(":")[2])
+        polite = await connect_tls(port, known.client_context())
+        base, resident = await descriptors_at_rest(broker), resident_bytes(broker)
+        said = hello()
+        with ExitStack() as stack:
+            peers = storm_of(port, STORM, stack)
+            for number, peer in enumerate(peers):
+                peer.sendall(said if number % 4 else said[: number % len(said)])
+            assert await worst_answer(polite, 2) < PATIENCE
+            assert resident_bytes(broker) - resident < 100 * MIB
+            await until(lambda: descriptors(broker) == base, 5 * PATIENCE)
+        late = [line for line in broker.log_lines if "not authenticated within 3000 ms" in line]
+        assert len(late) == STORM
+        assert await worst_answer(polite, 0.1) < PATIENCE
+        await polite.stream.aclose()
+
+
+async def test_a_thousand_clients_that_are_torn_off_leave_nothing_behind(tmp_path: Path) -> None:
+    known = certificates()
+    overrides = [
+        "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        f"ssl.keystore.location={known.server.store}",
+    ]
+    with BrokerProcess(tmp_path, *overrides) as broker:
+        port = int(broker.sasl.rpartition(":")[2])
+        polite = await connect_tls(port, known.client_context())
+        base = await descriptors_at_rest(broker)
+        said = hello()
+        with ExitStack() as stack:
+            for peer in storm_of(port, STORM, stack):
+                peer.sendall(said)
+                peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await until(lambda: descriptors(broker) == base, 2 * PATIENCE)
+        assert await worst_answer(polite, 0.1) < PATIENCE
+        assert not [line for line in broker.log_lines if "Traceback" in line]
+        await polite.stream.aclose()

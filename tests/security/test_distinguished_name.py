@@ -1,0 +1,47 @@
+"""Subjects are printed as Java's X500Principal.getName() prints them, which is what Kafka's quotas and super
+users are written with.
+"""
+
+import ssl
+
+import pytest
+
+from broker.security.distinguished_name import subject_of
+from tests.support.certificates import certificates
+
+
+def subject(name: str, wanted: str) -> str:
+    identity = certificates().authority.sign(name, wanted)
+    return subject_of(ssl.PEM_cert_to_DER_cert(identity.certificate.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "printed"),
+    [
+        ("/CN=broker", "CN=broker"),
+        (
+            "/C=DE/ST=Bayern/L=Ulm/O=Weir/OU=ops/CN=x/UID=u/DC=d/street=s",
+            "STREET=s,DC=d,UID=u,CN=x,OU=ops,O=Weir,L=Ulm,ST=Bayern,C=DE",
+        ),
+        ('/CN=a,b\\+c=d"e\\\\f<g>h;i#j', 'CN=a\\,b\\+c\\=d\\"e\\\\f\\<g\\>h\\;i\\#j'),
+        ("/CN= spaced out ", "CN=\\ spaced out\\ "),
+        ("/CN=Jürgen 名前", "CN=Jürgen 名前"),
+        ("/emailAddress=a@b.c/CN=x", "CN=x,1.2.840.113549.1.9.1=#16056140622e63"),
+        ("/title=Dr/CN=x", "CN=x,2.5.4.12=#0c024472"),
+        ("/", ""),
+    ],
+)
+def test_subjects_as_java_prints_them(wanted: str, printed: str) -> None:
+    assert subject("name", wanted) == printed
+
+
+def test_parts_of_one_level_stay_together() -> None:
+    identity = certificates().authority.sign("name", "/O=Weir/CN=x+UID=y")
+    assert subject_of(ssl.PEM_cert_to_DER_cert(identity.certificate.read_text())) == "CN=x+UID=y,O=Weir"
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 10, 50, 100])
+def test_what_is_no_certificate_is_refused(cut: int) -> None:
+    whole = ssl.PEM_cert_to_DER_cert(certificates().server.certificate.read_text())
+    with pytest.raises(ValueError):
+        subject_of(whole[:cut])

@@ -1,0 +1,75 @@
+"""KIP-371's rules, with the cases of Kafka's SslPrincipalMapperTest."""
+
+import pytest
+
+from broker.errors import ConfigError
+from broker.security.principal_rules import PrincipalRules
+
+RULES = ", ".join(
+    [
+        "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L",
+        "RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L",
+        "RULE:^cn=(.*?),ou=(.*?),dc=(.*?),dc=(.*?)$/$1@$2/U",
+        "RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/U",
+        "DEFAULT",
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ("CN=Duke,OU=ServiceUsers,O=Org,C=US", "duke"),
+        ("CN=Duke,OU=SME,O=mycp,L=Fulton,ST=MD,C=US", "duke@sme"),
+        ("cn=duke,ou=sme,dc=mycp,dc=com", "DUKE@SME"),
+        ("O=apache,CN=kafka.apache.org", "KAFKA.APACHE.ORG"),
+        ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
+    ],
+)
+def test_the_first_rule_that_fits_wins(subject: str, name: str) -> None:
+    assert PrincipalRules(RULES).apply(subject) == name
+
+
+def test_where_no_rule_fits_there_is_no_name() -> None:
+    assert PrincipalRules("RULE:^CN=a$/x/").apply("CN=ab") is None
+
+
+def test_a_pattern_must_fit_the_whole_subject() -> None:
+    assert PrincipalRules("RULE:CN=a/x/,DEFAULT").apply("CN=ab") == "CN=ab"
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        (r"RULE:^CN=(.*)$/a\/$1/", "a/x"),
+        (r"RULE:^CN=(.*)$/$2-$1/", "$2-x"),
+        (r"RULE:^CN=(.*)$/\$1/", "$1"),
+        (r"RULE:^CN=\w$/fixed/L", "fixed"),
+        ("RULE:^CN=(.*)$/$1/\nDEFAULT", "x"),
+    ],
+)
+def test_replacements_are_javas(rule: str, name: str) -> None:
+    assert PrincipalRules(rule).apply("CN=x") == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "default",
+        "DEFAUL",
+        "DEFAULT/L",
+        "DEFAULT/",
+        "RULE:",
+        "RULE:^CN=(.*?)/$1",
+        "RULE:^CN=(.*?)/$1/LU",
+        "RULE:^CN=(.*?)/$1/L/U",
+        "RULE:^CN=(.*?)/L",
+        "RULE:CN=(.*?),OU=(.*?)/$1",
+        "RULE:^CN=(/$1/",
+        "DEFAULT;DEFAULT",
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_key(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules"):
+        PrincipalRules(text)

@@ -1,0 +1,277 @@
+"""What is wrong with keys, certificates and lists of ciphers stops the start, with the key and why; a file
+that changes is read again.
+"""
+
+import os
+import ssl
+from pathlib import Path
+
+import pytest
+
+from broker.config.listeners import Listener, SecurityProtocol
+from broker.config.load import build_rooms
+from broker.config.rooms import TlsConfig
+from broker.errors import ConfigError
+from broker.security.tls import CHECK_EVERY_MS, Certificates, is_readable_by_others, server_context
+from tests.support.certificates import PASSWORD, certificates
+
+LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)
+
+
+def config(**values: str) -> TlsConfig:
+    """From keys as they are written, `keystore_location` for `ssl.keystore.location`."""
+    return build_rooms({f"ssl.{key.replace('_', '.')}": text for key, text in values.items()}).tls.of(
+        LISTENER
+    )
+
+
+def good(**more: str) -> TlsConfig:
+    return config(**{"keystore_location": str(certificates().server.store), **more})
+
+
+def refusal(settings: TlsConfig) -> tuple[str, object, str]:
+    with pytest.raises(ConfigError) as caught:
+        server_context(settings)
+    return caught.value.key, caught.value.value, caught.value.allowed
+
+
+# Keys
+
+
+def test_a_store_of_key_and_chain_is_all_that_is_needed() -> None:
+    context = server_context(good())
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+    assert context.maximum_version is ssl.TLSVersion.TLSv1_3
+    assert context.verify_mode is ssl.CERT_NONE
+    assert context.options & ssl.OP_NO_RENEGOTIATION
+    assert context.options & ssl.OP_NO_COMPRESSION
+
+
+def test_keys_may_stand_in_the_settings_themselves() -> None:
+    server = certificates().server
+    one_line = server.certificate.read_text().replace("\n", " ")
+    assert server_context(config(keystore_key=server.key.read_text(), keystore_certificate_chain=one_line))
+
+
+def test_a_locked_key_opens_with_its_password_alone() -> None:
+    store = str(certificates().locked.store)
+    assert server_context(config(keystore_location=store, key_password=PASSWORD))
+    for wrong in ({}, {"key_password": "wrong"}):
+        key, value, _ = refusal(config(keystore_location=store, **wrong))
+        assert (key, value) == ("ssl.key.password", "(hidden)")
+
+
+def test_a_listener_with_tls_needs_a_key() -> None:
+    key, value, allowed = refusal(config())
+    assert (key, value) == ("listener.name.ssl.ssl.keystore.location", "")
+    assert allowed == "a PEM file, as the listener SSL speaks TLS"
+
+
+def test_stores_that_cannot_be_used_are_told_with_their_file(tmp_path: Path) -> None:
+    known = certificates()
+    broken = tmp_path / "broken.pem"
+    begin, end = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n"
+    cases = {
+        str(tmp_path / "missing.pem"): "a file that can be read (No such file or directory)",
+        str(tmp_path): "a file that can be read (Is a directory)",
+        str(known.server.certificate): "there are 0 keys and 1 certificates",
+        str(known.server.key): "there are 1 keys and 0 certificates",
+    }
+    for file, reason in cases.items():
+        key, value, allowed = refusal(config(keystore_location=file))
+        assert (key, value) == ("ssl.keystore.location", file)
+        assert allowed.endswith(reason)
+    for text, reason in (
+        (known.server.key.read_text() + known.alice.certificate.read_text(), "(key values mismatch)"),
+        (f"{begin}QUJD{end}" + known.server.certificate.read_text(), ")"),
+    ):
+        broken.write_text(text)
+        key, value, allowed = refusal(config(keystore_location=str(broken)))
+        assert (key, value) == ("ssl.keystore.location", str(broken))
+        assert allowed.startswith("a private key and a certificate chain that belong together")
+        assert allowed.endswith(reason)
+
+
+def test_what_excludes_each_other_is_refused() -> None:
+    server = certificates().server
+    assert refusal(good(keystore_key=server.key.read_text()))[0] == "ssl.keystore.location"
+    assert refusal(good(keystore_password="x"))[:2] == ("ssl.keystore.password", "(hidden)")
+    trust = str(certificates().authority.certificate)
+    assert refusal(good(truststore_password="x"))[:2] == ("ssl.truststore.password", "(hidden)")
+    both = good(truststore_location=trust, truststore_certificates="x")
+    assert refusal(both)[0] == "ssl.truststore.location"
+
+
+@pytest.mark.parametrize("kind", ["JKS", "PKCS12", "BCFKS"])
+def test_javas_stores_are_refused_in_words(kind: str) -> None:
+    with pytest.raises(ConfigError, match=rf"ssl\.keystore\.type='{kind}' is not allowed: PEM; `keytool"):
+        config(keystore_type=kind)
+    assert config(keystore_type="pem").keystore_type == "PEM"
+
+
+# Trust
+
+
+def test_client_certificates_need_somebody_to_trust(tmp_path: Path) -> None:
+    key, value, _ = refusal(good(client_auth="required"))
+    assert (key, value) == ("ssl.client.auth", "required")
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    missing = str(tmp_path / "missing.pem")
+    assert refusal(good(truststore_location=missing, client_auth="required"))[:2] == (
+        "ssl.truststore.location",
+        missing,
+    )
+    assert refusal(good(truststore_location=str(empty)))[0] == "ssl.truststore.location"
+    assert refusal(good(truststore_certificates="nothing of the kind"))[:2] == (
+        "ssl.truststore.certificates",
+        "(hidden)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("auth", "mode"),
+    [("none", ssl.CERT_NONE), ("requested", ssl.CERT_OPTIONAL), ("required", ssl.CERT_REQUIRED)],
+)
+def test_client_auth_is_none_requested_or_required(auth: str, mode: ssl.VerifyMode) -> None:
+    trust = certificates().authority.certificate.read_text().replace("\n", " ")
+    assert server_context(good(truststore_certificates=trust, client_auth=auth)).verify_mode is mode
+
+
+# Versions and ciphers
+
+
+@pytest.mark.parametrize(
+    ("enabled", "protocol", "lowest", "highest"),
+    [
+        ("TLSv1.2,TLSv1.3", "TLSv1.3", "TLSv1_2", "TLSv1_3"),
+        ("TLSv1.3", "TLS", "TLSv1_3", "TLSv1_3"),
+        ("TLSv1.2", "TLSv1.3", "TLSv1_2", "TLSv1_2"),
+        ("TLSv1.2,TLSv1.3", "TLSv1.2", "TLSv1_2", "TLSv1_2"),
+    ],
+)
+def test_versions_are_those_enabled_up_to_the_newest(
+    enabled: str, protocol: str, lowest: str, highest: str
+) -> None:
+    context = server_context(good(enabled_protocols=enabled, protocol=protocol))
+    assert (context.minimum_version.name, context.maximum_version.name) == (lowest, highest)
+
+
+def test_versions_that_leave_none_or_are_unsafe_are_refused() -> None:
+    assert refusal(good(enabled_protocols="TLSv1.3", protocol="TLSv1.2"))[0] == "ssl.enabled.protocols"
+    for old in ("TLSv1", "TLSv1.1", "SSLv3"):
+        with pytest.raises(ConfigError, match=r"ssl\.enabled\.protocols"):
+            config(enabled_protocols=old)
+
+
+MODERN = "TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
+
+
+@pytest.mark.parametrize(
+    ("suites", "lowest", "highest"),
+    [
+        (MODERN, "TLSv1_3", "TLSv1_3"),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "TLSv1_2", "TLSv1_2"),
+        ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLSv1_2", "TLSv1_2"),
+        (f"{MODERN},TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLSv1_2", "TLSv1_3"),
+    ],
+)
+def test_suites_say_which_versions_are_left(suites: str, lowest: str, highest: str) -> None:
+    context = server_context(good(cipher_suites=suites))
+    assert (context.minimum_version.name, context.maximum_version.name) == (lowest, highest)
+    older = {each["name"] for each in context.get_ciphers() if not each["name"].startswith("TLS_")}
+    assert older <= {
+        "ECDHE-RSA-AES256-GCM-SHA384",
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+    } or (highest == "TLSv1_3" and lowest == "TLSv1_3")
+
+
+@pytest.mark.parametrize(
+    ("suites", "more"),
+    [
+        ("TLS_AES_256_GCM_SHA384", {}),
+        ("TLS_NO_SUCH_SUITE", {}),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,TLS_NO_SUCH_SUITE", {}),
+        (MODERN, {"enabled_protocols": "TLSv1.2"}),
+        ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", {"enabled_protocols": "TLSv1.3"}),
+    ],
+)
+def test_suites_that_cannot_be_had_are_refused(suites: str, more: dict[str, str]) -> None:
+    assert refusal(good(cipher_suites=suites, **more))[:2] == ("ssl.cipher.suites", suites)
+
+
+# Renewal
+
+
+def test_a_store_that_changes_is_used_from_then_on(tmp_path: Path) -> None:
+    known, store = certificates(), tmp_path / "store.pem"
+    store.write_text(known.server.text())
+    loaded = Certificates(config(keystore_location=str(store)))
+    first = loaded.context
+    loaded.renew(0)
+    assert loaded.context is first
+    _replace(store, known.alice.text())
+    loaded.renew(CHECK_EVERY_MS - 1)
+    assert loaded.context is first
+    loaded.renew(CHECK_EVERY_MS)
+    assert loaded.context is not first
+
+
+def test_a_store_that_cannot_be_used_is_told_once_and_the_old_one_stays(tmp_path: Path) -> None:
+    known, store = certificates(), tmp_path / "store.pem"
+    store.write_text(known.server.text())
+    loaded = Certificates(config(keystore_location=str(store)))
+    first = loaded.context
+    _replace(store, "half of a")
+    with pytest.raises(ConfigError, match="there are 0 keys and 0 certificates"):
+        loaded.renew(0)
+    loaded.renew(CHECK_EVERY_MS)
+    assert loaded.context is first
+    store.unlink()
+    with pytest.raises(ConfigError, match="No such file"):
+        loaded.renew(2 * CHECK_EVERY_MS)
+    store.write_text(known.alice.text())
+    loaded.renew(3 * CHECK_EVERY_MS)
+    assert loaded.context is not first
+
+
+def _replace(store: Path, text: str) -> None:
+    store.with_suffix(".new").write_text(text)
+    os.replace(store.with_suffix(".new"), store)
+
+
+@pytest.mark.parametrize(("mode", "open_to_all"), [(0o600, False), (0o640, False), (0o644, True)])
+def test_a_key_that_everybody_can_read_is_known(tmp_path: Path, mode: int, open_to_all: bool) -> None:
+    store = tmp_path / "store.pem"
+    store.write_text("")
+    store.chmod(mode)
+    assert is_readable_by_others(config(keystore_location=str(store))) is open_to_all
+
+
+# One listener's own
+
+
+def test_a_listener_has_its_own_values_over_those_of_all() -> None:
+    rooms = build_rooms(
+        {
+            "ssl.keystore.location": "/all.pem",
+            "ssl.client.auth": "required",
+            "listener.name.inside.ssl.keystore.location": "/inside.pem",
+        }
+    )
+    inside = rooms.tls.of(Listener("INSIDE", SecurityProtocol.SSL, "", 0, "", 0))
+    assert (inside.keystore_location, inside.client_auth) == ("/inside.pem", "required")
+    assert inside.key("ssl.keystore.location") == "listener.name.inside.ssl.keystore.location"
+    assert inside.key("ssl.client.auth") == "ssl.client.auth"
+    outside = rooms.tls.of(Listener("OUTSIDE", SecurityProtocol.SSL, "", 0, "", 0))
+    assert outside.keystore_location == "/all.pem"
+    assert outside.key("ssl.keystore.location") == "ssl.keystore.location"
+
+
+@pytest.mark.parametrize(
+    ("own", "auth"), [({}, "none"), ({"listener.name.l.ssl.client.auth": "requested"}, "requested")]
+)
+def test_client_auth_of_all_is_not_for_logins(own: dict[str, str], auth: str) -> None:
+    """As in Kafka: SASL_SSL listeners take it only with their name before it."""
+    rooms = build_rooms({"ssl.client.auth": "required", **own})
+    assert rooms.tls.of(Listener("L", SecurityProtocol.SASL_SSL, "", 0, "", 0)).client_auth == auth
