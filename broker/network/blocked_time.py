@@ -3,21 +3,26 @@ used up. (Kafka: AcceptorBlockedPercent)
 """
 
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from broker.clock import Clock
-from broker.metrics.rate import Meter
+from broker.metrics.rate import Rate
 from broker.metrics.window import Window
+
+LEAST_NS: Final = 1_000_000
+"""What is less is kept until it is more: in a storm every other hand-off waits for some microseconds."""
 
 
 class BlockedTime:
     """A context around every such wait; one that is on is part of what is read. May be entered again."""
 
-    __slots__ = ("_clock", "_depth", "_meter", "_since")
+    __slots__ = ("_clock", "_depth", "_metered_ns", "_rate", "_since", "_total_ns")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._meter = Meter(Window(), unit_ms=1.0)
+        self._rate = Rate(Window(), unit_ms=1.0)
+        self._total_ns = 0
+        self._metered_ns = 0
         self._depth = 0
         self._since = 0
 
@@ -36,15 +41,19 @@ class BlockedTime:
     def total_ns(self) -> int:
         """Since the start."""
         self._note()
-        return round(self._meter.total * 1e6)
+        return self._total_ns
 
     def share(self) -> float:
         """Of the last minute or so, 0 to 1."""
         self._note()
-        return min(self._meter.rate.measure(self._clock.ms()), 1.0)
+        return min(self._rate.measure(self._clock.ms()), 1.0)
 
     def _note(self) -> None:
         if self._depth:
             now = self._clock.ns()
-            self._meter.record((now - self._since) / 1e6, self._clock.ms())
+            self._total_ns += now - self._since
             self._since = now
+            unmetered = self._total_ns - self._metered_ns
+            if unmetered >= LEAST_NS:
+                self._rate.record(unmetered / 1e6, self._clock.ms())
+                self._metered_ns = self._total_ns

@@ -32,24 +32,28 @@ def canonical_address(text: str) -> str:
 class AcceptRate:
     """Connections per second of one entity, and the most that it may make. `bound` INT_MAX is no limit.
 
-    Replacing `bound` leaves what was counted alone. A wait is never longer than one window.
+    Replacing `bound` leaves what was counted alone. A wait is never longer than one window. Without a bound a
+    connection costs an addition: those of one millisecond are recorded together, before anybody looks.
     """
 
-    __slots__ = ("_longest_ms", "_rate", "bound", "last_record_ms")
+    __slots__ = ("_longest_ms", "_rate", "_tally", "bound", "last_record_ms")
 
     def __init__(self, window: Window, bound: float, now_ms: int = 0) -> None:
         self.bound = bound
         self.last_record_ms = now_ms
+        self._tally = 0
         self._rate = Rate(window)
         self._longest_ms = window.window_ms
 
     def record(self, now_ms: int) -> int:
         """Counts a connection; the milliseconds that bring the rate down to its bound, 0 within it."""
-        self.last_record_ms = now_ms
-        self._rate.record(1.0, now_ms)
+        if now_ms != self.last_record_ms:
+            self._settle()
+            self.last_record_ms = now_ms
+        self._tally += 1
         if self.bound == INT_MAX:
             return 0
-        observed = self._rate.measure(now_ms)
+        observed = self.observed(now_ms)
         if observed <= self.bound:
             return 0
         window_ms = self._rate.window_size_ms(now_ms)
@@ -57,11 +61,18 @@ class AcceptRate:
 
     def unrecord(self, now_ms: int) -> None:
         """Takes a connection back that is not accepted after all."""
+        self._settle()
         self._rate.record(-1.0, now_ms)
 
     def observed(self, now_ms: int) -> float:
         """Connections per second over the windows in sight."""
+        self._settle()
         return self._rate.measure(now_ms)
+
+    def _settle(self) -> None:
+        if self._tally:
+            self._rate.record(self._tally, self.last_record_ms)
+            self._tally = 0
 
 
 class IpRates:

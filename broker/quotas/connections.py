@@ -62,10 +62,15 @@ class Limits:
 class ListenerQuota:
     """The connections of one listener. Only `ConnectionQuotas` changes it."""
 
-    __slots__ = ("count", "ip_throttle_time", "max_connections", "name", "rate", "rejected", "throttle_time")
+    __slots__ = (
+        *("count", "ip_throttle_time", "max_connections", "name", "protected", "rate", "rejected"),
+        "throttle_time",
+    )
 
     def __init__(self, name: str, window: Window) -> None:
         self.name = name
+        self.protected = False
+        """Whether the broker's own limits do not bind it."""
         self.count = 0
         self.max_connections = INT_MAX
         self.rate = AcceptRate(window, INT_MAX)
@@ -124,11 +129,13 @@ class ConnectionQuotas:
         """The account of a listener, new and without limits unless it was there."""
         if name not in self.listeners:
             self.listeners[name] = ListenerQuota(name, self._window)
+            self._protect()
         return self.listeners[name]
 
     def remove_listener(self, name: str) -> None:
         """Its connections are still the broker's and their addresses' until they are released."""
         self.listeners.pop(name, None)
+        self._protect()
 
     def set_broker_limits(self, limits: Limits) -> None:
         self.max_connections = limits.connections
@@ -145,7 +152,8 @@ class ConnectionQuotas:
         self.ips.set_rule(address, rate)
 
     def is_protected(self, listener: str) -> bool:
-        return listener == self._protected and len(self.listeners) > 1
+        account = self.listeners.get(listener)
+        return account is not None and account.protected
 
     # A connection comes and goes
 
@@ -154,7 +162,7 @@ class ConnectionQuotas:
         most one window. (recordConnectionAndGetThrottleTimeMs)
         """
         wait_ms = listener.rate.record(now_ms)
-        if not self.is_protected(listener.name):
+        if not listener.protected:
             wait_ms = max(wait_ms, self.rate.record(now_ms))
         if wait_ms > 0:
             listener.throttle_time.record(wait_ms, now_ms)
@@ -164,7 +172,7 @@ class ConnectionQuotas:
         """Whether one more connection may be there now."""
         if listener.count >= listener.max_connections:
             return False
-        return self.total < self.max_connections or self.is_protected(listener.name)
+        return self.total < self.max_connections or listener.protected
 
     def enter(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | None:
         """Counts a connection that was recorded and has a slot, or says why its address may not have it.
@@ -220,15 +228,19 @@ class ConnectionQuotas:
         over = self.total - self.max_connections
         if over <= 0:
             return 0
-        exempt = sum(each.count for each in self.listeners.values() if self.is_protected(each.name))
+        exempt = sum(each.count for each in self.listeners.values() if each.protected)
         return min(over, self.total - exempt)
 
     def expire(self, now_ms: int) -> int:
         """Forgets addresses that were idle for more than an hour; how many. Broker and listeners stay."""
         return self.ips.expire(now_ms)
 
+    def _protect(self) -> None:
+        for name, listener in self.listeners.items():
+            listener.protected = name == self._protected and len(self.listeners) > 1
+
     def _sensors(self, listener: ListenerQuota) -> tuple[AcceptRate, ...]:
-        return (listener.rate,) if self.is_protected(listener.name) else (listener.rate, self.rate)
+        return (listener.rate,) if listener.protected else (listener.rate, self.rate)
 
     def _record_address(self, listener: ListenerQuota, address: str, now_ms: int) -> Throttled | None:
         """A connection that is too fast is counted nowhere. (recordIpConnectionMaybeThrottle)"""

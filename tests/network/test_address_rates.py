@@ -164,3 +164,15 @@ async def test_z19_in_automqs_mode_the_default_is_each_addresss_and_not_the_whol
         await set_ip_rate(broker, 2)
         await set_ip_rate(broker, 9, LOOPBACK)
         assert served(broker, await opened(broker, 6)) == 6
+
+
+async def test_an_address_that_was_idle_for_an_hour_is_no_longer_shown(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    await set_ip_rate(broker, 5)
+    await opened(broker, 1)
+    sensors = broker.house.connections.ips.sensors
+    await passes(mock_clock, 3_600)
+    assert list(sensors) == [LOOPBACK]
+    await passes(mock_clock, 30)
+    assert list(sensors) == []

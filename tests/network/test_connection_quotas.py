@@ -6,11 +6,13 @@ behind this is tests/quotas/test_connections.py's.
 
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from trio.testing import MockClock
 
+from broker.errors import ConfigError
 from broker.exposition.connections import families
 from broker.metrics.prometheus import render
 from broker.network import connection_gate
@@ -32,7 +34,7 @@ from tests.support.connections import (
     two_listeners,
 )
 from tests.support.hostile import is_closed_soon, is_served
-from tests.support.live import alter, takes_effect
+from tests.support.live import alter, alter_through, takes_effect
 from tests.support.running import RunningBroker
 
 
@@ -267,6 +269,50 @@ async def test_a_stop_ends_every_wait(tmp_path: Path, mock_clock: MockClock) -> 
         broker.clients.clear()  # they stay, and see how it ends
     assert [await each.is_closed() for each in clients] == [True] * 3
     assert broker.house.connections.total == 0
+
+
+# Listeners that come and go
+
+
+async def test_a_listener_that_goes_lets_go_of_who_waits_is_parked_and_is_served(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    only = f"{PLAINTEXT}://{LOOPBACK}:0"
+    async with two_listeners(tmp_path, "listener.name.external.max.connections=2") as broker:
+        account = broker.house.connections
+        (operator,) = await opened(broker, 1, PLAINTEXT)
+        await set_ip_rate(broker, 1)
+        first, parked = await opened(broker, 2)
+        assert (account.total, len(gate_of(broker).parked)) == (2, 1)
+        await set_ip_rate(broker, None)
+        second, *waiting = await opened(broker, 3)
+        assert (served(broker, [first, second]), served(broker, waiting)) == (2, 0)
+
+        assert await alter_through(operator, {"listeners": only}) == (0, None)
+        await settle()
+        for client in (first, second, parked, *waiting):
+            assert await client.is_closed()
+        await passes(mock_clock, 10)
+        assert (list(account.listeners), account.total) == ([PLAINTEXT], 1)
+        assert account.counts == {LOOPBACK: 1}
+
+        both = f"{only},{EXTERNAL}://{LOOPBACK}:0"
+        assert await alter_through(operator, {"listeners": both}) == (0, None)
+        await settle()
+        clients = await opened(broker, 3)
+        assert served(broker, clients) == 2, "its limit is there again"
+        assert await is_served(clients[0])
+
+
+async def test_a_listener_whose_port_is_taken_has_no_account(tmp_path: Path) -> None:
+    """Another listener is what makes one of them protected."""
+    async with two_listeners(tmp_path) as broker:
+        server = broker.house.server
+        bound = server.listeners[0]
+        third = replace(bound.endpoint, name="THIRD", port=bound.acceptor.address[1])
+        with pytest.raises(ConfigError, match="address that can be bound"):
+            server._assembly.listener(third)
+        assert list(broker.house.connections.listeners) == [PLAINTEXT, EXTERNAL]
 
 
 # What an operator sees
