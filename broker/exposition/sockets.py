@@ -4,13 +4,13 @@ Rates and ratios are over the time since the page was last read, of one second a
 start.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.metrics.growth import Growth
 from broker.metrics.registry import FamilySamples, Kind, Sample
 from broker.network.processor import Processor
-from broker.network.selector_metrics import SelectorTotals, client_software, totals_of
+from broker.network.selector_metrics import SelectorTotals, ciphers, client_software, totals_of
 from broker.network.socket_server import SocketServer
 
 SELECTOR: Final = "kafka_server_socket_server_metrics"
@@ -102,6 +102,7 @@ class SocketFamilies:
         yield from _figures(TOTALS, Kind.COUNTER, looks)
         yield from _figures(GAUGES, Kind.GAUGE, looks)
         yield _software(looks)
+        yield _tls(looks)
         yield from _idle(looks)
         yield FamilySamples(
             "kafka_network_socketserver_expiredconnectionskilledcount",
@@ -130,14 +131,29 @@ def _figures(
 
 
 def _software(looks: Iterable[Look]) -> FamilySamples:
+    names = ("clientSoftwareName", "clientSoftwareVersion")
+    about = "Open connections by their clients' software"
+    return _kinds("connections_software", about, names, client_software, looks)
+
+
+def _tls(looks: Iterable[Look]) -> FamilySamples:
+    about = "Open connections with TLS by their cipher suite and version"
+    return _kinds("connections_tls_info", about, ("cipher", "protocol"), ciphers, looks)
+
+
+def _kinds(
+    name: str,
+    about: str,
+    names: tuple[str, str],
+    counts: Callable[[Processor], Mapping[tuple[str, str], int]],
+    looks: Iterable[Look],
+) -> FamilySamples:
     samples = [
-        Sample((("clientSoftwareName", name), ("clientSoftwareVersion", version), *look.labels), count)
+        Sample((*zip(names, kind, strict=True), *look.labels), count)
         for look in looks
-        for (name, version), count in client_software(look.processor).items()
+        for kind, count in counts(look.processor).items()
     ]
-    return FamilySamples(
-        f"{SELECTOR}_connections_software", "Open connections by their clients' software", Kind.GAUGE, samples
-    )
+    return FamilySamples(f"{SELECTOR}_{name}", about, Kind.GAUGE, samples)
 
 
 def _idle(looks: Sequence[Look]) -> Iterator[FamilySamples]:

@@ -131,6 +131,9 @@ class Handshakes:
             if name is None:
                 raise TlsError(f"no rule of ssl.principal.mapping.rules fits {subject}")
             channel.principal = name
+        if self._names_users:
+            self._selector.counts.logins += 1
+            self._selector.counts.logins_without_reauth += 1
         channel.authenticated = self._names_users
         channel.tls = tls.cipher()
         channel.read = channel.receive.read

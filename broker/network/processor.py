@@ -200,6 +200,7 @@ class Processor:
             case EndOfStream():
                 self.selector.close_channel(channel, str(error) or "closed by the peer")
             case TlsError():
+                self.selector.counts.failed_logins += 1
                 self.selector.close_channel(channel, str(error), logging.INFO)
             case _:
                 self.selector.close_channel(channel, str(error))

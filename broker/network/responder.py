@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from broker.api.outcome import Login
+from broker.errors import BrokerBug
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.expiry import FailedLogins
@@ -172,6 +173,8 @@ class Responder:
 
     def _start_send(self, channel: Channel, send: Send, taken: int) -> None:
         """The socket has not taken all of an answer that was taken from the queue at `taken`."""
+        if channel.send is not None:
+            raise BrokerBug(f"{channel.id}: a response before the one that is being written has left")
         assert send.request is not None
         send.request.taken = taken
         channel.send = send

@@ -4,12 +4,15 @@ Read by the exposition when somebody looks; nothing here is counted, it is put t
 selector, responder and channels count for themselves.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from broker.network.processor import Processor
 
 MOST_CLIENTS: Final = 100
-"""Kinds of client software that are told apart; clients choose what they say. (Kafka: IntGaugeSuite)"""
+"""Kinds of client software that are told apart, and of ciphers; clients choose what they say. (Kafka:
+IntGaugeSuite)
+"""
 
 
 class SelectorTotals(NamedTuple):
@@ -64,11 +67,21 @@ def client_software(processor: Processor) -> dict[tuple[str, str], int]:
     """Connections by the name and version of their client's software; those beyond MOST_CLIENTS are left out,
     as in Kafka.
     """
+    return _counted((channel.software_name, channel.software_version) for channel in processor.selector)
+
+
+def ciphers(processor: Processor) -> dict[tuple[str, str], int]:
+    """Connections by their cipher suite and version of TLS, likewise; those without TLS, or still in their
+    handshake, are left out.
+    """
+    return _counted(channel.tls for channel in processor.selector if channel.tls is not None)
+
+
+def _counted(kinds: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
-    for channel in processor.selector:
-        software = (channel.software_name, channel.software_version)
-        if software in found:
-            found[software] += 1
+    for kind in kinds:
+        if kind in found:
+            found[kind] += 1
         elif len(found) < MOST_CLIENTS:
-            found[software] = 1
+            found[kind] = 1
     return found

@@ -11,6 +11,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.errors import BrokerBug
+from broker.network.send import Send
 from broker.protocol import codec
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
@@ -137,3 +139,12 @@ async def test_a_stop_does_not_wait_for_torn_off_connections(tmp_path: Path, moc
         with trio.fail_after(0.5):
             running.stop.set()
             await running.started.stopped.wait()
+
+
+async def test_a_response_is_never_begun_while_another_is_being_written(broker: RunningBroker) -> None:
+    """Item 64: Kafka raises IllegalStateException; AutoMQ's mode lets the second wait for its turn."""
+    (channel,) = broker.house.server.channels()
+    channel.send = Send([b"first"])
+    with pytest.raises(BrokerBug, match="before the one that is being written"):
+        channel.responder._start_send(channel, Send([b"second"]), 0)
+    channel.send = None
