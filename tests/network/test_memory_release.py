@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.api.outcome import Hangup, Outcome
 from broker.network.routes import Route
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
@@ -17,6 +18,7 @@ from tests.support.hostile import is_closed_soon, is_served, request
 from tests.support.memory import BEGUN, BOUNDED, POOL, settled, taker_of_all, used, waiting
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import connect
 
 
 # Every test asks for the mock clock itself: a fixture's clock does not become the run's.
@@ -173,3 +175,53 @@ async def test_a_broker_that_stops_holds_nothing(tmp_path: Path) -> None:
         with trio.fail_after(2):
             await broker.started.stopped.wait()
         assert (used(broker), waiting(broker)) == (0, 0)
+
+
+@pytest.mark.parametrize("state", ["begun", "in line"])
+async def test_a_listener_that_is_removed_takes_nothing_with_it(
+    tmp_path: Path, mock_clock: MockClock, state: str
+) -> None:
+    listeners = "listeners=PLAINTEXT://127.0.0.1:0,OTHER://127.0.0.1:0"
+    protocols = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
+    async with running_broker(tmp_path, *BOUNDED, listeners, protocols) as broker:
+        taker = await taker_of_all(broker) if state == "in line" else None
+        other = broker.house.server.listeners[1]
+        guest = await connect(other.acceptor.address[1])
+        await guest.stream.send_all(BEGUN)
+        await settled()
+        assert (used(broker), waiting(broker)) == (POOL, state == "in line")
+        other.end()
+        assert await guest.is_closed()
+        assert waiting(broker) == 0
+        if taker is not None:
+            await taker.stream.aclose()
+            await settled()
+        assert used(broker) == 0
+
+
+async def test_a_request_that_stands_before_a_full_queue_at_the_end_holds_nothing(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """One is with the handler and one in the queue; the processor that has the third is cancelled."""
+    held = trio.Event()
+
+    async def waits(*_: object) -> Outcome:
+        await held.wait()
+        return Hangup("enough")
+
+    async with running_broker(tmp_path, *BOUNDED, "queued.max.requests=1", "num.io.threads=1") as broker:
+        metadata_route(broker).handle = waits
+        for _ in range(3):
+            await (await broker.connect()).send(MetadataRequest([]), 9)
+            await settled()
+        size = used(broker) // 3
+        assert size > 0
+        broker.stop.set()
+        await settled()
+        assert used(broker) == 3 * size
+        mock_clock.jump(3)
+        await settled()
+        assert used(broker) == 2 * size
+        held.set()
+        await broker.started.stopped.wait()
+        assert used(broker) == 0
