@@ -215,6 +215,27 @@ async def test_a_request_that_goes_on_is_waited_for(
     assert readable(polite)
 
 
+async def test_the_one_that_has_stood_still_the_longest_is_given_up_first(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    settings = (f"queued.max.request.bytes={2 * POOL}", f"socket.request.max.bytes={POOL}")
+    async with running_broker(tmp_path, *settings) as broker:
+        goes_on, stops = await broker.connect(), await broker.connect()
+        for taker in (goes_on, stops):
+            await taker.stream.send_all(BEGUN)
+            await settled()
+        polite = await broker.connect()
+        await polite.send(MetadataRequest([]), 9)
+        await settled()
+        mock_clock.jump(3)
+        await goes_on.stream.send_all(bytes(64 * KIB))
+        await settled()
+        mock_clock.jump(2)
+        assert await stops.is_closed()
+        await polite.receive(3, 9)
+        assert used(broker) == POOL and not readable(goes_on)
+
+
 async def test_twenty_that_announce_and_send_nothing_stop_nobody(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:

@@ -14,7 +14,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
 from tests.network.test_pipelining import encoded
-from tests.support.hostile import is_closed_soon, is_served, request
+from tests.support.hostile import is_closed_soon, is_served, request, until
 from tests.support.memory import BEGUN, BOUNDED, POOL, settled, taker_of_all, used, waiting
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -155,8 +155,8 @@ async def test_connections_that_end_while_their_requests_are_in_the_queue_hold_n
             await client.send(create_topic(f"topic-{number}"), 5)
         for client in clients:
             await client.stream.aclose()
+        await until(lambda: len(broker.house.control.image.topics) == 20)
         await settled()
-        assert len(broker.house.control.image.topics) == 20
         assert used(broker) == 0
 
 
