@@ -27,7 +27,7 @@ KINDS: Final = (
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
     ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),
-    ("reaper", re.compile(r"Reaper-|-idle-expiry$|-failed-logins$|-late-logins$|-timer$|-expiry$")),
+    ("reaper", re.compile(r"Reaper-|-reaper$|-idle-expiry$|-failed-logins$|-late-logins$|-timer$|-expiry$")),
     ("storage", re.compile(r"^log-")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),

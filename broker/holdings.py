@@ -59,6 +59,10 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdin
         yield REAPERS[kind], Holding((Owned("held connections", len(manager.throttled)),))
     groups = len(broker.groups.coordinator.listed())
     yield "group-coordinator-timer", Holding((Owned("groups", groups),))
+    if server.memory is not None:
+        memory = server.memory.memory
+        line = Owned("connections in line", server.memory.waiting)
+        yield server.memory.reaper.name, Holding((Owned("bytes of requests", memory.used, memory.size), line))
     flushes = Owned("flushes", server.handlers.flush_waits.queued)
     yield FLUSHER_OF_ACKNOWLEDGED, Holding((flushes,))
 

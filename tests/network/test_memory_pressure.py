@@ -94,6 +94,12 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
     assert (figures.memory_pool_used, figures.memory_pool_size) == (POOL, POOL)
     states = {row.address + row.connection_id: row.mute_state for row in views.connections()}
     assert sorted(states.values()) == ["muted_for_memory", "not_muted", "not_muted"]
+    (reaper,) = (row for row in views.tasks() if row.name == "memory-pool-reaper")
+    assert reaper.kind == "reaper"
+    assert [(each.name, each.now, each.capacity) for each in reaper.owns] == [
+        ("bytes of requests", POOL, POOL),
+        ("connections in line", 1, None),
+    ]
 
 
 async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: MockClock) -> None:
