@@ -8,12 +8,11 @@ from collections.abc import Callable
 
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network
-from broker.config.rooms import NetworkConfig, QuotaConfig, TlsConfig
+from broker.config.rooms import NetworkConfig, QuotaConfig, SecurityConfig, TlsConfig
 from broker.log.store import LogStore
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
 
-Jaas = tuple[tuple[str, str], ...]
 Tls = tuple[NetworkConfig, TlsConfig]
 
 
@@ -35,8 +34,13 @@ def follow_settings(
     def follow_topic_settings(_old: object, _new: object) -> None:
         partitions.follow(control.image, control.image.topics)
 
-    def follow_users(_old: Jaas, new: Jaas) -> None:
-        broker.plain = PlainAuthenticator.from_jaas(new)
+    def follow_security(_old: SecurityConfig, new: SecurityConfig) -> None:
+        """For logins from now on; who is logged in stays so."""
+        broker.security_config = new
+        broker.plain = PlainAuthenticator.from_jaas(new.plain_jaas)
+
+    def check_security(_old: SecurityConfig, new: SecurityConfig) -> None:
+        PlainAuthenticator.from_jaas(new.plain_jaas)
 
     def check_tls(_old: Tls, new: Tls) -> None:
         server.check_tls(*new)
@@ -51,11 +55,7 @@ def follow_settings(
     on_change(
         lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(longest_throttle(new))
     )
-    on_change(
-        lambda rooms: rooms.security.plain_jaas,
-        follow_users,
-        lambda _old, new: PlainAuthenticator.check(new),
-    )
+    on_change(lambda rooms: rooms.security, follow_security, check_security)
     on_change(lambda rooms: rooms.log, lambda _old, new: log.reconfigure(new))
 
 

@@ -19,7 +19,7 @@ def handle(message: SaslHandshakeRequest, context: RequestContext, broker: Broke
     connection = context.connection
     if connection.authenticated:
         return Answered(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
-    enabled = broker.security_config.sasl_enabled_mechanisms
+    enabled = broker.security_config.for_listener(connection.listener).sasl_enabled_mechanisms
     if message.mechanism not in enabled:
         refusal = SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, list(enabled))
         return Answered(refusal, login=Login.FAILED)

@@ -144,7 +144,8 @@ def _doubts(rooms: Rooms) -> Iterable[str]:
     listeners = rooms.network.resolved_listeners()
     with_users = {name for name, _ in rooms.security.plain_jaas}
     for listener in listeners:
-        if listener.protocol.has_login and listener.name not in with_users:
+        only_plain = rooms.security.for_listener(listener.name).sasl_enabled_mechanisms == ("PLAIN",)
+        if listener.protocol.has_login and only_plain and listener.name not in with_users:
             key = f"{LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
             yield f"nobody can log in on the listener {listener.name}: {key} is not set"
         if listener.protocol is SecurityProtocol.SASL_SSL and rooms.tls.client_auth != "none":

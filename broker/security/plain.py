@@ -40,11 +40,6 @@ class PlainAuthenticator:
             }
         )
 
-    @classmethod
-    def check(cls, jaas: tuple[tuple[str, str], ...]) -> None:
-        """Raises ConfigError where `from_jaas` would."""
-        cls.from_jaas(jaas)
-
     def authenticate(self, listener: str, message: bytes | bytearray | memoryview) -> str:
         """The user's name. Raises ApiError SASL_AUTHENTICATION_FAILED with Kafka's words."""
         try:

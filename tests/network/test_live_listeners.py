@@ -272,6 +272,30 @@ async def test_a_listener_with_users_is_added_whole_and_its_users_change(broker:
     assert await login(broker, "other") == 0
 
 
+@takes_effect("sasl.enabled.mechanisms")
+async def test_the_mechanisms_of_a_login_change_for_all_listeners_and_for_one(tmp_path: Path) -> None:
+    settings = (
+        "listeners=PLAINTEXT://127.0.0.1:0,SAFE://127.0.0.1:0",
+        f"listener.security.protocol.map={MAP}",
+        f"listener.name.safe.plain.sasl.jaas.config={JAAS}",
+    )
+    async with running_broker(tmp_path, *settings) as broker:
+        client = await broker.connect()
+
+        async def offered() -> list[str]:
+            guest = await connect(ports(broker)["SAFE"])
+            return list((await guest.ask(SaslHandshakeRequest("GSSAPI"), 1)).mechanisms)
+
+        key = "sasl.enabled.mechanisms"
+        assert await offered() == ["PLAIN"]
+        assert await alter_through(client, {key: "PLAIN,SCRAM-SHA-256"}) == (0, None)
+        assert await offered() == ["PLAIN", "SCRAM-SHA-256"]
+        assert await alter_through(client, {f"listener.name.safe.{key}": "SCRAM-SHA-512"}) == (0, None)
+        assert await offered() == ["SCRAM-SHA-512"]
+        assert await alter_through(client, {f"listener.name.safe.{key}": None, key: None}) == (0, None)
+        assert await offered() == ["PLAIN"]
+
+
 async def test_what_was_changed_holds_after_a_restart(tmp_path: Path) -> None:
     settings = (f"listener.security.protocol.map={MAP}",)
     async with running_broker(tmp_path, *settings) as broker:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from broker.config.kinds import SECRET, TEXT, integer, list_of, one_of
-from broker.config.setting import setting
+from broker.config.setting import ListenerRoom, setting
 
 
 @dataclass(frozen=True, slots=True)
-class SecurityConfig:
+class SecurityConfig(ListenerRoom):
     """`plain_jaas` holds (listener name in capitals, value) pairs. `admin_token` comes from the environment
     (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file.
     """
@@ -23,6 +23,9 @@ class SecurityConfig:
         "SASL mechanisms of the SASL listeners.",
         kafka_default="GSSAPI",
         why="PLAIN is what a listener's own users log in with; SCRAM needs users that somebody has made.",
+        dynamic=True,
+        per_broker=True,
+        listener_too=True,
     )
     plain_jaas: tuple[tuple[str, str], ...] = setting(
         "plain.sasl.jaas.config",
