@@ -166,8 +166,8 @@ class SocketServer:
                 )
 
     def reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
-        """Follows the settings. A port that was free when it was asked for and is no longer costs its
-        listener alone.
+        """Follows the settings; who calls it has kept answers forgotten afterwards. A port that was free when
+        it was asked for and is no longer costs its listener alone.
         """
         self._assembly.config = new
         leaving, coming = _moves(old, new)
@@ -192,7 +192,6 @@ class SocketServer:
         for plane in self.planes.values():
             if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)
-        self.forget_answers()
 
     def bootstrap(self) -> tuple[str, ...]:
         """What clients of the data plane are told, by listener."""

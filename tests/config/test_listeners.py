@@ -85,6 +85,30 @@ def test_listener_keys_that_do_not_fit_stop_the_start(values: dict[str, str], ke
     assert caught.value.key == key
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "fits"),
+    [
+        ("h:1", "h:1", False),
+        ("h:1", "h:2", True),
+        ("h:1", "g:1", True),
+        ("h:1", ":1", False),
+        (":1", ":1", False),
+        (":0", ":0", True),
+        ("127.0.0.1:1", "[::1]:1", True),
+    ],
+)
+def test_two_listeners_cannot_be_in_one_place(first: str, second: str, fits: bool) -> None:
+    values = {
+        "listeners": f"PLAINTEXT://{first},OTHER://{second}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+    }
+    if fits:
+        assert len(build_rooms(values).network.resolved_listeners()) == 2
+        return
+    with pytest.raises(ConfigError, match="a port of its own"):
+        build_rooms(values)
+
+
 def planes(**values: str) -> dict[str, str]:
     listeners = build_rooms({key.replace("_", "."): text for key, text in values.items()}).network
     return {each.name: each.plane.value for each in listeners.resolved_listeners()}

@@ -7,6 +7,7 @@ same for the other brokers of clusters that still had one (KIP-291).
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 from broker.config.kinds import choices_of, one_of
@@ -116,6 +117,8 @@ class ListenerKeys(ListenerRoom):
         names = [endpoint.name for endpoint in self.listeners]
         if len(set(names)) < len(names):
             raise ConfigError("listeners", ",".join(map(str, self.listeners)), "each listener name once")
+        if meeting := _meeting(self.listeners):
+            raise ConfigError("listeners", ",".join(map(str, meeting)), "a port of its own for each listener")
         if unknown := sorted(set(advertised) - set(names)):
             raise ConfigError(
                 "advertised.listeners", ",".join(unknown), f"only names in listeners: {', '.join(names)}"
@@ -172,3 +175,13 @@ class ListenerKeys(ListenerRoom):
         control = self.control_plane_listener_name
         if control and (control not in for_brokers or control == self.inter_broker_listener):
             yield "control.plane.listener.name", control, f"{others}, nor inter.broker.listener.name"
+
+
+def _meeting(listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, Endpoint] | None:
+    """Two that cannot both be bound: the same port of the same address, or of one and of all."""
+    for one, other in combinations(listeners, 2):
+        hosts = {one.address.host, other.address.host}
+        same_place = len(hosts) == 1 or not hosts.isdisjoint({"", *EVERYWHERE})
+        if one.address.port == other.address.port != 0 and same_place:
+            return one, other
+    return None
