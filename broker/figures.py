@@ -137,6 +137,7 @@ class BrokerFigures:
                 bytes_in=channel.bytes_in,
                 bytes_out=channel.bytes_out,
                 mute_state=_mute_state(channel),
+                tls="" if channel.tls is None else " ".join(reversed(channel.tls)),
             )
             for channel in self._server.channels()
         ]

@@ -75,7 +75,8 @@ class ThrottledRow:
 @dataclass(frozen=True, slots=True)
 class ConnectionRow:
     """One open connection. `mute_state` is Kafka's ChannelMuteState in lower case, `not_muted` while it is
-    read, and `muted_for_memory` while it stands in line for queued.max.request.bytes.
+    read, and `muted_for_memory` while it stands in line for queued.max.request.bytes. `tls` is the version
+    and the cipher suite, "" without TLS.
     """
 
     connection_id: str
@@ -91,6 +92,7 @@ class ConnectionRow:
     bytes_in: int
     bytes_out: int
     mute_state: str
+    tls: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,7 @@ CONNECTION: Final = Record(
         "bytes_in": COUNT,
         "bytes_out": COUNT,
         "mute_state": Text(),
+        "tls": Text(),
     }
 )
 
