@@ -14,7 +14,7 @@ import trio
 
 from broker import logs
 from broker.config.load import Configuration, load
-from broker.errors import ConfigError
+from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
 
 logger = logging.getLogger("broker")
@@ -48,12 +48,21 @@ def serve(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...]
     for warning in configuration.warnings:
         logger.warning(warning)
     _take_all_descriptors()
+    status = 0
     try:
         trio.run(_serve, configuration)
     except* (ConfigError, OSError) as refused:
+        status = 1
         for reason in _leaves(refused):
             print(f"weir: {reason}", file=sys.stderr)
-        sys.exit(1)
+    except* FatalExitError as fatal:
+        # One error may come by two ways.
+        for last in dict.fromkeys(_leaves(fatal)):
+            assert isinstance(last, FatalExitError)
+            status = max(status, last.status)
+            logger.critical("the broker stops", exc_info=last)
+            print(f"weir: {last}", file=sys.stderr)
+    sys.exit(status)
 
 
 def _take_all_descriptors() -> None:

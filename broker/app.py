@@ -45,6 +45,7 @@ from broker.network.loop_idle import LoopIdle
 from broker.network.machinery import KAFKA
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
+from broker.network.supervisor import Supervisor, open_supervisor
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
@@ -185,19 +186,20 @@ class House:
         self.census.begin()
         self._tell_bootstrap()
         stopped = trio.Event()
-        async with trio.open_nursery() as storage:
+        async with open_supervisor() as storage:
+            storage.start_soon(self.writer.last_error.wait, name="fatal-errors")
             start_storage(storage, self.log, self.rooms.log, self.server.handlers, self.clock)
-            async with trio.open_nursery() as timers:
+            async with open_supervisor() as timers:
                 self.server.throttling.start_reapers(timers)
                 for reaper in (*self.reapers, self.server.handlers.flush_waits.reaper):
                     timers.start_soon(reaper.run, name=reaper.name)
                 timers.start_soon(self.server.handlers.run_callbacks, name=CALLBACKS)
                 timers.start_soon(self._expire_quotas, name="quota-sensor-expiry")
-                async with trio.open_nursery() as handlers:
+                async with open_supervisor() as handlers:
                     self.server.start_handlers(handlers)
-                    async with trio.open_nursery() as console, trio.open_nursery() as processors:
+                    async with open_supervisor() as console, open_supervisor() as processors:
                         self.server.start_processors(processors)
-                        async with trio.open_nursery() as front:
+                        async with open_supervisor() as front:
                             await front.start(self.server.gate.run, name="connection-quotas")
                             self.server.start_acceptors(front)
                             url = await self._start_console(console, stop)
@@ -230,7 +232,7 @@ class House:
         if deadline.cancelled_caught:
             logger.warning("requests were still in hand at the end of the drain")
 
-    async def _start_console(self, nursery: trio.Nursery, stop: trio.Event) -> str | None:
+    async def _start_console(self, nursery: Supervisor, stop: trio.Event) -> str | None:
         settings = self.rooms.console
         if settings.listener is None:
             return None

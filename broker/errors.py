@@ -1,7 +1,8 @@
 """Whose fault it is: the wire's error codes and the exceptions that cross rooms.
 
 `ApiError` is an expected outcome that has a code on the wire; `ProtocolViolation` is their bytes (log once,
-hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught below the top of a task.
+hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught below the top of a task;
+`FatalExitError` ends the process.
 """
 
 from enum import IntEnum
@@ -164,6 +165,23 @@ class ProtocolViolation(Exception):  # noqa: N818 - a fact about the peer, not a
 
 class BrokerBug(Exception):  # noqa: N818
     """A state that the broker's own code should have made impossible."""
+
+
+class FatalExitError(BaseException):
+    """The broker cannot go on, and ends with `status`. (Kafka: FatalExitError)
+
+    Not an Exception: no border that keeps the trouble of one request or connection to itself may take it for
+    such. `task` is the name of the task that it came from; the nearest supervisor fills it in.
+    """
+
+    def __init__(self, reason: str, *, task: str | None = None, status: int = 1) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.task = task
+        self.status = status
+
+    def __str__(self) -> str:
+        return f"{self.task} failed: {self.reason}" if self.task else self.reason
 
 
 class ConfigError(ValueError):

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 from broker.config.rooms import LogConfig
+from broker.errors import FatalExitError
 from broker.log.chores import Chore
 from broker.log.store import LogStore
 from broker.metadata.actor import Actor
@@ -20,6 +21,7 @@ from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.network.handler_pool import HandlerPool
+from broker.network.supervisor import LastError, TaskStarter
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +40,12 @@ FLUSHER_OF_ACKNOWLEDGED: Final = "log-flusher-of-acknowledged"
 
 
 class MetadataWriter:
-    """A `broker.control.committer.Committer`: commits in a thread, one set of changes at a time."""
+    """A `broker.control.committer.Committer`: commits in a thread, one set of changes at a time. `last_error`
+    is told what is fatal to whoever holds it.
+    """
 
     def __init__(self, store: MetadataStore, clock: TrioClock) -> None:
+        self.last_error = LastError()
         self._store = store
         self._clock = clock
         self._lock = trio.Lock()
@@ -48,7 +53,11 @@ class MetadataWriter:
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[None]:
         async with self._lock:
-            yield
+            try:
+                yield
+            except FatalExitError as error:
+                self.last_error.tell(error)
+                raise
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """The image after the change. A thread that has begun is not abandoned when its task is cancelled."""
@@ -60,7 +69,7 @@ class MetadataWriter:
 
 
 def start_storage(
-    nursery: trio.Nursery, log: LogStore, config: LogConfig, handlers: HandlerPool, clock: TrioClock
+    nursery: TaskStarter, log: LogStore, config: LogConfig, handlers: HandlerPool, clock: TrioClock
 ) -> None:
     """The tasks that outlive every client."""
 

@@ -10,6 +10,7 @@ import trio
 from broker.config.rooms import ConsoleConfig
 from broker.control.control import Control
 from broker.control.reading import ControlViews
+from broker.network.supervisor import Supervisor
 from webui.backend import Backend
 from webui.serving import serve_console
 
@@ -17,7 +18,7 @@ WEB_SERVER: Final = "admin-web-server"
 
 
 async def start_console(
-    nursery: trio.Nursery,
+    nursery: Supervisor,
     stop: trio.Event,
     settings: ConsoleConfig,
     control: Control,

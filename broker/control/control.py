@@ -6,7 +6,7 @@ and only then answered; no two changes interleave. Knows neither threads nor loc
 has both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
@@ -39,9 +39,9 @@ from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
 from broker.control.tokens import plan_issue_token, plan_revoke_token
 from broker.control.undo import inverse_of
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ErrorCode, FatalExitError
 from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Delta
+from broker.metadata.changes import Change, Delta
 from broker.metadata.image import Image
 from broker.metadata.publisher import Publisher, Subscriber
 
@@ -112,8 +112,19 @@ class Control:
             except ApiError as error:
                 unwritten: Answer = _unwritten(plan.answer, error)
                 return unwritten
-            self._publisher.publish(image, plan.changes)
+            self._publish(image, plan.changes)
         return plan.answer
+
+    def _publish(self, image: Image, changes: Sequence[Change]) -> None:
+        """What is on the disk holds. A room that cannot follow it would serve something else from now on, and
+        the next start will not.
+        """
+        try:
+            self._publisher.publish(image, changes)
+        except Exception as error:
+            raise FatalExitError(
+                f"a change is in the metadata and could not be followed: {type(error).__name__}: {error}"
+            ) from error
 
     async def _undo(self, command: Undo, actor: Actor) -> Outcome:
         rows = await self._committer.history(AuditFilter(seq=command.seq))

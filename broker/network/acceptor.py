@@ -17,6 +17,7 @@ import trio
 from broker.errors import ConfigError
 from broker.network.connection_gate import ListenerGate
 from broker.network.processor import Accepted, Processor
+from broker.network.supervisor import Supervisor
 from broker.quotas.connection_rates import canonical_address
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class Acceptor:
         name = f"{trio.lowlevel.current_task().name}-parked"
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.gate.run, self._serve, name=name)
+                Supervisor(nursery).start_soon(self.gate.run, self._serve, name=name)
                 await self._accept(listening)
         finally:
             listening.close()

@@ -22,6 +22,7 @@ from broker.network.parked import Parked, ParkedSockets
 from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
+from broker.network.supervisor import Supervisor
 from broker.quotas.connections import (
     IP_RATE,
     PER_IP,
@@ -91,9 +92,10 @@ class ConnectionGate:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """What goes on beside the acceptors. Started once the hosts of the overrides have been looked up."""
         async with trio.open_nursery() as nursery:
-            await nursery.start(self._hosts.run, name="connection-quota-hosts")
-            nursery.start_soon(self._teller.run, name=self._teller.name)
-            nursery.start_soon(self.excess.run, name="connection-quota-excess")
+            tasks = Supervisor(nursery)
+            await tasks.start(self._hosts.run, name="connection-quota-hosts")
+            tasks.start_soon(self._teller.run, name=self._teller.name)
+            tasks.start_soon(self.excess.run, name="connection-quota-excess")
             task_status.started()
 
     async def wait(self, listener: ListenerQuota, until_ms: int) -> None:

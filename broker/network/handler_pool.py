@@ -30,6 +30,7 @@ from broker.network.reaper import Reaper
 from broker.network.request import Request
 from broker.network.request_channel import Requests
 from broker.network.responder import Responder
+from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class HandlerPool:
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
-        self._nursery: trio.Nursery | None = None
+        self._nursery: TaskStarter | None = None
         self._crew = self.crew_type()
         self._after_commit: Waiting = []
         self.flush_waits: FlushWaits = (
@@ -92,7 +93,7 @@ class HandlerPool:
         self._wall_ms = 0
         self._last = 0
 
-    def start(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: TaskStarter) -> None:
         """Starts the handlers; `nursery` is also where those of a later `resize` go."""
         self._nursery = nursery
         self.resize(self.size)

@@ -13,6 +13,7 @@ from broker.config.listeners import Listener as Endpoint
 from broker.network.acceptor import Acceptor
 from broker.network.processor import Processor
 from broker.network.routes import Routes
+from broker.network.supervisor import Supervisor, TaskStarter
 from broker.security.tls import Certificates
 
 
@@ -46,7 +47,7 @@ class Listener:
         self.drain_seconds = drain_seconds
         self._accepting = trio.CancelScope()
         self._scopes: dict[Processor, trio.CancelScope] = {}
-        self._nursery: trio.Nursery | None = None
+        self._nursery: TaskStarter | None = None
         self._ended = trio.Event()
 
     @property
@@ -72,7 +73,8 @@ class Listener:
 
     async def serve(self) -> None:
         """Runs the processors until cancelled, or until `end` has let the last connection go."""
-        async with trio.open_nursery() as self._nursery:
+        async with trio.open_nursery() as nursery:
+            self._nursery = Supervisor(nursery)
             for processor in self.processors:
                 self._start(self._nursery, processor)
             await self._ended.wait()
@@ -108,7 +110,7 @@ class Listener:
         self._ended.set()
         self.resize(0)
 
-    def _start(self, nursery: trio.Nursery, processor: Processor) -> None:
+    def _start(self, nursery: TaskStarter, processor: Processor) -> None:
         self._scopes[processor] = scope = trio.CancelScope()
         nursery.start_soon(self._run, processor, scope, name=processor.name)
 
@@ -116,7 +118,7 @@ class Listener:
         try:
             with scope:
                 async with trio.open_nursery() as nursery:
-                    processor.start_expiry(nursery)
+                    processor.start_expiry(Supervisor(nursery))
                     await processor.run()
         finally:
             del self._scopes[processor]

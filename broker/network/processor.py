@@ -28,6 +28,7 @@ from broker.network.request_channel import Requests
 from broker.network.responder import NOT_MUTED, PENDING, Responder
 from broker.network.routes import Routes
 from broker.network.selector import BROKEN, READ, WRITE, Selector
+from broker.network.supervisor import TaskStarter
 from broker.network.tls_socket import TlsError
 from broker.security.tls import Certificates
 
@@ -165,7 +166,7 @@ class Processor:
         """How long it has waited so far, the wait that is on included: nobody may call for hours."""
         return self.idle + (0 if self._asleep_since is None else now_ns - self._asleep_since)
 
-    def start_expiry(self, nursery: trio.Nursery) -> None:
+    def start_expiry(self, nursery: TaskStarter) -> None:
         """The tasks that close connections by time."""
         nursery.start_soon(
             expire_idle,

@@ -25,6 +25,7 @@ from broker.network.machinery import KAFKA, Machinery
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
+from broker.network.supervisor import TaskStarter
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
 
@@ -78,8 +79,8 @@ class SocketServer:
         self.planes = assembly.planes
         self.requests = self.planes[PlaneName.DATA].requests
         self.handlers = self.planes[PlaneName.DATA].handlers
-        self._back: trio.Nursery | None = None
-        self._front: trio.Nursery | None = None
+        self._back: TaskStarter | None = None
+        self._front: TaskStarter | None = None
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
         try:
             for endpoint in config.resolved_listeners():
@@ -89,11 +90,11 @@ class SocketServer:
                 listener.end()
             raise
 
-    def start_handlers(self, nursery: trio.Nursery) -> None:
+    def start_handlers(self, nursery: TaskStarter) -> None:
         for plane in self.planes.values():
             plane.handlers.start(nursery)
 
-    def start_processors(self, nursery: trio.Nursery) -> None:
+    def start_processors(self, nursery: TaskStarter) -> None:
         self._back = nursery
         if self.memory is not None:
             nursery.start_soon(self.memory.reaper.run, name=self.memory.reaper.name)
@@ -101,7 +102,7 @@ class SocketServer:
             self._serve(listener, nursery)
 
     def start_acceptors(
-        self, nursery: trio.Nursery, ready: Callable[[str], Awaitable[None]] = ready_at_once
+        self, nursery: TaskStarter, ready: Callable[[str], Awaitable[None]] = ready_at_once
     ) -> None:
         """Lets each listener accept as soon as `ready` of its name has returned. Until then clients connect,
         for the port is bound, and wait. (Kafka: enableRequestProcessing)
@@ -224,7 +225,7 @@ class SocketServer:
 
     # Tasks
 
-    def _serve(self, listener: Listener, nursery: trio.Nursery) -> None:
+    def _serve(self, listener: Listener, nursery: TaskStarter) -> None:
         nursery.start_soon(self._serve_listener, listener, name=f"listener-{listener.name}")
 
     async def _serve_listener(self, listener: Listener) -> None:
@@ -234,7 +235,7 @@ class SocketServer:
             del self._broker.endpoints[listener.name]
             self.gate.remove_listener(listener.name)
 
-    def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
+    def _accept(self, listener: Listener, nursery: TaskStarter) -> None:
         nursery.start_soon(listener.accept, self._ready, name=listener.acceptor_task)
 
     def _closed(self, channel: Channel) -> None:

@@ -7,13 +7,12 @@ quota.
 from collections.abc import Iterable
 from typing import Final
 
-import trio
-
 from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.mute import MuteEvent
 from broker.network.reaper import Reaper
 from broker.network.request import Request
+from broker.network.supervisor import TaskStarter
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttled import ThrottledChannels
@@ -81,7 +80,7 @@ class Throttling:
         """The connection is closed."""
         self._quotas.forget(channel)
 
-    def start_reapers(self, nursery: trio.Nursery) -> None:
+    def start_reapers(self, nursery: TaskStarter) -> None:
         for reaper in self._reapers.values():
             nursery.start_soon(reaper.run, name=reaper.name)
 
