@@ -267,8 +267,11 @@ class HandlerPool:
             self._guarded(request, outcome)
 
     def _call_back(self, context: RequestContext, outcome: Outcome) -> None:
+        """Concludes a request that has waited. The time that this takes is its own, and none of the wait."""
         assert isinstance(context, Request)
+        begun = self._clock.ns()
         self._guarded(context, outcome)
+        context.local_complete += context.completed - begun
 
     def _guarded(self, request: Request, outcome: Outcome) -> None:
         """Concludes a request that was not answered at once."""

@@ -28,6 +28,7 @@ class Request(RequestContext):
     | `received` | the frame was whole | the processor that read it |
     | `dequeued` | a handler has it | the handler task |
     | `local_complete` | it begins to wait for a timer, a commit, the disk; 0: it did not | the handler task |
+    | | a callback that ends the wait moves it on by its own time, which is local too | the handler pool |
     | `completed` | its answer is queued | the handler pool |
     | `taken` | its answer is being written; only where the socket did not take it whole | the responder |
 

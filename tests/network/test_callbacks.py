@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.api.broker import Broker
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT, Outcome
+from broker.api.outcome import SILENT, Outcome, Parked
 from broker.api.waking import AT_ONCE
 from broker.network.request import Request
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -146,6 +146,30 @@ async def test_more_answers_than_the_queue_holds_all_arrive(tmp_path: Path, mock
         for client in clients:
             await client.receive(1, 11)
         assert broker.house.broker.callbacks.peak == 10
+
+
+async def test_the_time_of_a_callback_is_local_time_and_the_wait_before_it_is_not(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """V68, with a handler of 2 ms and a callback of 1 ms."""
+    pool = broker.house.server.handlers
+    conclude = pool._conclude
+    seen: list[Request] = []
+
+    def slowly(request: Request, outcome: Outcome) -> None:
+        if request.route.metrics.name.startswith("Fetch"):
+            mock_clock.jump(0.002 if isinstance(outcome, Parked) else 0.001)
+            seen.append(request)
+        conclude(request, outcome)
+
+    pool._conclude = slowly  # type: ignore[method-assign]
+    (client,) = await waiting_fetches(broker, 1)
+    mock_clock.jump(29.998)
+    await client.receive(1, 11)
+    parked, called_back = seen
+    assert parked is called_back
+    assert (parked.local_complete - parked.dequeued) == pytest.approx(3_000_000, abs=10)
+    assert (parked.completed - parked.local_complete) == pytest.approx(29_998_000_000, abs=10)
 
 
 async def test_a_stop_answers_all_that_wait(broker: RunningBroker, mock_clock: MockClock) -> None:
