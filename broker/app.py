@@ -44,6 +44,7 @@ from broker.network.handler_pool import CALLBACKS
 from broker.network.loop_idle import LoopIdle
 from broker.network.machinery import KAFKA
 from broker.network.reaper import Reaper
+from broker.network.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.purgatory.purgatory import Purgatory
@@ -147,6 +148,7 @@ class House:
             callbacks=Callbacks(rooms.network.queued_max_requests),
         )
         self.reapers = self._reapers()
+        RequestLog.check(rooms.request_log)
         with blame():
             self.server = SocketServer(
                 rooms.network,
@@ -159,6 +161,7 @@ class House:
                 automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
             )
         self.server.gate.configure(rooms.connections)
+        self.server.log_requests(rooms.request_log)
         self.exposition = Exposition(
             clock, self.server, self.quotas, self.partitions, self.broker.purgatories
         )

@@ -10,6 +10,7 @@ from broker.api.broker import Broker
 from broker.config.live_rules import check_network
 from broker.config.rooms import NetworkConfig, QuotaConfig, SecurityConfig, TlsConfig
 from broker.log.store import LogStore
+from broker.network.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
 
@@ -50,6 +51,11 @@ def follow_settings(
         lambda rooms: (rooms.network, rooms.tls), lambda _old, new: server.follow_tls(new[1]), check_tls
     )
     on_change(lambda rooms: rooms.network, follow_network, check_listeners)
+    on_change(
+        lambda rooms: rooms.request_log,
+        lambda _old, new: server.log_requests(new),
+        lambda _old, new: RequestLog.check(new),
+    )
     on_change(lambda rooms: rooms.connections, lambda _old, new: server.gate.configure(new))
     on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)
     on_change(

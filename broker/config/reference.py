@@ -23,6 +23,7 @@ _TITLES: Final = {
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "quotas": "Client quotas",
+    "request_log": "Request log",
     "console": "The console and the REST API",
     "security": "Security",
     "tls": "TLS",

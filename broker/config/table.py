@@ -15,6 +15,7 @@ from broker.config.rooms import (
     LogConfig,
     NetworkConfig,
     QuotaConfig,
+    RequestLogConfig,
     SecurityConfig,
     TlsConfig,
     TopicDefaults,
@@ -37,6 +38,7 @@ class Rooms:
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
+    request_log: RequestLogConfig = field(default_factory=RequestLogConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
@@ -53,6 +55,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "fetch": FetchConfig,
     "groups": GroupConfig,
     "quotas": QuotaConfig,
+    "request_log": RequestLogConfig,
     "console": ConsoleConfig,
     "security": SecurityConfig,
     "tls": TlsConfig,

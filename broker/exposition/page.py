@@ -47,6 +47,7 @@ class Exposition:
         yield from quotas.families(self._quotas, now_ms)
         yield from connections.families(self._server, now_ms)
         yield from requests.families(self._server.metrics, now_ms)
+        yield from requests.log_families(self._server.request_log)
         yield from self._sockets.families(now_ns)
         yield from self._handlers.families(now_ns)
         yield from purgatory.families(self._purgatories)

@@ -11,6 +11,7 @@ from typing import Final
 from broker.errors import ErrorCode
 from broker.metrics.registry import QUANTILES, FamilySamples, Kind, Sample
 from broker.metrics.spread import quantile
+from broker.network.request_log import RequestLog
 from broker.network.request_metrics import PHASES, AllMetrics, ApiMetrics, quantile_ms
 from broker.network.routes import UNKNOWN_VERSION
 
@@ -70,6 +71,17 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
     for name, about in NO_NUMBERS.items():
         zeros = [each for api in apis if api.name in WITH_RECORDS for each in _zeros(api)]
         yield FamilySamples(f"{PREFIX}_{name}", about, Kind.SUMMARY, zeros)
+
+
+def log_families(log: RequestLog) -> Iterator[FamilySamples]:
+    """The request log: how much of what was asked for its bound let through."""
+    lines = (("written", log.written), ("left_out", log.left_out))
+    yield FamilySamples(
+        "weir_request_log_lines_total",
+        "Requests that were to be logged, and were or were too many",
+        Kind.COUNTER,
+        [Sample((("result", result),), count) for result, count in lines],
+    )
 
 
 def _times(api: ApiMetrics, phase: str, now_ms: int) -> Iterator[Sample]:

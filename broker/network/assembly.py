@@ -32,6 +32,7 @@ from broker.network.plane import (
 )
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
+from broker.network.request_log import RequestLog
 from broker.network.request_metrics import AllMetrics
 from broker.network.responder import Responder
 from broker.network.routes import Routes
@@ -61,7 +62,8 @@ class Assembly:
         self.config = config
         self.tls = tls
         self.broker = broker
-        self.metrics = AllMetrics()
+        self.request_log = RequestLog(clock)
+        self.metrics = AllMetrics(self.request_log.metrics)
         self.memory = _bounded(config, clock)
         self.frames: FramePool = self.memory or FramePool()
         self.throttling = machinery.throttling(broker.quotas, clock)

@@ -57,14 +57,13 @@ class Responder:
         responses = self.responses
         if len(responses) > self.peak:
             self.peak = len(responses)
-        while responses:
-            now = self._clock.ns()
-            self._flush(responses, min(len(responses), BURST), now)
-
-    def _flush(self, responses: deque[Request], count: int, now: int) -> None:
-        """Writes the first `count` of them, which are all taken from the queue at `now`."""
+        now = self._clock.ns()
         now_ms = now // 1_000_000 + self._clock.base_ms
-        for _ in range(count):
+        burst = BURST
+        while responses:
+            if not burst:
+                now, burst = self._clock.ns(), BURST
+            burst -= 1
             request = responses.popleft()
             channel = request.channel
             if channel.fd < 0:

@@ -13,7 +13,7 @@ import trio
 from broker.api.broker import Broker
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
-from broker.config.rooms import NetworkConfig, TlsConfig
+from broker.config.rooms import NetworkConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.acceptor import check_bindable
 from broker.network.assembly import Assembly, socket_options
@@ -72,6 +72,7 @@ class SocketServer:
             machinery=machinery,
         )
         self.metrics = assembly.metrics
+        self.request_log = assembly.request_log
         self.frames = assembly.frames
         self.memory = assembly.memory
         self.throttling = assembly.throttling
@@ -217,6 +218,12 @@ class SocketServer:
         for listener in self.listeners:
             for processor in listener.all_processors():
                 yield listener.name, processor.selector
+
+    def log_requests(self, config: RequestLogConfig) -> None:
+        """Which requests are written to the log from now on."""
+        self.request_log.configure(config)
+        for listener in self.listeners:
+            listener.routes.recount()
 
     def forget_answers(self) -> None:
         """The metadata image has changed: kept answers may no longer be true."""

@@ -10,6 +10,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.config.rooms import RequestLogConfig
+from broker.metadata.audit import AuditFilter
 from broker.metrics.prometheus import render
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
@@ -145,3 +147,24 @@ async def test_a_handler_that_is_busy_is_not_idle(tmp_path: Path, mock_clock: Mo
         page = parse(broker.house.exposition.page())
         idle = page["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"]
         assert idle.value() == pytest.approx(1 - 6 / 3 / 4)
+
+
+async def test_the_request_log_is_switched_over_http_and_the_change_is_on_record(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
+        assert broker.started.console_url is not None
+        address, _, token = broker.started.console_url.partition("?token=")
+        body = b'{"apis": ["Produce"], "client_ids": [], "max_per_second": 5}'
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        request = Request(f"{address}api/v1/request-log", body, headers, method="PUT")
+
+        def ask() -> bytes:
+            with urlopen(request, timeout=10) as answer:
+                return bytes(answer.read())
+
+        assert b'"Produce"' in await trio.to_thread.run_sync(ask)
+        assert broker.house.control.rooms.request_log == RequestLogConfig(("Produce",), (), 5)
+        changes = await broker.house.broker.views.audit(AuditFilter())
+        assert {"request.log.apis", "request.log.max.per.second"} <= {row.key for row in changes}
+        await busy(broker)
+        page = parse(broker.house.exposition.page())
+        assert page["weir_request_log_lines_total"].value(result="written") == 1

@@ -1,12 +1,15 @@
 """Where the time of a request goes, by the mock clock; what else is counted with it."""
 
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.metrics.spread import bucket_of, no_counts, quantile
+from broker.network.request import Request
 from broker.network.request_metrics import (
     PHASES,
     TICK_NS,
@@ -15,11 +18,13 @@ from broker.network.request_metrics import (
     RequestMetrics,
     quantile_ms,
 )
+from broker.network.responder import BURST, PENDING
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from broker.quotas.entity import Entity
 from tests.support.produce import batch_of, create_topic, produce_request, produce_request_of
+from tests.support.rig import Rig
 from tests.support.running import RunningBroker, running_broker
 
 
@@ -101,6 +106,26 @@ def test_versions_are_counted_apart_and_measured_together() -> None:
     (produce,) = metrics
     assert produce.by_version() == {9: 2, 12: 6}
     assert sum(produce.counts("total")) == 3
+
+
+@pytest.mark.parametrize(("answers", "looks"), [(BURST - 1, 1), (BURST, 1), (BURST + 1, 2), (3 * BURST, 3)])
+def test_the_clock_is_looked_at_once_for_a_burst_of_answers(answers: int, looks: int) -> None:
+    """Each look is a millisecond later than the one before: so many answers lay that much longer."""
+    rig = Rig(1_000_000, 100_000)
+    metrics = RequestMetrics("Produce", 9)
+    route = SimpleNamespace(metrics=metrics)
+    for _ in range(answers):
+        channel, _ = rig.connect()
+        channel.mute_state = PENDING
+        request = Request(rig.responder, channel, route, b"", 0, 0)  # type: ignore[arg-type]
+        request.dequeued = request.completed = 0
+        request.reply = b"answer"
+        rig.responder.responses.append(request)
+    rig.responder._clock = SimpleNamespace(ns=count(0, 1_000_000).__next__, base_ms=0)  # type: ignore[assignment]
+    rig.responder.flush()
+    rig.close()
+    late = [metrics.response_queue[ticks(look * 1_000_000)] for look in range(looks)]
+    assert late == [BURST] * (looks - 1) + [answers - BURST * (looks - 1)]
 
 
 def api(broker: RunningBroker, name: str) -> ApiMetrics:
@@ -265,3 +290,19 @@ async def test_an_answer_whose_connection_ended_is_recorded(tmp_path: Path, mock
         consumer = api(broker, "FetchConsumer")
         assert consumer.requests == 1
         assert 2_000 - 0.002 < longest(consumer, "ResponseSendTimeMs") <= 2_250
+
+
+async def test_a_bug_of_ours_is_an_unknown_server_error(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await broker.connect()
+        await client.ask(create_topic(), 5)
+        (listener,) = broker.house.server.listeners
+        (route,) = listener.routes.all()
+
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError
+
+        route.handle = fail
+        await client.send(create_topic("other"), 5)
+        assert await client.is_closed()
+        assert api(broker, "CreateTopics").by_error() == {0: 1, -1: 1}

@@ -10,10 +10,13 @@ from typing import Any
 from broker.control.commands import (
     Actor,
     AlterClientQuotas,
+    ConfigAlteration,
     ConfigResource,
     EntityPairs,
+    IncrementalAlterConfigs,
     QuotaAlteration,
     QuotaOutcome,
+    ResourceOutcome,
     Role,
 )
 from broker.control.task_rows import Owned, TaskRow
@@ -197,6 +200,14 @@ class FakeBroker:
     now_ms: int = NOW_MS
     applied: list[tuple[AlterClientQuotas, Actor]] = field(default_factory=list)
     overviews: int = 0
+    altered: list[tuple[ConfigAlteration, Actor]] = field(default_factory=list)
+    configs: dict[str, str] = field(
+        default_factory=lambda: {
+            "request.log.apis": "",
+            "request.log.client.ids": "",
+            "request.log.max.per.second": "100",
+        }
+    )
 
     def backend(self) -> Backend:
         return Backend(
@@ -211,11 +222,25 @@ class FakeBroker:
         token = SECRETS.get(secret)
         return token if token in self.token_rows else None
 
-    async def apply(self, command: AlterClientQuotas, actor: Actor) -> list[QuotaOutcome]:
+    async def apply(
+        self, command: AlterClientQuotas | IncrementalAlterConfigs, actor: Actor
+    ) -> list[QuotaOutcome] | list[ResourceOutcome]:
+        if isinstance(command, IncrementalAlterConfigs):
+            return [self._configure(alteration, actor) for alteration in command.resources]
         if actor.role < Role.EDITOR:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         self.applied.append((command, actor))
         return [self._alter(entry, actor, command.validate_only) for entry in command.entries]
+
+    def _configure(self, alteration: ConfigAlteration, actor: Actor) -> ResourceOutcome:
+        """Of what the broker would refuse, the role and one API that there is not."""
+        if actor.role < Role.ADMIN:
+            return ResourceOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        if any(op.value == "Konsume" for op in alteration.ops):
+            return ResourceOutcome(ErrorCode.INVALID_REQUEST, "There is no Konsume")
+        self.altered.append((alteration, actor))
+        self.configs |= {op.key: op.value or "" for op in alteration.ops}
+        return ResourceOutcome(resource=alteration.resource)
 
     def _alter(self, entry: QuotaAlteration, actor: Actor, validate_only: bool) -> QuotaOutcome:
         def refused(error: ErrorCode, message: str) -> QuotaOutcome:
@@ -341,7 +366,7 @@ class FakeBroker:
         return list(self.task_rows)
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
-        return []
+        return [ConfigRow(name, value, 1, 7, False, False, "") for name, value in self.configs.items()]
 
     async def audit(self, query: AuditFilter) -> list[AuditRow]:
         return []

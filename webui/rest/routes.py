@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webui.rest import broker_configs, client_quotas, events, monitoring
+from webui.rest import broker_configs, client_quotas, events, monitoring, request_log
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
 
@@ -15,6 +15,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
     *broker_configs.ROUTES,
     *monitoring.ROUTES,
+    *request_log.ROUTES,
     *events.ROUTES,
     Route(
         "GET",

@@ -14,6 +14,7 @@ from broker.config.rooms.groups import GroupConfig
 from broker.config.rooms.log import LogConfig
 from broker.config.rooms.network import NetworkConfig
 from broker.config.rooms.quotas import QuotaConfig
+from broker.config.rooms.request_log import RequestLogConfig
 from broker.config.rooms.security import SecurityConfig
 from broker.config.rooms.tls import TlsConfig
 from broker.config.rooms.topics import TopicDefaults, TopicSettings
@@ -28,6 +29,7 @@ __all__ = [
     "LogConfig",
     "NetworkConfig",
     "QuotaConfig",
+    "RequestLogConfig",
     "SecurityConfig",
     "TlsConfig",
     "TopicDefaults",

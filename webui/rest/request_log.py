@@ -1,0 +1,90 @@
+"""GET and PUT /request-log: which requests are written to the log. The settings behind it are the broker's
+(request.log.*), so a change is audited, kept over a restart, and the same through Kafka's doors.
+"""
+
+from typing import Any, Final
+
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceType,
+)
+from webui.rest.problem import Problem
+from webui.rest.routing import Answer, Call, Reply, Route
+from webui.rest.schema import Invalid, Listing, Number, Record, Schema, Text
+
+APIS: Final = "request.log.apis"
+CLIENT_IDS: Final = "request.log.client.ids"
+MOST: Final = "request.log.max.per.second"
+
+_NAMES: Final = Listing(Text(longest=256), most=100)
+_LOG: Final[dict[str, Schema]] = {
+    "apis": _NAMES,
+    "client_ids": _NAMES,
+    "max_per_second": Number(integer=True, least=1, most=10_000),
+}
+REQUEST_LOG: Final = Record(_LOG)
+
+
+async def get_request_log(call: Call) -> Reply:
+    return Reply(_shown(call))
+
+
+async def put_request_log(call: Call) -> Reply:
+    wanted = {
+        APIS: _joined(call.body["apis"], "apis"),
+        CLIENT_IDS: _joined(call.body["client_ids"], "client_ids"),
+        MOST: str(call.body["max_per_second"]),
+    }
+    ops = tuple(ConfigOp(key, OpType.SET, value) for key, value in wanted.items())
+    command = IncrementalAlterConfigs((ConfigAlteration(_broker(call), ops),))
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    return Reply(_shown(call))
+
+
+def _broker(call: Call) -> ConfigResource:
+    return ConfigResource(ResourceType.BROKER, str(call.console.backend.views.overview().node_id))
+
+
+def _shown(call: Call) -> dict[str, Any]:
+    rows = {row.name: row.value or "" for row in call.console.backend.views.describe_configs(_broker(call))}
+    return {
+        "apis": [name for name in rows[APIS].split(",") if name],
+        "client_ids": [name for name in rows[CLIENT_IDS].split(",") if name],
+        "max_per_second": int(rows[MOST]),
+    }
+
+
+def _joined(names: list[str], where: str) -> str:
+    """As the setting wants them: a list in one text, so no name can have a comma or spaces around it."""
+    for name in names:
+        if not name or "," in name or name != name.strip():
+            raise Invalid(where, "a name is not empty, and has no comma and no space around it")
+    return ",".join(names)
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/request-log",
+        "getRequestLog",
+        "Which requests are written to the broker's log.",
+        get_request_log,
+        {200: Answer("APIs by their names in the metrics, and client ids; * is all", REQUEST_LOG)},
+    ),
+    Route(
+        "PUT",
+        "/api/v1/request-log",
+        "setRequestLog",
+        "Has requests of these APIs and client ids written to the broker's log, until it is told otherwise. "
+        "Needs the role admin.",
+        put_request_log,
+        {200: Answer("What holds from now on", REQUEST_LOG)},
+        body=REQUEST_LOG,
+    ),
+)
