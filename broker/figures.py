@@ -59,8 +59,8 @@ class BrokerFigures:
         server, now = self._server, self._clock.ns()
         metrics = list(server.metrics.once())
         selectors = [totals_of(each, now) for each in server.processors()]
-        bytes_in = int(sum(each.bytes_in for each in selectors))
-        bytes_out = int(sum(each.bytes_out for each in selectors))
+        bytes_in = int(server.departed.bytes_in + sum(each.bytes_in for each in selectors))
+        bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
         memory = server.memory.memory if server.memory is not None else None

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.running import running_broker
 
 
@@ -17,3 +18,20 @@ async def test_who_waits_for_the_first_client_is_idle(tmp_path: Path, mock_clock
             figures = broker.house.broker.views.overview().figures
             assert figures.processor_idle == pytest.approx(1.0, abs=1e-6)
             assert figures.handler_idle == pytest.approx(1.0, abs=1e-6)
+
+
+async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path, "num.network.threads=2") as broker:
+        for _ in range(2):
+            client = await broker.connect()
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+        before = broker.house.broker.views.overview().figures
+        (listener,) = broker.house.server.listeners
+        listener.resize(1)
+        await wait_all_tasks_blocked(0.02)
+        after = broker.house.broker.views.overview().figures
+        assert len(list(broker.house.server.processors())) == 1 and after.connections == 1
+        assert 0 < before.bytes_in_total == after.bytes_in_total
+        assert 0 < before.bytes_out_total == after.bytes_out_total

@@ -41,6 +41,15 @@ LOOPBACK: Final = "127.0.0.1"
 """Told to clients of a listener on every address of a broker that does not say another."""
 
 
+class Departed:
+    """What processors that are gone have received and sent, in bytes."""
+
+    __slots__ = ("bytes_in", "bytes_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = 0
+
+
 class Assembly:
     """What all planes share. `config` and `tls` are replaced when settings change; `responders` are those of
     every processor that there is.
@@ -68,6 +77,7 @@ class Assembly:
         self.frames: FramePool = self.memory or FramePool()
         self.throttling = machinery.throttling(broker.quotas, clock)
         self.responders: list[Responder] = []
+        self.departed = Departed()
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._gate = gate
@@ -173,6 +183,8 @@ class Assembly:
     def _forget_processor(self, processor: Processor) -> None:
         """Its answers have nowhere to go any longer: those that still come are dropped with their request."""
         self.responders.remove(processor.responder)
+        self.departed.bytes_in += processor.selector.counts.closed_bytes_in
+        self.departed.bytes_out += processor.selector.counts.closed_bytes_out
 
 
 def _bounded(config: NetworkConfig, clock: TrioClock) -> LeasedFrames | None:

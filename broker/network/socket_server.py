@@ -72,6 +72,7 @@ class SocketServer:
             machinery=machinery,
         )
         self.metrics = assembly.metrics
+        self.departed = assembly.departed
         self.request_log = assembly.request_log
         self.frames = assembly.frames
         self.memory = assembly.memory
