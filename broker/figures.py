@@ -21,7 +21,7 @@ from broker.network.channel import Channel
 from broker.network.clock import TrioClock
 from broker.network.loop_idle import LoopIdle, head_room
 from broker.network.mute import MuteState
-from broker.network.request_metrics import PHASES, ApiMetrics, quantile_ms
+from broker.network.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
@@ -179,12 +179,8 @@ def _mute_state(channel: Channel) -> str:
 
 
 def _phases(metrics: ApiMetrics, now_ms: int) -> list[PhaseRow]:
-    rows = []
+    rows, requests = [], metrics.requests
     for name, phase in PHASES.items():
-        counts = metrics.recent(phase, now_ms)
-        rows.append(
-            PhaseRow(
-                metrics.name, name, metrics.requests, quantile_ms(counts, 0.5), quantile_ms(counts, 0.99)
-            )
-        )
+        recent, _ = metrics.recent(phase, now_ms)
+        rows.append(PhaseRow(metrics.name, name, requests, *quantiles_ms(recent, (0.5, 0.99))))
     return rows

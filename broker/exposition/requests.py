@@ -10,9 +10,9 @@ from typing import Final
 
 from broker.errors import ErrorCode
 from broker.metrics.registry import QUANTILES, FamilySamples, Kind, Sample
-from broker.metrics.spread import quantile
+from broker.metrics.spread import quantiles
 from broker.network.request_log import RequestLog
-from broker.network.request_metrics import PHASES, AllMetrics, ApiMetrics, quantile_ms
+from broker.network.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
 from broker.network.routes import UNKNOWN_VERSION
 
 PREFIX: Final = "kafka_network_requestmetrics"
@@ -32,6 +32,8 @@ NO_NUMBERS: Final = {
     "messageconversionstimems": "Milliseconds of down-conversion; always 0, there is only format 2 (KIP-724)",
 }
 """What Kafka has for Produce and Fetch, and this broker has no cause for."""
+
+NOTHING: Final = [nan] * len(QUANTILES)
 
 WITH_RECORDS: Final = ("Produce", "Fetch", "FetchConsumer", "FetchFollower")
 
@@ -85,18 +87,17 @@ def log_families(log: RequestLog) -> Iterator[FamilySamples]:
 
 
 def _times(api: ApiMetrics, phase: str, now_ms: int) -> Iterator[Sample]:
-    recent = api.recent(phase, now_ms)
-    for q in QUANTILES:
-        yield _quantile(api, q, quantile_ms(recent, q))
-    yield Sample(_name(api), sum(api.counts(phase)), "_count")
+    recent, count = api.recent(phase, now_ms)
+    for q, value in zip(QUANTILES, quantiles_ms(recent, QUANTILES), strict=True):
+        yield _quantile(api, q, value)
+    yield Sample(_name(api), count, "_count")
 
 
 def _sizes(api: ApiMetrics, now_ms: int) -> Iterator[Sample]:
-    recent = api.recent("size", now_ms)
-    for q in QUANTILES:
-        value = quantile(recent, q)
-        yield _quantile(api, q, nan if value is None else value)
-    yield Sample(_name(api), sum(api.counts("size")), "_count")
+    recent, count = api.recent("size", now_ms)
+    for q, value in zip(QUANTILES, quantiles(recent, QUANTILES) or NOTHING, strict=True):
+        yield _quantile(api, q, value)
+    yield Sample(_name(api), count, "_count")
 
 
 def _zeros(api: ApiMetrics) -> Iterator[Sample]:

@@ -8,7 +8,7 @@ somebody looks. Knows nothing of formats.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from broker.metrics.counters import LATENCY_MS, Counter, Gauge, Histogram
 
@@ -32,8 +32,7 @@ class Kind(Enum):
     SUMMARY = "summary"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One figure: the family's name plus `suffix`, labels as (name, value) pairs."""
 
     labels: tuple[tuple[str, str], ...]

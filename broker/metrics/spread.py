@@ -8,8 +8,11 @@ A quantile is given as the largest value of its bucket: never below the true one
 above it. Below 16 it is exact.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from operator import add, sub
 from typing import Final
 
 LINEAR: Final = 4096
@@ -52,17 +55,19 @@ def no_counts() -> Counts:
 
 def merged(all_counts: Iterable[Sequence[int]]) -> Counts:
     """The counts of several, as if they had been recorded together."""
-    return [sum(column) for column in zip(*all_counts, strict=True)] or no_counts()
+    together = no_counts()
+    for counts in all_counts:
+        together = list(map(add, together, counts))
+    return together
 
 
-def quantile(counts: Sequence[int], q: float) -> int | None:
-    """The value that a share `q` of all does not exceed; None where nothing was recorded."""
-    left = q * sum(counts)
-    for bucket, count in enumerate(counts):
-        left -= count
-        if count and left <= 0:
-            return top_of(bucket)
-    return None
+def quantiles(counts: Sequence[int], qs: Iterable[float]) -> list[int] | None:
+    """The values that a share of each of `qs`, above 0, does not exceed; None where nothing was recorded."""
+    sums = list(accumulate(counts))
+    total = sums[-1]
+    if not total:
+        return None
+    return [top_of(bisect_left(sums, q * total)) for q in qs]
 
 
 class Recent:
@@ -84,4 +89,4 @@ class Recent:
             snapshots.append((now_ms, counts.copy()))
         while len(snapshots) > 1 and now_ms - snapshots[1][0] >= RECENT_MS:
             snapshots.popleft()
-        return [count - before for count, before in zip(counts, snapshots[0][1], strict=True)]
+        return list(map(sub, counts, snapshots[0][1]))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import nan
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from broker.metrics.spread import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantile
+from broker.metrics.spread import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantiles
 
 if TYPE_CHECKING:
     from broker.network.request import Request
@@ -187,9 +187,10 @@ class ApiMetrics:
             counts[0] += max(sum(sum(part.total) for part in self.parts) - sum(counts), 0)
         return counts
 
-    def recent(self, phase: str, now_ms: int) -> Counts:
-        """The same of the last five minutes."""
-        return self._recent[phase].of(self.counts(phase), now_ms)
+    def recent(self, phase: str, now_ms: int) -> tuple[Counts, int]:
+        """The same of the last five minutes, and how many there are in all."""
+        counts = self.counts(phase)
+        return self._recent[phase].of(counts, now_ms), sum(counts)
 
 
 class AllMetrics:
@@ -226,9 +227,9 @@ class AllMetrics:
         return self.by_name.setdefault(name, ApiMetrics(name))
 
 
-def quantile_ms(counts: Counts, q: float) -> float:
-    """The q-quantile of a phase in milliseconds: at most an eighth above the true one, and less than 1.024
+def quantiles_ms(counts: Counts, qs: Sequence[float]) -> list[float]:
+    """The q-quantiles of a phase in milliseconds: at most an eighth above the true one, and less than 1.024
     microseconds below it. NaN where nothing was recorded.
     """
-    ticks = quantile(counts, q)
-    return nan if ticks is None else ticks * TICK_NS / 1e6
+    ticks = quantiles(counts, qs)
+    return [nan] * len(qs) if ticks is None else [each * TICK_NS / 1e6 for each in ticks]

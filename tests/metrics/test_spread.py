@@ -14,7 +14,7 @@ from broker.metrics.spread import (
     bucket_of,
     merged,
     no_counts,
-    quantile,
+    quantiles,
     top_of,
 )
 
@@ -50,22 +50,22 @@ def test_a_quantile_is_never_below_the_true_one_and_less_than_an_eighth_above() 
         counts = counts_of(*values)
         for q in (0.01, 0.5, 0.75, 0.99, 1.0):
             true = next(v for i, v in enumerate(values, 1) if i >= q * len(values))
-            shown = quantile(counts, q)
-            assert shown is not None and true <= shown < max(true, 1) * 9 / 8
+            (shown,) = quantiles(counts, (q,)) or ()
+            assert true <= shown < max(true, 1) * 9 / 8
             assert true >= 16 or shown == true
 
 
 def test_the_bound_of_an_eighth_is_nearly_reached() -> None:
-    assert quantile(counts_of(8 << 20), 0.5) == (9 << 20) - 1
+    assert quantiles(counts_of(8 << 20), (0.5,)) == [(9 << 20) - 1]
 
 
 @pytest.mark.parametrize(("q", "shown"), [(0.49, 1), (0.5, 1), (0.51, 3), (1.0, 3)])
 def test_a_quantile_is_the_value_that_the_share_does_not_exceed(q: float, shown: int) -> None:
-    assert quantile(counts_of(1, 3), q) == shown
+    assert quantiles(counts_of(1, 3), (q,)) == [shown]
 
 
 def test_nothing_has_no_quantile() -> None:
-    assert quantile(no_counts(), 0.5) is None
+    assert quantiles(no_counts(), (0.5,)) is None
 
 
 def test_merged_is_as_if_recorded_together() -> None:
