@@ -2,7 +2,8 @@
 nothing of pages.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from broker.control.task_rows import TaskRow
 from broker.control.views import (
@@ -30,6 +31,30 @@ from broker.quotas.figures import rule_use
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 
+PHASES_EVERY_MS: Final = 5_000
+"""Quantiles of five minutes move slowly, and take milliseconds to make, which somebody waits for."""
+
+
+class PhaseRows:
+    """How long the phases of requests took, as of the last five seconds."""
+
+    def __init__(self) -> None:
+        self._made_ms: int | None = None
+        self._rows: tuple[PhaseRow, ...] = ()
+
+    def rows(self, metrics: Iterable[ApiMetrics], now_ms: int) -> tuple[PhaseRow, ...]:
+        if self._made_ms is None or now_ms - self._made_ms >= PHASES_EVERY_MS:
+            self._made_ms = now_ms
+            self._rows = tuple(row for each in metrics for row in _phases(each, now_ms))
+        return self._rows
+
+
+def _phases(metrics: ApiMetrics, now_ms: int) -> Iterator[PhaseRow]:
+    requests = metrics.requests
+    for name, phase in PHASES.items():
+        recent, _ = metrics.recent(phase, now_ms)
+        yield PhaseRow(metrics.name, name, requests, *quantiles_ms(recent, (0.5, 0.99)))
+
 
 class BrokerFigures:
     """A `broker.control.views.LiveFigures`."""
@@ -54,6 +79,7 @@ class BrokerFigures:
         self._started = clock.ns()
         self._traffic = Growth(self._started)
         self._idle = Growth(self._started)
+        self._phases = PhaseRows()
 
     def figures(self) -> Figures:
         server, now = self._server, self._clock.ns()
@@ -98,7 +124,7 @@ class BrokerFigures:
                     for each in processors
                 ),
             ),
-            phases=tuple(row for each in metrics for row in _phases(each, self._clock.ms())),
+            phases=self._phases.rows(metrics, self._clock.ms()),
         )
 
     def throttled(self) -> Sequence[ThrottledRow]:
@@ -176,11 +202,3 @@ def _mute_state(channel: Channel) -> str:
     if channel.mute_state is MuteState.NOT_MUTED and channel.receive.waits_for_memory:
         return "muted_for_memory"
     return channel.mute_state.name.lower()
-
-
-def _phases(metrics: ApiMetrics, now_ms: int) -> list[PhaseRow]:
-    rows, requests = [], metrics.requests
-    for name, phase in PHASES.items():
-        recent, _ = metrics.recent(phase, now_ms)
-        rows.append(PhaseRow(metrics.name, name, requests, *quantiles_ms(recent, (0.5, 0.99))))
-    return rows

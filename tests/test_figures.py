@@ -6,6 +6,8 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.figures import PHASES_EVERY_MS, PhaseRows
+from broker.network.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.running import running_broker
 
@@ -35,3 +37,14 @@ async def test_what_a_processor_moved_is_still_counted_when_it_is_gone(
         assert len(list(broker.house.server.processors())) == 1 and after.connections == 1
         assert 0 < before.bytes_in_total == after.bytes_in_total
         assert 0 < before.bytes_out_total == after.bytes_out_total
+
+
+@pytest.mark.parametrize(("later", "shown"), [(PHASES_EVERY_MS - 1, 1), (PHASES_EVERY_MS, 2)])
+def test_phases_are_made_anew_every_five_seconds(later: int, shown: int) -> None:
+    metrics, phases = AllMetrics(), PhaseRows()
+    metrics.of("Produce", 9).kept = 1
+    assert {row.count for row in phases.rows(metrics, 7)} == {1}
+    metrics.of("Produce", 9).kept = 2
+    rows = phases.rows(metrics, 7 + later)
+    assert {row.count for row in rows} == {shown}
+    assert [row.phase for row in rows] == list(PHASES)
