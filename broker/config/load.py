@@ -20,6 +20,13 @@ from broker.errors import ConfigError
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
 _SHORT_TOKEN: Final = 16
+_MISNOMERS: Final = {
+    "connection.creation.rate.limit": "max.connection.creation.rate",
+    "connection.creation.rate.window.ms": "quota.window.size.seconds",
+    "queued.max.request.size": "queued.max.requests.size.bytes",
+    "queued.max.bytes": "queued.max.request.bytes",
+}
+"""What texts about Kafka and AutoMQ call some keys, which never had these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,8 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
 
 
 def _hint(key: str) -> str:
+    if key in _MISNOMERS:
+        return f" (Kafka calls it {_MISNOMERS[key]})"
     near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
     return f" (did you mean {near[0]}?)" if near else ""
 

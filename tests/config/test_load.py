@@ -271,6 +271,27 @@ def test_dynamic_settings_lie_over_static_ones_and_keep_the_token() -> None:
     assert configuration.rooms.topic_settings.retention_ms == 5
 
 
+@pytest.mark.parametrize(
+    ("misnomer", "real"),
+    [
+        ("connection.creation.rate.limit", "max.connection.creation.rate"),
+        ("connection.creation.rate.window.ms", "quota.window.size.seconds"),
+        ("queued.max.request.size", "queued.max.requests.size.bytes"),
+        ("queued.max.bytes", "queued.max.request.bytes"),
+    ],
+)
+def test_z14_a_key_that_only_texts_have_is_ignored_with_the_name_of_the_real_one(
+    misnomer: str, real: str
+) -> None:
+    assert real in SETTINGS and misnomer not in SPELLINGS
+    configuration = load(None, [f"{misnomer}=7"], {})
+    assert (
+        f"--override: there is no key {misnomer}; it is ignored (Kafka calls it {real})"
+        in configuration.warnings
+    )
+    assert configuration.static == {}
+
+
 # The table
 
 

@@ -1,5 +1,6 @@
 """The hand-off: in turn, to whoever has room, waiting where nobody has; no accepted connection is lost."""
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from broker.network.clock import TrioClock
 from broker.network.processor import NEW_CONNECTIONS
 from tests.support.connections import LOOPBACK, settle
 from tests.support.hostile import is_served
+from tests.support.running import running_broker
 from tests.support.wire import WireClient, connect
 
 
@@ -93,3 +95,30 @@ async def test_the_share_of_blocked_time_is_of_the_last_minute(house: House, moc
     mock_clock.jump(120)
     assert blocked.share() == 0
     assert blocked.total_ns() == 60_000_000_000
+
+
+async def test_a_connection_that_cannot_be_configured_is_closed_and_given_back(house: House) -> None:
+    acceptor = house.server.listeners[0].acceptor
+    broken = socket.socket()
+    accepted = broken, (LOOPBACK, 40_000)
+    assert await acceptor.gate.admits(accepted)
+    assert house.connections.total == 1
+    broken.close()
+    await acceptor._serve(accepted)
+    assert house.connections.total == 0
+    assert queued(house) == [0, 0]
+
+
+async def test_an_accepted_socket_has_the_options_of_its_keys(tmp_path: Path) -> None:
+    """The kernel doubles a buffer's size for its own use."""
+    async with running_broker(
+        tmp_path, "socket.send.buffer.bytes=65536", "socket.receive.buffer.bytes=32768"
+    ) as broker:
+        await is_served(await broker.connect())
+        (channel,) = broker.house.server.channels()
+        sock = channel.sock
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 65_536
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 32_768
+        assert not sock.getblocking()

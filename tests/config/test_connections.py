@@ -1,0 +1,72 @@
+"""The limits on connections: what is a limit, what is none, and whose it is."""
+
+import pytest
+
+from broker.config.kinds import INT_MAX
+from broker.config.load import load
+from broker.config.rooms import ConnectionConfig
+from broker.errors import ConfigError
+
+
+def room_of(*settings: str) -> ConnectionConfig:
+    return load(None, settings, {}).rooms.connections
+
+
+def test_nothing_is_limited_at_first() -> None:
+    room = room_of()
+    assert {room.max_connections, room.max_creation_rate, room.max_connections_per_ip} == {INT_MAX}
+    assert (room.max_connections_per_ip_overrides, room.ip_throttle_mode) == ((), "kafka")
+
+
+def test_a_listener_without_a_limit_of_its_own_has_the_brokers() -> None:
+    room = room_of("max.connections=9", "listener.name.external.max.connections=5")
+    assert room.for_listener("EXTERNAL").max_connections == 5
+    assert room.for_listener("PLAINTEXT").max_connections == 9
+
+
+@pytest.mark.parametrize("prefix", ["", "listener.name.external."])
+@pytest.mark.parametrize("key", ["max.connections", "max.connection.creation.rate"])
+def test_v50_0_is_no_limit_that_a_broker_could_live_with(prefix: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        room_of(f"{prefix}{key}=0")
+    room_of(f"{prefix}{key}=1")
+
+
+def test_v55_0_for_every_address_leaves_the_overrides() -> None:
+    assert room_of("max.connections.per.ip=0").max_connections_per_ip == 0
+    with pytest.raises(ConfigError):
+        room_of("max.connections.per.ip=-1")
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        ("", ()),
+        ("10.0.0.7:5", (("10.0.0.7", 5),)),
+        (" bastion : 0 , 10.0.0.7:5", None),
+        ("bastion:0, 10.0.0.7:5", (("bastion", 0), ("10.0.0.7", 5))),
+        ("[2001:db8::1]:5,2001:db8::2:6", (("2001:db8::1", 5), ("2001:db8::2", 6))),
+        ("bastion", None),
+        ("bastion:", None),
+        ("bastion:-1", None),
+        ("bastion:2147483648", None),
+        (":5", None),
+        ("bast ion:5", None),
+        ("a:1,,b:2", None),
+    ],
+)
+def test_an_override_is_a_host_or_an_address_and_a_number(
+    text: str, overrides: tuple[tuple[str, int], ...] | None
+) -> None:
+    setting = f"max.connections.per.ip.overrides={text}"
+    if overrides is None:
+        with pytest.raises(ConfigError, match="a list of host:count"):
+            room_of(setting)
+    else:
+        assert room_of(setting).max_connections_per_ip_overrides == overrides
+
+
+def test_there_are_two_modes() -> None:
+    assert room_of("ip.throttle.mode=kip").ip_throttle_mode == "kip"
+    with pytest.raises(ConfigError, match="one of kafka, kip"):
+        room_of("ip.throttle.mode=drop")
