@@ -13,10 +13,10 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from benchmarks.install import install_load_program
 from benchmarks.loads import LOADS, measure, prepared
@@ -64,12 +64,16 @@ def _messages(topic: str) -> Iterator[tuple[str, object, int]]:
     )
 
 
+def _joined(parts: Sequence[Any]) -> bytes:
+    return b"".join(parts)
+
+
 class Pipeline:
     """One connection on which `depth` requests are in flight, all alike."""
 
     def __init__(self, port: int, message: object, version: int) -> None:
         encode = codec.encode_request(message.API_KEY, version)  # type: ignore[attr-defined]
-        frames = [b"".join(bytes(part) for part in encode(message, i, "weir-load")) for i in range(RING)]
+        frames = [_joined(encode(message, i, "weir-load")) for i in range(RING)]
         self._frame = len(frames[0])
         self._ring = b"".join(frames) * 2
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=15)
