@@ -314,6 +314,8 @@ class HandlerPool:
             case Parked():
                 self._release(request)
                 request.local_complete = self._last = self._clock.ns()
+                if request.channel.fd < 0:
+                    request.channel.abandon()  # it went while its request was on its way here
                 return
             case Hangup():
                 request.close_reason = outcome.reason

@@ -257,3 +257,23 @@ async def test_the_number_of_handlers_cannot_change_and_that_of_processors_can(t
         assert await alter_through(client, {"num.network.threads": "3"}) == (0, None)
         assert len(list(broker.house.server.processors())) == 3
         assert await is_served(client)
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
+    tmp_path: Path, mode: str
+) -> None:
+    """It would for its whole max_wait_ms, and nobody would take the answer."""
+    async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
+        client = await broker.connect()
+        await client.ask(create_topic(), 5)
+        ((processor, channel),) = (
+            (processor, channel)
+            for processor in broker.house.server.processors()
+            for channel in processor.selector
+        )
+        assert processor._admit(channel, waiting_fetch(1)[4:], broker.house.clock.ns()) is None
+        processor.selector.close_channel(channel, "torn off")
+        await wait_all_tasks_blocked(0.02)
+        assert broker.house.server.requests.depth() == 0
+        assert broker.house.broker.fetches.delayed == 0
