@@ -5,7 +5,7 @@ All of the turn is Kafka's processor; here is only what is admitted, and how a c
 are still owed.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from broker.errors import ProtocolViolation
 from broker.network.automq.channel import ENDED, PipelinedChannel
@@ -14,6 +14,9 @@ from broker.network.channel import Channel
 from broker.network.processor import Processor
 from broker.network.receive import EndOfStream
 from broker.network.request import Request
+
+BURST: Final = 256
+"""Requests taken from what was read before, in one turn; ours. At 10 us each others wait about 2.5 ms."""
 
 
 class PipelinedProcessor(Processor):
@@ -36,15 +39,18 @@ class PipelinedProcessor(Processor):
         self._requests.put_nowait(request)
 
     async def _submit_buffered(self) -> None:
-        """All that was read already, a request of each connection at a time, so that the handlers find it
-        together.
+        """What was read already, a request of each connection at a time, so that the handlers find it
+        together. Beyond `BURST` it waits for the next turn: others have been heard by then.
         """
         responder = self.responder
-        while responder.buffered:
-            while responder.buffered:
-                await super()._submit_buffered()
-            if responder.responses:
-                responder.flush()
+        left = BURST
+        while responder.buffered and left > 0:
+            left -= len(responder.buffered)
+            await super()._submit_buffered()
+        if responder.buffered:
+            self.selector.wakeup()
+        if responder.responses:
+            responder.flush()
 
     def _broken(self, channel: Channel, error: Exception) -> None:
         """The end of what the peer says, orderly or a violation, waits for the answers that it is owed."""

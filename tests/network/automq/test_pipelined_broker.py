@@ -277,3 +277,24 @@ async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
         await wait_all_tasks_blocked(0.02)
         assert broker.house.server.requests.depth() == 0
         assert broker.house.broker.fetches.delayed == 0
+
+
+async def test_a_flood_of_tiny_requests_takes_turns_with_everybody_else(broker: RunningBroker) -> None:
+    """4,000 lie in one read of 64 KiB, and need no handler."""
+    (processor,) = broker.house.server.processors()
+    flood = await broker.connect()
+    await flood.stream.send_all(numbered(18, 0, 0, b""))
+    assert await correlation_ids(flood, 1) == [0]
+    channel, submit, taken = channel_of(broker, flood), processor._submit_buffered, []
+
+    async def counted() -> None:
+        before = channel.requests
+        await submit()
+        taken.append(channel.requests - before)
+
+    processor._submit_buffered = counted  # type: ignore[method-assign]
+    async with trio.open_nursery() as nursery:
+        stream = b"".join(numbered(18, 0, number, b"") for number in range(1, 4_001))
+        nursery.start_soon(flood.stream.send_all, stream)
+        assert await correlation_ids(flood, 4_000) == list(range(1, 4_001))
+    assert 1 < max(taken) <= 256
