@@ -12,6 +12,7 @@ In reading order:
     run.py       the command: rounds, rotated order, cells
     quota.py     apart from the peers: what a quota costs, and how well it holds
     purgatory.py apart from the peers: what waiting requests cost, from ten to a million
+    pipelining.py apart from the peers: many requests on one connection, in both modes of the server
     report.py    medians, ratios, hits and misses, as Markdown
 
 `make bench` runs all of it and writes the figures into docs/benchmarks.md.

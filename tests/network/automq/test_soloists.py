@@ -1,0 +1,19 @@
+"""Handlers with a queue each: nobody waits for another's turn, and nobody ends with another's queue."""
+
+from broker.network.automq.handler_pool import Soloists
+
+
+async def test_every_handler_leads_at_once_and_again_after_a_wait() -> None:
+    crew = Soloists()
+    assert crew.resize(3) == [0, 1, 2]
+    for number in (0, 1, 2, 1):
+        assert await crew.take_the_lead(number)
+        crew.hand_on_the_lead()
+
+
+async def test_the_end_of_one_queue_leaves_the_others_to_their_handlers() -> None:
+    """One that waited for a slow request meanwhile comes back to what is queued for it."""
+    crew = Soloists()
+    crew.resize(2)
+    crew.dismiss()
+    assert await crew.take_the_lead(1)
