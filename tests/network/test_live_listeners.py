@@ -30,9 +30,10 @@ MAP = "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT,SAFE:SASL_PLAINTEXT"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
 
 
-@pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
-    async with running_broker(tmp_path, f"listener.security.protocol.map={MAP}") as running:
+@pytest.fixture(params=["kafka", "automq"])
+async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[RunningBroker]:
+    settings = (f"listener.security.protocol.map={MAP}", f"socket.server.mode={request.param}")
+    async with running_broker(tmp_path, *settings) as running:
         yield running
 
 
