@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from broker.protocol.messages.metadata import MetadataRequest
-from tests.endtoend.test_storms import port_of, resident_bytes
+from tests.endtoend.test_storms import cpu_seconds, port_of, resident_bytes
 from tests.network.test_pipelining import encoded
 from tests.support.broker_process import BrokerProcess
 from tests.support.hostile import until
@@ -57,6 +57,10 @@ async def with_topic(broker: BrokerProcess) -> WireClient:
     maker = await connect(port_of(broker))
     assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
     return maker
+
+
+def states(broker: BrokerProcess) -> list[str]:
+    return [row["mute_state"] for row in broker.ask("GET", "/api/v1/connections")]
 
 
 def used(broker: BrokerProcess) -> int:
@@ -121,3 +125,23 @@ async def test_twenty_that_send_half_are_given_up_one_after_the_other(tmp_path: 
         await until(lambda: used(broker) == 0)
         given_up = [line for line in broker.log_lines if "stood still" in line]
         assert len(given_up) == 20
+
+
+async def test_a_hundred_that_wait_for_memory_cost_under_two_percent_of_a_core(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, *BOUNDED, "queued.request.stall.timeout.ms=60000") as broker:
+        maker = await with_topic(broker)
+        taker = await connect(port_of(broker))
+        await taker.stream.send_all(struct.pack(">i", MIB) + b"\0")
+        await until(lambda: used(broker) == MIB)
+        clients = [await connect(port_of(broker)) for _ in range(100)]
+        for client in clients:
+            await client.send(MetadataRequest([]), 9)
+        await until(lambda: states(broker).count("muted_for_memory") == 100)
+        spent, since = cpu_seconds(broker), time.monotonic()
+        await trio.sleep(3)
+        assert (cpu_seconds(broker) - spent) / (time.monotonic() - since) < 0.02
+        await taker.stream.aclose()
+        with trio.fail_after(2):
+            for client in clients:
+                await client.receive(3, 9)
+        await maker.ask(MetadataRequest([]), 9)
