@@ -27,8 +27,9 @@ KINDS: Final = (
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
     ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),
-    ("reaper", re.compile(r"Reaper-|-reaper$|-idle-expiry$|-failed-logins$|-late-logins$|-timer$|-expiry$")),
+    ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
     ("storage", re.compile(r"^log-")),
+    ("supervisor", re.compile(r"^fatal-errors$")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),
 )

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pytest
 import trio
 from trio.lowlevel import Task
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -181,8 +182,19 @@ def drawn() -> list[re.Pattern[str]]:
     return patterns
 
 
-async def test_the_document_draws_every_task(tmp_path: Path, mock_clock: MockClock) -> None:
+EVERYTHING = (
+    "listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+    "console.listener=127.0.0.1:0",
+    "queued.max.request.bytes=1000000000",
+)
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+async def test_the_document_draws_every_task_and_each_has_a_kind(
+    tmp_path: Path, mock_clock: MockClock, mode: str
+) -> None:
     names = drawn()
-    async with running_broker(tmp_path, *SMALL, "console.listener=127.0.0.1:0") as broker:
-        for name in by_name(broker):
+    async with running_broker(tmp_path, *SMALL, *EVERYTHING, f"socket.server.mode={mode}") as broker:
+        for name, row in by_name(broker).items():
             assert any(drawn_name.fullmatch(name) for drawn_name in names), name
+            assert row.kind != "other", name
