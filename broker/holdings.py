@@ -9,10 +9,12 @@ from typing import Any
 from broker.api.broker import Broker
 from broker.census import ROOT, Holding, Owners
 from broker.control.task_rows import Owned
+from broker.network.automq.request_queues import RequestQueues
 from broker.network.handler_pool import CALLBACKS
 from broker.network.loop_idle import LoopIdle
 from broker.network.parked import MOST_PARKED
 from broker.network.processor import NEW_CONNECTIONS, Processor
+from broker.network.request_channel import Requests
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import REAPERS
 from broker.purgatory.purgatory import Purgatory
@@ -45,11 +47,22 @@ def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdi
         name = "requests" if len(server.planes) == 1 else f"{plane.name} requests"
         queues.append(Owned(name, requests.depth(), requests.capacity, requests.peak))
         for index, busy in enumerate(plane.handlers.busy):
-            yield plane.handlers.task_name(index), Holding(busy_ns=busy)
+            yield plane.handlers.task_name(index), Holding(_own_queue(requests, index), busy_ns=busy)
+        if isinstance(requests, RequestQueues):
+            sizes = requests.sizes
+            queues.append(Owned(f"bytes of {name}", sizes.limit - sizes.available, sizes.limit))
     yield "handlers", Holding(tuple(queues))
     callbacks = broker.callbacks
     waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
     yield CALLBACKS, Holding((waiting,))
+
+
+def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
+    """In AutoMQ's mode every handler has one."""
+    if not isinstance(requests, RequestQueues):
+        return ()
+    queue = requests.queue_of(handler)
+    return (Owned("requests", queue.depth(), queue.capacity, queue.peak),)
 
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:

@@ -93,6 +93,19 @@ async def test_queues_tell_their_capacity_and_processors_their_connections(
         assert Owned("accepted sockets", 0, 20) in processor.owns
 
 
+async def test_in_automqs_mode_every_handler_owns_its_queue_and_all_of_them_the_bytes(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    settings = ("socket.server.mode=automq", "queued.max.requests=17", "num.io.threads=4")
+    async with running_broker(tmp_path, *settings) as broker:
+        rows = by_name(broker)
+        assert rows["handlers"].owns == (
+            Owned("requests", 0, 16, 0),
+            Owned("bytes of requests", 0, 104_857_600),
+        )
+        assert rows["data-plane-kafka-request-handler-3"].owns == (Owned("requests", 0, 4, 0),)
+
+
 async def test_a_reaper_owns_what_waits(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, *SMALL) as broker:
         client = await broker.connect()

@@ -16,9 +16,11 @@ from broker.network.request import Request
 class HandlerQueue:
     """What one handler takes from. Permits are released as a request is taken, before it is handled."""
 
-    __slots__ = ("_receive", "_sizes", "send")
+    __slots__ = ("_receive", "_sizes", "capacity", "peak", "send")
 
     def __init__(self, capacity: int, sizes: SizeSemaphore) -> None:
+        self.capacity = capacity
+        self.peak = 0
         self.send, self._receive = trio.open_memory_channel[Request](capacity)
         self._sizes = sizes
 
@@ -33,7 +35,10 @@ class HandlerQueue:
         return request
 
     def depth(self) -> int:
-        return self.send.statistics().current_buffer_used
+        """Requests waiting now; also keeps `peak`, the deepest seen by anyone who asked."""
+        depth = self.send.statistics().current_buffer_used
+        self.peak = max(self.peak, depth)
+        return depth
 
 
 class RequestQueues:
