@@ -177,6 +177,7 @@ class SocketServer:
         for listener in self.listeners:
             if listener.name in leaving and not listener.ending:
                 listener.end()
+                logger.info("a listener is removed", extra=_place(listener))
         endpoints = {endpoint.name: endpoint for endpoint in new.resolved_listeners()}
         for listener in self.listeners:
             if not listener.ending:
@@ -189,6 +190,7 @@ class SocketServer:
                 logger.error("a listener could not be added", extra={"reason": str(error)})
                 continue
             self.listeners.append(listener)
+            logger.info("a listener was added", extra=_place(listener))
             if self._back is not None and self._front is not None:
                 self._serve(listener, self._back)
                 self._accept(listener, self._front)
@@ -255,6 +257,10 @@ class SocketServer:
         self.throttling.forget(channel)
         channel.abandon()
         channel.responder.settled()
+
+
+def _place(listener: Listener) -> dict[str, object]:
+    return {"listener": listener.name, "port": listener.acceptor.address[1]}
 
 
 def _moves(old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:

@@ -78,7 +78,10 @@ async def test_a_listener_is_added_and_its_clients_are_told_its_own_address(brok
     )
 
 
-async def test_a_listener_is_removed_and_nothing_of_it_is_left(broker: RunningBroker) -> None:
+async def test_a_listener_is_removed_and_nothing_of_it_is_left(
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     client = await broker.connect()
     assert await alter_through(client, {"listeners": BOTH}) == (0, None)
     port = ports(broker)["OTHER"]
@@ -91,6 +94,8 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(broker: RunningBr
     assert list(ports(broker)) == list(broker.house.broker.endpoints) == ["PLAINTEXT"]
     assert len(broker.house.server.responders) == 1
     assert not [name for name in task_names("") if "OTHER" in name]
+    told = [record.message for record in caplog.records if "listener" in record.message]
+    assert told == ["a listener was added", "a listener is removed"]
     assert await told_port(client) == broker.port
 
 
