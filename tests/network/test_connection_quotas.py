@@ -35,7 +35,7 @@ from tests.support.connections import (
 )
 from tests.support.hostile import is_closed_soon, is_served
 from tests.support.live import alter, alter_through, takes_effect
-from tests.support.running import RunningBroker
+from tests.support.running import RunningBroker, running_broker
 
 
 @pytest.fixture
@@ -302,6 +302,26 @@ async def test_a_listener_that_goes_lets_go_of_who_waits_is_parked_and_is_served
         clients = await opened(broker, 3)
         assert served(broker, clients) == 2, "its limit is there again"
         assert await is_served(clients[0])
+
+
+async def test_the_last_listener_is_bound_until_another_one_makes_it_the_protected_one(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    only = f"{PLAINTEXT}://{LOOPBACK}:0"
+    async with running_broker(
+        tmp_path,
+        f"listeners={only}",
+        f"listener.security.protocol.map={PLAINTEXT}:PLAINTEXT,{EXTERNAL}:PLAINTEXT",
+        f"inter.broker.listener.name={PLAINTEXT}",
+        "max.connections=1",
+        "listener.name.plaintext.max.connections=3",
+    ) as broker:
+        first, second = await opened(broker, 2, PLAINTEXT)
+        assert served(broker, [first, second]) == 1
+        both = f"{only},{EXTERNAL}://{LOOPBACK}:0"
+        assert await alter_through(first, {"listeners": both}) == (0, None)
+        await settle()
+        assert await is_served(second)
 
 
 async def test_a_listener_whose_port_is_taken_has_no_account(tmp_path: Path) -> None:
