@@ -13,6 +13,7 @@
     control       the one door for changes and for looking: Kafka's admin APIs, REST and the pages
     security      logins, and the console's tokens
     metrics       rates, buckets and counters: the arithmetic of everything above
+    exposition    what Prometheus reads of all of them, under the names of Kafka's dashboards
     config        every key, its default and its reason
     app           builds all of this once, and takes it down in order
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.config.listeners import Plane
 from broker.config.rooms import RequestLogConfig
 from broker.metadata.audit import AuditFilter
 from broker.metrics.prometheus import render
@@ -147,6 +148,30 @@ async def test_a_handler_that_is_busy_is_not_idle(tmp_path: Path, mock_clock: Mo
         page = parse(broker.house.exposition.page())
         idle = page["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"]
         assert idle.value() == pytest.approx(1 - 6 / 3 / 4)
+
+
+async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:
+    listeners = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+    async with running_broker(
+        tmp_path,
+        f"listeners={listeners}",
+        f"listener.security.protocol.map={protocols}",
+        "process.roles=broker,controller",
+        "controller.listener.names=CONTROLLER",
+        "num.io.threads=2",
+    ) as broker:
+        broker.house.exposition.page()
+        broker.house.server.planes[Plane.CONTROLLER].handlers.busy[0] += 500_000_000
+        mock_clock.jump(1)
+        page = parse(broker.house.exposition.page())
+        pool = "kafka_server_kafkarequesthandlerpool"
+        shares = {
+            name: page[f"{pool}_{name}requesthandleravgidle_percent"].value()
+            for name in ("", "broker", "controller")
+        }
+        assert shares == {"": 0.875, "broker": 1, "controller": 0.75}
+        assert page["kafka_network_requestchannel_controllerrequestqueuesize"].value() == 0
 
 
 async def test_the_request_log_is_switched_over_http_and_the_change_is_on_record(tmp_path: Path) -> None:

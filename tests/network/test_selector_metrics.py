@@ -40,6 +40,22 @@ async def test_requests_and_answers_are_counted_whole(broker: RunningBroker) -> 
     assert told.bytes_in == 3 * (4 + 10 + len(client.client_id or "") + 1 + 2 + 2 + 1)
 
 
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+async def test_requests_that_came_together_are_all_received_and_sent(tmp_path: Path, mode: str) -> None:
+    async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
+        client = await broker.connect()
+        await client.ask(create_topic(), 5)
+        for acks in (1, 0, 1):
+            await client.send(produce_request(batch_of(b"one"), acks=acks), 9)
+        await client.send(ApiVersionsRequest("x", "1"), 3)
+        for key, version in ((0, 9), (0, 9), (18, 3)):
+            await client.receive(key, version)
+        told = totals(broker)
+        assert (told.received, told.sent) == (5, 4)
+        metrics = broker.house.server.metrics.by_name
+        assert (metrics["Produce"].requests, metrics["ApiVersions"].requests) == (3, 1)
+
+
 async def test_what_a_closed_connection_did_is_not_forgotten(broker: RunningBroker) -> None:
     for _ in range(2):
         client = await broker.connect()
