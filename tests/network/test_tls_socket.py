@@ -16,7 +16,7 @@ from broker.network.frame_pool import FramePool
 from broker.network.receive import SCRATCH_BYTES, EndOfStream, Receive
 from broker.network.send import Part, Send
 from broker.network.tls_receive import TlsReceive
-from broker.network.tls_socket import RUN, TlsError, TlsSocket
+from broker.network.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsSocket
 from tests.network.test_send import Region
 from tests.support.hostile import framed
 from tests.support.tls_peer import connected, fill_kernel
@@ -234,3 +234,28 @@ def test_close_says_close_notify() -> None:
         assert peer.tls.read(10) == b""
         with pytest.raises(OSError):
             tls._sock.getpeername()
+
+
+@pytest.mark.parametrize("waiting", [UNASKED_BYTES - 1, UNASKED_BYTES])
+def test_what_tls_says_unasked_waits_for_the_kernel(waiting: int) -> None:
+    assert unasked(waiting) is BlockingIOError
+
+
+def test_a_peer_that_makes_tls_talk_and_does_not_listen_is_refused() -> None:
+    """Refused renegotiations and key updates cost their sender little; what is kept for it is bounded."""
+    assert unasked(UNASKED_BYTES + 1) is TlsError
+
+
+def unasked(waiting: int) -> type[OSError]:
+    """How a read ends when so many bytes of TLS's own wait behind a kernel that takes nothing."""
+    with connected() as (tls, _peer):
+        fill_kernel(tls)
+        tls._outgoing.write(b"x")
+        with pytest.raises(BlockingIOError):
+            tls.recv_into(bytearray(10))
+        tls._outgoing.write(bytes(waiting))
+        try:
+            tls.recv_into(bytearray(10))
+        except OSError as error:
+            return type(error)
+    raise AssertionError("nothing was there to be read")
