@@ -1,5 +1,7 @@
 """Memory that a request holds (KIP-72) is released on every path, however it or its connection ends."""
 
+import contextlib
+import random
 import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +18,7 @@ from broker.quotas.entity import Entity
 from tests.network.test_pipelining import encoded
 from tests.support.hostile import is_closed_soon, is_served, request, until
 from tests.support.memory import BEGUN, BOUNDED, POOL, settled, taker_of_all, used, waiting
-from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import connect
 
@@ -225,3 +227,34 @@ async def test_a_request_that_stands_before_a_full_queue_at_the_end_holds_nothin
         held.set()
         await broker.started.stopped.wait()
         assert used(broker) == 0
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+@pytest.mark.parametrize("seed", range(8))
+async def test_whenever_a_broker_stops_nothing_is_left(tmp_path: Path, seed: int, mode: str) -> None:
+    """F21: clients that produce, fetch, begin and leave at random, in less memory than they want."""
+    rng = random.Random(seed)
+    silent = encoded(produce_request(batch_of(bytes(60_000)), acks=0), 9, 1)
+    spoken = (silent, encoded(fetch(60_000), 11, 2), encoded(MetadataRequest([]), 9, 3), silent * 5)
+
+    async def talk(port: int) -> None:
+        with contextlib.suppress(OSError, trio.BrokenResourceError):
+            while True:
+                client = await connect(port)
+                for _ in range(rng.randint(1, 6)):
+                    said = rng.choice(spoken)
+                    await client.stream.send_all(said[: rng.choice((len(said), rng.randint(1, len(said))))])
+                    await trio.sleep(rng.random() / 100)
+                await trio.aclose_forcefully(client.stream)
+
+    async with running_broker(tmp_path, *BOUNDED, f"socket.server.mode={mode}") as broker:
+        await (await broker.connect()).ask(create_topic(), 5)
+        async with trio.open_nursery() as nursery:
+            for _ in range(12):
+                nursery.start_soon(talk, broker.port)
+            await trio.sleep(rng.random() / 3)
+            broker.stop.set()
+            with trio.fail_after(5):
+                await broker.started.stopped.wait()
+            nursery.cancel_scope.cancel()
+        assert (used(broker), waiting(broker), broker.house.server.frames.outstanding) == (0, 0, 0)
