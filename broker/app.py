@@ -178,7 +178,9 @@ class House:
             self.census.rows,
         )
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
+        self._times_requests = False
         self._follow_all(self.metadata.image)
+        self._time_requests()
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
         follow_settings(self.broker, self.server, self.log, self._tell_bootstrap)
         self.control.subscribe(self._follow)
@@ -283,6 +285,7 @@ class House:
         for change in delta.quotas:
             self._apply_quota(Entity.of(change.entity), change.key, change.value)
         if delta.quotas:
+            self._time_requests()
             self.server.throttling.adopt(self.server.channels())
             self.server.throttling.poke()
         self.server.forget_answers()
@@ -294,6 +297,13 @@ class House:
             self.quotas.apply(entity, key, value)
         else:
             self.connections.set_ip_rate(entity.ip, value)
+
+    def _time_requests(self) -> None:
+        """Requests are timed while a rule is there for it."""
+        wanted = self.quotas.request.active
+        if wanted is not self._times_requests:
+            self._times_requests = wanted
+            self.server.time_requests(wanted)
 
     def _follow_topics(self, old: Image, new: Image, delta: Delta) -> None:
         for log in self.partitions.follow(new, delta.topics):

@@ -52,8 +52,7 @@ class ConsoleSettings(Protocol):
 @dataclass(frozen=True, slots=True)
 class Backend:
     """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None. `metrics`
-    is the Prometheus page. `ready` says whether Kafka clients are being answered. `enforced_keys` are the
-    quota keys that this broker acts on; the others are stored and answered only, and the pages say so.
+    is the Prometheus page. `ready` says whether Kafka clients are being answered.
     """
 
     control: ControlDoor
@@ -61,6 +60,3 @@ class Backend:
     identify: Callable[[str], TokenRow | None]
     metrics: Callable[[], str]
     ready: Callable[[], bool]
-    enforced_keys: frozenset[str] = frozenset(
-        {"producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate"}
-    )

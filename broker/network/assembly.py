@@ -84,6 +84,8 @@ class Assembly:
         self._reapers = reapers
         self._machinery = machinery
         self._on_close = on_close
+        self.by_heart = True
+        """Whether answers may be given without a handler; see `Routes`."""
         self._next_id = 0
         wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
         self.planes: dict[PlaneName, Plane] = {}
@@ -104,6 +106,7 @@ class Assembly:
             self.broker.config.drain_timeout_ms / 1000,
             certificates,
         )
+        listener.routes.know_by_heart(self.by_heart)
         self.tell(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
         return listener

@@ -29,6 +29,7 @@ from broker.network.frame_pool import FramePool
 from broker.network.reaper import Reaper
 from broker.network.request import Request
 from broker.network.request_channel import Requests
+from broker.network.request_time import RequestTime
 from broker.network.responder import Responder
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
@@ -89,6 +90,8 @@ class HandlerPool:
         self._leave_over = self._rest if main is None else main._rest
         if main is None:
             broker.callbacks.serve(self._call_back, self._rest)
+        self._batch = BATCH
+        self._request_time: RequestTime | None = None
         self._now_ms = 0
         self._wall_ms = 0
         self._last = 0
@@ -113,6 +116,12 @@ class HandlerPool:
         """That of Kafka's thread."""
         return f"{self._plane}-kafka-request-handler-{index}"
 
+    def time_requests(self, is_timed: bool) -> None:
+        """Whether a request quota is to be kept from now on."""
+        self._batch = 1 if is_timed else BATCH
+        quota = self._broker.quotas.request
+        self._request_time = RequestTime(quota, self._clock) if is_timed else None
+
     async def run(self, index: int) -> None:
         """One handler task; ends when it is no longer wanted, or the request channel is closed and empty.
 
@@ -132,7 +141,7 @@ class HandlerPool:
                 return
             awake = now_of()
             self._begin(awake)
-            left = BATCH
+            left = self._batch
             while True:
                 slow = self._serve(request)
                 if slow is not None:
@@ -147,6 +156,8 @@ class HandlerPool:
                 left -= 1
                 if not left:
                     self.deliver()
+                    if self._request_time is not None:
+                        self._request_time.sent()
                     self.busy[index] += self._last - awake
                     break
                 try:
@@ -283,6 +294,8 @@ class HandlerPool:
 
     def _conclude(self, request: Request, outcome: Outcome) -> None:
         """Turns an outcome into a queued response."""
+        if self._request_time is not None:
+            outcome = self._request_time.charge(request, outcome)
         match outcome:
             case AfterCommit():
                 self._after_commit.append((request, outcome))

@@ -10,7 +10,7 @@ from copy import copy
 from typing import Any, Final, cast
 
 from broker.api.outcome import Imprint
-from broker.api.registry import Api, Registry
+from broker.api.registry import Api, Registry, Repeats
 from broker.network.request_metrics import RequestMetrics
 from broker.network.send import Part
 from broker.protocol import api_key, codec
@@ -91,7 +91,7 @@ class Route:
         self.flexible = flexible
         self.error_codes = error_codes
         self.before_login = api.before_login
-        self.repeats = api.repeats(version) if api.repeats is not None else None
+        self.repeats: Repeats | None = None
         self.answers: dict[bytes, KeptAnswer] = {}
         """By the request's bytes behind its correlation id."""
         self.kept_bytes = 0
@@ -115,6 +115,14 @@ class Route:
         self.answers.clear()
         self.kept_bytes = 0
 
+    def know_by_heart(self, is_allowed: bool) -> None:
+        """Whether requests that repeat themselves may be served from memory."""
+        self.forget()
+        api = self.api
+        repeats = api.repeats(self.version) if is_allowed and api.repeats is not None else None
+        for route in (self, *self.namesakes.values()):
+            route.repeats = repeats
+
     def counted_as(self, name: str) -> "Route":
         """This route, but for the metrics."""
         namesake = self.namesakes.get(name)
@@ -136,6 +144,7 @@ class Routes:
     def __init__(self, registry: Registry, metrics: MetricsOf) -> None:
         self._registry = registry
         self._metrics = metrics
+        self._by_heart = True
         self._routes: dict[int, Route] = {}
         self.get = self._routes.get
 
@@ -172,6 +181,7 @@ class Routes:
             head |= 0x7FFF  # one is kept for all of them
         else:
             return None
+        route.know_by_heart(self._by_heart)
         self._routes[head] = route
         return route
 
@@ -183,6 +193,12 @@ class Routes:
         """What requests are to be counted with has changed."""
         for route in self._routes.values():
             route.recount()
+
+    def know_by_heart(self, is_allowed: bool) -> None:
+        """Whether an answer may be given without a handler looking at the request."""
+        self._by_heart = is_allowed
+        for route in self._routes.values():
+            route.know_by_heart(is_allowed)
 
     def forget_answers(self) -> None:
         """Called when the metadata image changes."""

@@ -228,6 +228,14 @@ class SocketServer:
         for listener in self.listeners:
             listener.routes.recount()
 
+    def time_requests(self, is_timed: bool) -> None:
+        """Whether a request quota is to be kept from now on."""
+        for plane in self.planes.values():
+            plane.handlers.time_requests(is_timed)
+        self._assembly.by_heart = not is_timed
+        for listener in self.listeners:
+            listener.routes.know_by_heart(not is_timed)
+
     def forget_answers(self) -> None:
         """The metadata image has changed: kept answers may no longer be true."""
         for listener in self.listeners:

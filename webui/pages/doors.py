@@ -60,7 +60,6 @@ def _page_door(console: Console, renderer: Renderer, page: Page) -> Door:
             who=session.token.name,
             role=session.token.role.lower(),
             may_edit=role_of(session.token) >= Role.EDITOR,
-            enforced=",".join(sorted(console.backend.enforced_keys)),
         )
         return Response(html, content_type="text/html; charset=utf-8")
 

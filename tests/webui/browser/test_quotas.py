@@ -165,12 +165,6 @@ def test_another_operators_edit_is_shown_and_does_not_close_an_open_editor(
     expect(field(quotas, "Fetch")).to_be_focused()
 
 
-def test_limits_that_are_not_enforced_say_so(quotas: Any, expect: Any, broker: FakeBroker) -> None:
-    broker.version += 1
-    broker.set(APP, {"request_percentage": 50.0})
-    expect(quotas.locator("tbody tr")).to_contain_text("not enforced yet")
-
-
 def test_search_kind_sort_and_page_are_in_the_address(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     for index in range(60):
         broker.set((("user", f"user {index:02}"),), {PRODUCE: 1e6 + index})

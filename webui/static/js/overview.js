@@ -30,7 +30,6 @@ const chart = new LineChart(document.getElementById("throughput"), {
     { key: "bytes_out", label: "Bytes out", tone: "out" },
   ],
 });
-const enforced = new Set(document.body.dataset.enforced.split(","));
 let history = null;
 
 function makeTile({ label, tone, href }) {
@@ -143,5 +142,5 @@ await start();
 startLive(["throttled", "quotas"], {
   overview: arrived,
   throttled: (answer) => showHeld(document.getElementById("held"), answer),
-  quotas: (answer) => showNear(document.getElementById("near"), answer, enforced),
+  quotas: (answer) => showNear(document.getElementById("near"), answer),
 }).open({ sort: "used", order: "desc", limit: "5" });

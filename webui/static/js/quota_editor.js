@@ -14,14 +14,14 @@ let serial = 0;
 
 export class QuotaEditor {
   /** `row` null: a new rule, which may start with somebody else's `limits`. `onedit(row)`: edit another instead. */
-  constructor({ row, limits = row?.limits ?? {}, enforced, onclose, onedit }) {
+  constructor({ row, limits = row?.limits ?? {}, onclose, onedit }) {
     this.row = row;
     this.onclose = onclose;
     this.onedit = onedit;
     this.version = row?.version ?? 0;
     this.before = row?.limits ?? {};
     this.picker = row ? null : new EntityPicker(() => this.changed());
-    this.fields = new Map(Object.keys(KEYS).map((key) => [key, this.field(key, limits[key]?.value, enforced.has(key))]));
+    this.fields = new Map(Object.keys(KEYS).map((key) => [key, this.field(key, limits[key]?.value)]));
     this.reach = h("div.reach", { "aria-live": "polite" });
     this.command = h("div");
     this.trouble = h("div.field-error", { role: "alert" });
@@ -41,7 +41,7 @@ export class QuotaEditor {
     this.changed();
   }
 
-  field(key, value, isEnforced) {
+  field(key, value) {
     const { label, hint, unit, per } = KEYS[key];
     const id = `limit-${(serial += 1)}`;
     const input = h("input", { id, type: "text", inputmode: unit === "bytes" ? "text" : "decimal", autocomplete: "off", spellcheck: "false", placeholder: "no limit", "aria-describedby": `${id}-note` });
@@ -50,7 +50,7 @@ export class QuotaEditor {
     const note = h("span.note", { id: `${id}-note` });
     const per_ = unit === "bytes" ? "per second" : unit === "percent" ? "of one thread" : `per second`;
     const head = h("label", { for: id }, label, h("span.quiet", ` ${per_}`));
-    return { key, input, note, hint: `e.g. ${hint}${per}`, isEnforced, element: h("div.field", head, input, note) };
+    return { key, input, note, hint: `e.g. ${hint}${per}`, element: h("div.field", head, input, note) };
   }
 
   focus() {
@@ -76,13 +76,12 @@ export class QuotaEditor {
   ops() {
     const ops = [];
     let sound = true;
-    for (const { key, input, note, hint, isEnforced } of this.fields.values()) {
+    for (const { key, input, note, hint } of this.fields.values()) {
       const { value, error } = readLimit(key, input.value);
-      const stored = isEnforced ? "" : " · kept, not enforced yet";
       sound &&= !error;
       note.dataset.kind = error ? "bad" : "";
       input.setAttribute("aria-invalid", String(Boolean(error)));
-      setText(note, error ?? (value === null ? hint : rawRate(key, value)) + stored);
+      setText(note, error ?? (value === null ? hint : rawRate(key, value)));
       const before = this.before[key]?.value ?? null;
       if (!error && value !== before) ops.push(value === null ? { key, remove: true } : { key, value });
     }

@@ -18,7 +18,6 @@ const shape = document.getElementById("shape");
 const count = document.getElementById("count");
 const pager = document.getElementById("pager");
 const mayEdit = document.body.dataset.mayEdit === "yes";
-const enforced = new Set(document.body.dataset.enforced.split(","));
 
 let listing = null;
 // What is open below which row: {key, panel}.
@@ -46,7 +45,7 @@ function limitCell(key, row, td) {
 function limitFigure(key, limit) {
   const { value, observed, used, throttled } = limit;
   const bar = h("i");
-  bar.style.transform = `scaleX(${enforced.has(key) ? Math.min(1, used ?? 0) : 0})`;
+  bar.style.transform = `scaleX(${Math.min(1, used ?? 0)})`;
   const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}`;
   return h("span.limit", { title },
@@ -56,10 +55,6 @@ function limitFigure(key, limit) {
 }
 
 function useWords(key, { value, observed, used }) {
-  if (!enforced.has(key)) {
-    const title = "This broker keeps this limit and answers it, but does not act on it yet";
-    return h("span.stored", { title }, "not enforced yet");
-  }
   if (observed === null) return "not in use";
   return [h("span", rate(key, observed, value)), h("span", `${Math.round(used * 100)} %`)];
 }
@@ -83,7 +78,7 @@ function actionsCell(row, td) {
 
 function edit(row) {
   const key = entityKey(row.entity);
-  openBelow(key, new QuotaEditor({ row, enforced, onclose: () => closePanel(key, "Edit"), onedit: edit }));
+  openBelow(key, new QuotaEditor({ row, onclose: () => closePanel(key, "Edit"), onedit: edit }));
 }
 
 function remove(row) {
@@ -101,7 +96,7 @@ function openBelow(key, panel) {
 
 function add(limits = {}) {
   closeAll();
-  const panel = new QuotaEditor({ row: null, limits, enforced, onclose: closeAdding, onedit: edit });
+  const panel = new QuotaEditor({ row: null, limits, onclose: closeAdding, onedit: edit });
   open = { key: null, panel };
   replace(adding, h("div.card.panel", panel.element));
   panel.focus();

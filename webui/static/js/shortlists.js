@@ -26,9 +26,9 @@ function heldRow(row) {
     h("span.two.num", h("span", pace), h("span", `held for ${milliseconds(row.throttle_ms)}`)));
 }
 
-export function showNear(box, { items, of }, enforced) {
+export function showNear(box, { items, of }) {
   const limits = items.flatMap((row) => Object.entries(row.limits)
-    .filter(([key, limit]) => enforced.has(key) && limit.used !== null)
+    .filter(([, limit]) => limit.used !== null)
     .map(([key, limit]) => ({ key, entity: row.entity, ...limit })));
   if (limits.length === 0) {
     replace(box, h("p.quiet", of ? "No rule is in use now." : "There are no quotas yet."));

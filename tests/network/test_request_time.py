@@ -1,0 +1,215 @@
+"""The request quota over real connections: who is charged, what is told, and that nothing is timed without
+a rule.
+
+The broker's clock stands still but for what a handler is made to take, so every figure is exact: ten
+milliseconds are one percent of a second, and a rule of 2 % lets 200 ms pass in the ten seconds that are
+looked at.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.metadata.actor import BROKER_ITSELF
+from broker.network.responder import Responder
+from broker.network.routes import Route
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.metadata import MetadataRequest
+from broker.quotas.kinds import QuotaKind
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+CLIENT = "busy"
+
+
+# Every test asks for the mock clock itself: a fixture's clock does not become the run's.
+@pytest.fixture
+async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
+    async with running_broker(tmp_path) as running:
+        maker = await running.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        yield running
+
+
+async def limit(broker: RunningBroker, key: str, value: float | None, client_id: str = CLIENT) -> None:
+    rule = QuotaAlteration((("client-id", client_id),), (QuotaOp(key, value),))
+    (outcome,) = await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    assert outcome.ok
+
+
+def route_of(broker: RunningBroker, key: ApiKey, version: int) -> Route:
+    routes = broker.house.server.listeners[0].routes
+    route = routes.get(key << 16 | version) or routes.build(key << 16 | version)
+    assert route is not None
+    return route
+
+
+def take(
+    broker: RunningBroker, clock: MockClock, key: ApiKey, version: int, ms: float, whose: str = CLIENT
+) -> None:
+    """Requests of `whose` take so long from now on."""
+    route = route_of(broker, key, version)
+    handle = route.handle
+
+    def slow(message: Any, context: Any, of: Any) -> Any:
+        if context.client_id == whose:
+            clock.jump(ms / 1000)
+        return handle(message, context, of)
+
+    route.handle = slow
+
+
+def charged_ms(broker: RunningBroker, client_id: str = CLIENT) -> float:
+    """What a client has been charged for."""
+    sensor, now_ms = broker.house.quotas.request.find("ANONYMOUS", client_id), broker.house.clock.ms()
+    if sensor is None:
+        return 0.0
+    return round(sensor.observed(now_ms) * sensor.rate.window_size_ms(now_ms) / 100, 6)
+
+
+async def is_answered_now(client: WireClient) -> bool:
+    with trio.move_on_after(1_000) as scope:
+        await client.send(MetadataRequest([]), 9)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        try:
+            return bool(client.stream.socket._sock.recv(1, 2)) and not scope.cancelled_caught  # type: ignore[attr-defined]
+        except BlockingIOError:
+            return False
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "throttle_ms"),
+    [(199, 0), (200, 0), (201, 50), (219, 950), (220, 1_000), (221, 1_000), (3_000, 1_000)],
+)
+async def test_what_is_over_is_waited_for_and_told_and_never_longer_than_a_window(
+    broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int
+) -> None:
+    await limit(broker, "request_percentage", 2)
+    take(broker, mock_clock, ApiKey.METADATA, 9, took_ms)
+    client = await broker.connect(CLIENT)
+    answer = await client.ask(MetadataRequest([]), 9)
+    assert answer.throttle_time_ms == throttle_ms
+    assert charged_ms(broker) == took_ms
+    held = broker.house.quotas.rows(broker.house.clock.ms())
+    assert [(row.quota_type, row.remaining_ms) for row in held] == (
+        [(QuotaKind.REQUEST, throttle_ms)] if throttle_ms else []
+    )
+
+
+async def test_the_connection_opens_again_on_its_millisecond(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    await limit(broker, "request_percentage", 2)
+    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, 201)
+    client = await broker.connect(CLIENT)
+    answer = await client.ask(produce_request_of(500, CLIENT), PRODUCE_VERSION)
+    assert answer.throttle_time_ms == 50
+    assert not await is_answered_now(client)
+    mock_clock.jump(0.049)
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    assert len(broker.house.quotas.request.throttled) == 1
+    mock_clock.jump(0.001)
+    await client.receive(3, 9)
+
+
+async def test_each_client_is_charged_its_own_time_however_requests_come_together(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    await limit(broker, "request_percentage", 1_000)
+    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, 100)
+    clients = [await broker.connect(name) for name in (CLIENT, "other", CLIENT, "other")]
+    for client in clients:
+        await client.send(produce_request_of(500, client.client_id or ""), PRODUCE_VERSION)
+    for client in clients:
+        await client.receive(0, PRODUCE_VERSION)
+    assert (charged_ms(broker), charged_ms(broker, "other")) == (200, 0)
+
+
+async def test_writing_the_answer_is_charged_to_who_gets_it(
+    broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await limit(broker, "request_percentage", 1_000)
+    client, other = await broker.connect(CLIENT), await broker.connect("other")
+    flush = Responder.flush
+
+    def slow(responder: Responder) -> None:
+        mock_clock.jump(0.1)
+        flush(responder)
+
+    monkeypatch.setattr(Responder, "flush", slow)
+    await client.ask(MetadataRequest([]), 9)
+    assert (charged_ms(broker), charged_ms(broker, "other")) == (100, 0)
+    await other.ask(MetadataRequest([]), 9)
+    assert (charged_ms(broker), charged_ms(broker, "other")) == (100, 100)
+
+
+async def test_waiting_is_not_charged(broker: RunningBroker, mock_clock: MockClock) -> None:
+    await limit(broker, "request_percentage", 1_000)
+    take(broker, mock_clock, ApiKey.FETCH, 12, 50)
+    client = await broker.connect(CLIENT)
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1_000)
+    topics = [FetchTopic(topic="events", partitions=[asked])]
+    await client.send(FetchRequest(max_wait_ms=700, min_bytes=1, topics=topics, session_epoch=-1), 12)
+    await trio.testing.wait_all_tasks_blocked(0.02)
+    mock_clock.jump(0.7)
+    await client.receive(1, 12)
+    assert charged_ms(broker) == 50
+
+
+async def test_without_an_answer_nobody_is_asked_to_wait(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    await limit(broker, "request_percentage", 2)
+    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, 300)
+    client = await broker.connect(CLIENT)
+    await client.send(produce_request_of(500, CLIENT, acks=0), PRODUCE_VERSION)
+    assert await is_answered_now(client)
+    assert charged_ms(broker) == 0
+    assert round(broker.house.quotas.request.exempt.measure(broker.house.clock.ms()), 9) == 3.0
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "throttle_ms", "kind"),
+    [(219, 1_000, QuotaKind.PRODUCE), (220, 1_000, QuotaKind.REQUEST), (0, 1_000, QuotaKind.PRODUCE)],
+)
+async def test_the_longer_wait_counts_and_of_equal_ones_the_request_quotas(
+    broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int, kind: QuotaKind
+) -> None:
+    await limit(broker, "request_percentage", 2)
+    await limit(broker, "producer_byte_rate", 1_000)
+    take(broker, mock_clock, ApiKey.PRODUCE, PRODUCE_VERSION, took_ms)
+    client = await broker.connect(CLIENT)
+    answer = await client.ask(produce_request_of(11_000, CLIENT), PRODUCE_VERSION)
+    assert answer.throttle_time_ms == throttle_ms
+    assert [row.quota_type for row in broker.house.quotas.rows(broker.house.clock.ms())] == [kind]
+
+
+async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect("anybody")
+    route = route_of(broker, ApiKey.METADATA, 9)
+    kept = []
+    for rule in (None, 1_000.0, None):
+        await limit(broker, "request_percentage", rule)
+        for _ in range(3):
+            await client.ask(MetadataRequest([]), 9)
+        kept.append(route.metrics.kept)
+        assert (route_of(broker, ApiKey.PRODUCE, PRODUCE_VERSION).repeats is None) is (rule is not None)
+    assert kept == [2, 2, 4]
+
+
+async def test_a_rule_from_before_the_start_is_kept(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as first:
+        await limit(first, "request_percentage", 2)
+    async with running_broker(tmp_path) as second:
+        take(second, mock_clock, ApiKey.METADATA, 9, 220)
+        client = await second.connect(CLIENT)
+        assert (await client.ask(MetadataRequest([]), 9)).throttle_time_ms == 1_000
