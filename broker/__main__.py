@@ -1,4 +1,4 @@
-"""The command line: `weir serve [FILE.properties] [--override key=value]...`"""
+"""The command line: `weir serve [FILE.properties] [--override key=value]...`, and `weir quotas`."""
 
 import contextlib
 import logging
@@ -15,6 +15,8 @@ import trio
 from broker import logs
 from broker.config.load import Configuration, load
 from broker.errors import ConfigError, FatalExitError
+from broker.errors import ConfigError
+from broker.quotas_command import quotas
 from broker.version import VERSION
 
 logger = logging.getLogger("broker")
@@ -24,6 +26,9 @@ logger = logging.getLogger("broker")
 @click.version_option(VERSION, prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
+
+
+main.add_command(quotas)
 
 
 @main.command()

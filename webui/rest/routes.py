@@ -3,6 +3,7 @@
 from typing import Final
 
 from webui.rest import broker_configs, client_quotas, events, monitoring, request_log
+from webui.rest import broker_configs, client_quotas, events, monitoring, quota_files
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
 
@@ -13,6 +14,7 @@ async def openapi(call: Call) -> Reply:
 
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
+    *quota_files.ROUTES,
     *broker_configs.ROUTES,
     *monitoring.ROUTES,
     *request_log.ROUTES,

@@ -1,0 +1,109 @@
+"""`weir quotas` against a broker: what it prints, what it leaves behind, how it says no."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_process import TOKEN, WEIR, BrokerProcess
+
+pytestmark = pytest.mark.endtoend
+
+FILE = """\
+quotas:
+  - entity: {user: alice}
+    limits: {producer_byte_rate: 2000000, request_percentage: 12.5}
+  - entity: {user: bob, client-id: null}
+    limits: {consumer_byte_rate: 500}
+"""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("data")) as process:
+        yield process
+
+
+def weir(broker: BrokerProcess, *arguments: str, token: str = TOKEN) -> tuple[int, str]:
+    """Its exit status, and all that it says."""
+    environment = os.environ | {"WEIR_TOKEN": token, "WEIR_CONSOLE": f"http://{broker.console}"}
+    done = subprocess.run(
+        [WEIR, "quotas", *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path) -> None:
+    assert weir(broker, "set", "--user", "alice", "producer_byte_rate=1000000") == (0, "user alice: done\n")
+    assert weir(broker, "set", "--ip-default", "connection_creation_rate=5") == (0, "default ip: done\n")
+    _, listed = weir(broker, "list")
+    assert [line.split() for line in listed.splitlines()[1:]] == [
+        ["user", "alice", "producer_byte_rate", "1000000", "-", "0"],
+        ["default", "ip", "connection_creation_rate", "5", "-", "0"],
+    ]
+    assert "->  user alice: 1000000" in weir(broker, "resolve", "--user", "alice")[1].replace("-> ", "->  ")
+    file = tmp_path / "quotas.yaml"
+    file.write_text(FILE)
+    planned = (
+        "user alice  producer_byte_rate  1000000 -> 2000000\n"
+        "user alice  request_percentage  + 12.5\n"
+        "user bob, default client-id  consumer_byte_rate  + 500\n"
+    )
+    pruned = "default ip  connection_creation_rate  - 5\n"
+    assert weir(broker, "plan", str(file)) == (2, planned)
+    assert weir(broker, "plan", "--prune", str(file)) == (2, planned + pruned)
+    assert weir(broker, "apply", str(file)) == (0, planned)
+    assert weir(broker, "plan", str(file)) == (0, "Nothing to change.\n")
+    _, exported = weir(broker, "export")
+    kept = tmp_path / "kept.yaml"
+    kept.write_text(exported)
+    assert weir(broker, "plan", "--prune", str(kept)) == (0, "Nothing to change.\n")
+    assert weir(broker, "apply", "--prune", str(file)) == (0, pruned)
+    removed = weir(broker, "remove", "--user", "bob", "--client-id-default", "consumer_byte_rate")
+    assert removed == (0, "user bob, default client-id: done\n")
+    assert broker.ask("GET", "/api/v1/client-quotas")["of"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["set", "--user", "eve", "producer_byte_rate=1.5"], "fractional"),
+        (["set", "--user", "eve", "nonsense=1"], "Invalid configuration key nonsense"),
+        (["set", "--user", "eve", "producer_byte_rate=many"], "not KEY=VALUE with a number"),
+        (["set", "producer_byte_rate=1"], "whose quota?"),
+        (["set", "--user", "eve", "--user-default", "producer_byte_rate=1"], "exclude each other"),
+        (["plan", "/nonexistent"], "does not exist"),
+    ],
+)
+def test_what_makes_no_sense_is_said_and_changes_nothing(
+    broker: BrokerProcess, arguments: list[str], words: str
+) -> None:
+    status, said = weir(broker, *arguments)
+    assert status in (1, 2) and words in said
+    assert "eve" not in weir(broker, "list")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[", "is not YAML"),
+        ("quotas: [{entity: {user: eve}, limits: {nonsense: 1}}]", "unknown"),
+        ("quotas: [{entity: {user: eve}, limits: {producer_byte_rate: 1.5}}]", "fractional"),
+        ("", "has no list of quotas"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(
+    broker: BrokerProcess, tmp_path: Path, text: str, words: str
+) -> None:
+    file = tmp_path / "quotas.yaml"
+    file.write_text(text)
+    status, said = weir(broker, "apply", str(file))
+    assert status == 1 and words in said
+
+
+def test_without_the_right_token_nothing_is_said(broker: BrokerProcess) -> None:
+    status, said = weir(broker, "list", token="a-token-that-nobody-has")
+    assert status == 1 and "token" in said.lower()
+    assert weir(broker, "list", token="")[0] in (1, 2)

@@ -1,0 +1,156 @@
+"""Export, import and resolve of quotas."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.commands import EntityPairs
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker
+from webui.rest.quota_files import FILE, IMPORTED, REFUSED_IMPORT, RESOLVED
+
+QUOTAS = "/api/v1/client-quotas"
+PRODUCE, PERCENT = "producer_byte_rate", "request_percentage"
+ALICE: EntityPairs = (("user", "alice"),)
+ANY_APP: EntityPairs = (("client-id", None),)
+BOB: EntityPairs = (("user", "bob"),)
+
+
+@pytest.fixture
+def stocked(broker: FakeBroker) -> FakeBroker:
+    broker.set(ANY_APP, {PRODUCE: 50.0})
+    broker.set(ALICE, {PRODUCE: 100.0, PERCENT: 12.5})
+    return broker
+
+
+def entry(entity: EntityPairs, **limits: float) -> dict[str, Any]:
+    return {"entity": dict(entity), "limits": limits}
+
+
+def limits_of(broker: FakeBroker) -> dict[EntityPairs, dict[str, float]]:
+    return {entity: {each.key: each.value for each in row.limits} for entity, row in broker.rows.items()}
+
+
+async def test_everything_is_exported_in_one_order_and_whole_numbers_are_whole(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    answer = await http.get(f"{QUOTAS}:export", token="viewer-token")
+    document = FILE.check(await answer.get_json())
+    assert document == {
+        "quotas": [entry(ALICE, **{PRODUCE: 100, PERCENT: 12.5}), entry(ANY_APP, **{PRODUCE: 50})]
+    }
+    assert b"100.0" not in await answer.get_data()
+
+
+async def test_what_was_exported_changes_nothing(http: Browserless, stocked: FakeBroker) -> None:
+    document = await (await http.get(f"{QUOTAS}:export")).get_json()
+    answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
+    assert (answer.status_code, await answer.get_json()) == (200, {"changes": [], "refused": []})
+    assert stocked.applied == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+@pytest.mark.parametrize("prune", [True, False])
+async def test_listed_entities_get_what_is_listed_and_others_go_if_pruned(
+    http: Browserless, stocked: FakeBroker, *, prune: bool, dry_run: bool
+) -> None:
+    before = limits_of(stocked)
+    document = {"quotas": [entry(BOB, **{PRODUCE: 7}), entry(ALICE, **{PRODUCE: 200})]}
+    query = f"prune={str(prune).lower()}&dry_run={str(dry_run).lower()}"
+    answer = await http.ask("POST", f"{QUOTAS}:import?{query}", body=document, token="editor-token")
+    changes = IMPORTED.check(await answer.get_json())["changes"]
+    expected = [
+        (ALICE, PRODUCE, 100, 200),
+        (ALICE, PERCENT, 12.5, None),
+        (BOB, PRODUCE, None, 7),
+        *([(ANY_APP, PRODUCE, 50, None)] if prune else []),
+    ]
+    assert [(each["entity"], each["key"], each["old"], each["new"]) for each in changes] == [
+        (dict(entity), *rest) for entity, *rest in expected
+    ]
+    after = {ALICE: {PRODUCE: 200}, BOB: {PRODUCE: 7}, **({} if prune else {ANY_APP: {PRODUCE: 50}})}
+    assert limits_of(stocked) == (before if dry_run else after)
+
+
+async def test_entities_are_refused_by_themselves(http: Browserless, stocked: FakeBroker) -> None:
+    document = {"quotas": [entry(ALICE, **{PRODUCE: 1.5}), entry(BOB, **{PRODUCE: 7})]}
+    answer = await http.ask("POST", f"{QUOTAS}:import", body=document)
+    (refused,) = IMPORTED.check(await answer.get_json())["refused"]
+    assert (answer.status_code, refused["entity"], refused["error"]) == (207, dict(ALICE), "INVALID_REQUEST")
+    assert limits_of(stocked)[BOB] == {PRODUCE: 7}
+    assert limits_of(stocked)[ALICE] == {PRODUCE: 100, PERCENT: 12.5}
+
+
+async def test_when_all_are_refused_so_is_the_request(http: Browserless, stocked: FakeBroker) -> None:
+    answer = await http.ask("POST", f"{QUOTAS}:import", body={"quotas": [entry(ALICE, **{PRODUCE: 1.5})]})
+    problem = REFUSED_IMPORT.check(await answer.get_json())
+    assert (answer.status_code, len(problem["refused"])) == (400, 1)
+
+
+async def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
+    http: Browserless, stocked: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = stocked.apply
+
+    async def late(command: Any, actor: Any) -> Any:
+        stocked.version += 1
+        stocked.set(ALICE, {PRODUCE: 300.0})
+        return await apply(command, actor)
+
+    monkeypatch.setattr(stocked, "apply", late)
+    answer = await http.ask("POST", f"{QUOTAS}:import", body={"quotas": [entry(ALICE, **{PRODUCE: 200})]})
+    code = (await answer.get_json())["code"]
+    assert (answer.status_code, code) == (412, "INVALID_UPDATE_VERSION")
+    assert limits_of(stocked)[ALICE][PRODUCE] == 300
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"quotas": {}},
+        {"quotas": [{"entity": {"user": "x"}}]},
+        {"quotas": [entry((), **{PRODUCE: 1})]},
+        {"quotas": [entry(BOB)]},
+        {"quotas": [entry(BOB, **{PRODUCE: 0})]},
+        {"quotas": [entry(BOB, **{PRODUCE: 2.0**63})]},
+        {"quotas": [entry(BOB, nonsense=1)]},
+        {"quotas": [entry(BOB, **{PRODUCE: 1}), entry(BOB, **{PERCENT: 1})]},
+    ],
+)
+async def test_a_file_that_makes_no_sense_is_refused_whole(
+    http: Browserless, stocked: FakeBroker, body: Any
+) -> None:
+    sent = b"null" if body is None else body
+    answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=sent, Content_Type="application/json")
+    assert answer.status_code == 400
+    assert stocked.applied == []
+
+
+async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) -> None:
+    document = {"quotas": [entry(BOB, **{PRODUCE: 7})]}
+    answer = await http.ask("POST", f"{QUOTAS}:import", body=document, token="viewer-token")
+    assert answer.status_code == 403
+    assert BOB not in stocked.rows
+
+
+async def test_the_eight_probes_and_the_one_that_found_a_limit(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.observed[ALICE] = {PRODUCE: 60.0}
+    answer = await http.get(f"{QUOTAS}:resolve?user=alice&client-id=app", token="viewer-token")
+    limits = {each["key"]: each for each in RESOLVED.check(await answer.get_json())["limits"]}
+    produce = limits[PRODUCE]
+    assert (produce["matched"], produce["bound"], produce["observed"]) == (dict(ALICE), 100, 60)
+    assert [probe["matched"] for probe in produce["probes"]] == [False, False, True, *[False] * 5]
+    assert [probe["value"] for probe in produce["probes"]] == [None, None, 100, *[None] * 4, 50]
+    assert "matched" not in limits["consumer_byte_rate"]
+
+
+async def test_who_names_nobody_is_anonymous(http: Browserless, stocked: FakeBroker) -> None:
+    found = RESOLVED.check(await (await http.get(f"{QUOTAS}:resolve")).get_json())
+    assert (found["user"], found["client_id"]) == ("ANONYMOUS", "")
+    produce = next(each for each in found["limits"] if each["key"] == PRODUCE)
+    assert (produce["matched"], produce["bound"]) == (dict(ANY_APP), 50)

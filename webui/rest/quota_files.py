@@ -1,0 +1,159 @@
+"""Quotas as a whole: /client-quotas:export, :import and :resolve.
+
+Export answers what import takes, so a file can be kept with other configuration and compared. Import with
+dry_run says what it would change and changes nothing. Resolve answers which of the eight rules governs a
+client, and why.
+"""
+
+from typing import Any, Final
+
+from broker.control.commands import AlterClientQuotas
+from broker.control.views import ResolvedLimit
+from webui.quotas.entities import ALL_KEYS, json_of
+from webui.quotas.files import Difference, alterations, differences, document, wanted_by
+from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE
+from webui.rest.problem import PROBLEM_FIELDS, Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.schema import Flag, Listing, Number, Record, Text
+from webui.shapes import finite
+
+MOST_ENTITIES: Final = 10_000
+BEYOND: Final = 2.0**63
+
+_LIMITS: Final = Record(
+    dict.fromkeys(ALL_KEYS, Number(above=0, below=BEYOND)), optional=frozenset(ALL_KEYS), least=1
+)
+FILE: Final = Record({"quotas": Listing(Record({"entity": ENTITY, "limits": _LIMITS}), most=MOST_ENTITIES)})
+_CHANGES: Final = Listing(
+    Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), most=10 * MOST_ENTITIES
+)
+_REFUSED: Final = Listing(
+    Record({"entity": ENTITY, "error": Text(), "message": Text(longest=4096, nullable=True)}),
+    most=MOST_ENTITIES,
+)
+IMPORTED: Final = Record({"changes": _CHANGES, "refused": _REFUSED})
+REFUSED_IMPORT: Final = Record(
+    {**PROBLEM_FIELDS, "changes": _CHANGES, "refused": _REFUSED},
+    optional=frozenset({"code", "where", "changes", "refused"}),
+)
+RESOLVED: Final = Record(
+    {
+        "user": Text(longest=LONGEST_NAME),
+        "client_id": Text(longest=LONGEST_NAME),
+        "limits": Listing(
+            Record(
+                {
+                    "key": Text(),
+                    "bound": MAYBE,
+                    "observed": MAYBE,
+                    "matched": Record(ENTITY.fields, optional=ENTITY.optional),
+                    "probes": Listing(Record({"entity": ENTITY, "value": MAYBE, "matched": Flag()})),
+                },
+                optional=frozenset({"matched"}),
+            )
+        ),
+    }
+)
+
+
+async def export_quotas(call: Call) -> Reply:
+    return Reply(document(call.console.backend.views.quotas()))
+
+
+async def import_quotas(call: Call) -> Reply:
+    try:
+        wanted = wanted_by(call.body["quotas"])
+    except ValueError as error:
+        raise Problem(400, str(error), where="/quotas") from error
+    rows = call.console.backend.views.quotas()
+    changes = differences(wanted, rows, prune=call.query["prune"])
+    if not changes:
+        return Reply({"changes": [], "refused": []})
+    entries = alterations(changes, rows)
+    command = AlterClientQuotas(tuple(entries), call.query["dry_run"])
+    outcomes = await call.console.backend.control.apply(command, call.actor)
+    if not call.query["dry_run"]:
+        call.console.live.nudge()
+    refused = [
+        {"entity": json_of(outcome.entity), "error": outcome.error.name, "message": outcome.message}
+        for outcome in outcomes
+        if not outcome.ok
+    ]
+    answer = {"changes": [_change_json(each) for each in changes], "refused": refused}
+    if len(refused) == len(outcomes):
+        raise Problem.of(outcomes[0].error, outcomes[0].message, **answer)
+    return Reply(answer, status=207 if refused else 200)
+
+
+async def resolve(call: Call) -> Reply:
+    user, client_id = call.query["user"], call.query["client-id"]
+    limits = call.console.backend.views.resolve(user or None, client_id)
+    return Reply(
+        {
+            "user": user or "ANONYMOUS",
+            "client_id": client_id,
+            "limits": [_resolved_json(each) for each in limits],
+        }
+    )
+
+
+def _change_json(change: Difference) -> dict[str, Any]:
+    return {"entity": json_of(change.entity), "key": change.key, "old": change.old, "new": change.new}
+
+
+def _resolved_json(limit: ResolvedLimit) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "key": limit.key,
+        "bound": limit.bound,
+        "observed": finite(limit.observed),
+        "probes": [
+            {"entity": json_of(probe.entity), "value": probe.value, "matched": probe.matched}
+            for probe in limit.probes
+        ],
+    }
+    return answer if limit.matched is None else answer | {"matched": json_of(limit.matched)}
+
+
+_NAME = Text(longest=LONGEST_NAME)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/client-quotas:resolve",
+        "resolveClientQuotas",
+        "Which rule governs a client for each kind of limit: the eight that are looked for, in order.",
+        resolve,
+        {200: Answer("What was found; no `matched` where nothing limits this client", RESOLVED)},
+        query=(
+            Query("user", _NAME, "The user; nobody in particular (ANONYMOUS) if left out.", default=""),
+            Query("client-id", _NAME, "The client id.", default=""),
+        ),
+    ),
+    Route(
+        "GET",
+        "/api/v1/client-quotas:export",
+        "exportClientQuotas",
+        "Every rule with its limits, as import takes it.",
+        export_quotas,
+        {200: Answer("All quotas", FILE)},
+    ),
+    Route(
+        "POST",
+        "/api/v1/client-quotas:import",
+        "importClientQuotas",
+        "Gives each listed entity exactly the listed limits.",
+        import_quotas,
+        {
+            200: Answer("What was changed, or would be", IMPORTED),
+            207: Answer("Some entities were refused", IMPORTED),
+            400: Answer("Every entity was refused, or the request makes no sense", REFUSED_IMPORT),
+            403: Answer("The role does not suffice", REFUSED_IMPORT),
+            412: Answer("Somebody else has changed the entities meanwhile", REFUSED_IMPORT),
+        },
+        query=(
+            Query("dry_run", Flag(), "Change nothing; say what would change.", default=False),
+            Query("prune", Flag(), "Remove the limits of entities that are not listed.", default=False),
+        ),
+        body=FILE,
+    ),
+)
