@@ -48,8 +48,8 @@ def test_a_held_producer_is_held_again_by_the_broker_that_comes_back(broker: Bro
         set_by_rest(broker, {"client-id": "reports"}, LIMIT)
         within(1, lambda: broker.throttled("reports"), "it is held")
         broker.kill()
-        broker.start()
         before = producer.delivered
+        broker.start()
         row = within(15, lambda: broker.throttled("reports"), "it is held again")
         assert row["entity"] == {"client-id": "reports"} and row["bound"] == LIMIT
         assert producer.delivered > before
