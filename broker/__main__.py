@@ -15,7 +15,6 @@ import trio
 from broker import logs
 from broker.config.load import Configuration, load
 from broker.errors import ConfigError, FatalExitError
-from broker.errors import ConfigError
 from broker.quotas_command import quotas
 from broker.version import VERSION
 

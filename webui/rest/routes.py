@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from webui.rest import broker_configs, client_quotas, events, monitoring, request_log
-from webui.rest import broker_configs, client_quotas, events, monitoring, quota_files
+from webui.rest import broker_configs, client_quotas, events, monitoring, quota_files, request_log
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
 
