@@ -14,8 +14,8 @@ from broker.purgatory.operation import DelayedOperation
 
 
 class DelayedProduce(DelayedOperation):
-    """`after` is called once: `finish` when every flush has ended, well or badly, `give_up` when the time is
-    over before.
+    """`after` is called once: `finish` when every flush has ended well, `give_up` when one has failed or the
+    time is over before.
     """
 
     __slots__ = ("after", "context", "flushes")

@@ -118,7 +118,9 @@ class AfterCommit:
         """Any outcome but Parked."""
 
     def give_up(self) -> "Outcome":
-        """The outcome when the disk took longer than `timeout_ms`; called once, and `finish` never then."""
+        """The outcome when the disk does not have the records, be it that it took longer than `timeout_ms` or
+        that it failed; called once, and `finish` never then.
+        """
         return self.finish()
 
 

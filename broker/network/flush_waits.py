@@ -74,11 +74,15 @@ class FlushWaits:
             await self._is_filled.wait()
         return self._queue.popleft()
 
-    def ended(self, flushes: Sequence[Flush]) -> Waiting:
-        """Who waited for no more than these."""
-        return [
-            waiting for flush in flushes for waiting in _waiting(self._produces.check_and_complete(flush))
-        ]
+    def ended(self, flushes: Sequence[Flush]) -> tuple[Waiting, Waiting]:
+        """Who waited for no more than these: those whose records the disk has, and the others."""
+        flushed: list[DelayedProduce] = []
+        failed: list[DelayedProduce] = []
+        for flush in flushes:
+            for operation in self._produces.check_and_complete(flush):
+                is_whole = all(each.error is None for each in operation.flushes)
+                (flushed if is_whole else failed).append(operation)
+        return _waiting(flushed), _waiting(failed)
 
 
 def _waiting(operations: Iterable[DelayedProduce]) -> Waiting:

@@ -81,7 +81,7 @@ class HandlerPool:
         self._crew = self.crew_type()
         self._after_commit: Waiting = []
         self.flush_waits: FlushWaits = (
-            FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed_in_time)
+            FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed)
             if main is None
             else main.flush_waits
         )
@@ -208,11 +208,14 @@ class HandlerPool:
             reaper.poke()
 
     def flushed(self, flushes: Sequence[Flush]) -> None:
-        """These are done, or have failed and taken their partitions offline: whoever waited is answered."""
-        self._finish(self.flush_waits.ended(flushes))
-        self.deliver()
+        """These are done or have failed: whoever waited is answered, and what is not on the disk is not
+        acknowledged.
+        """
+        flushed, failed = self.flush_waits.ended(flushes)
+        self._finish(flushed)
+        self._not_flushed(failed)
 
-    def _not_flushed_in_time(self, waiting: Waiting) -> None:
+    def _not_flushed(self, waiting: Waiting) -> None:
         for request, after in waiting:
             try:
                 self._conclude(request, after.give_up())

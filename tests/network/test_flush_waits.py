@@ -11,7 +11,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import SILENT, AfterCommit, Outcome
+from broker.log.chores import Flush
 from broker.log.partition import PartitionLog
+from broker.log.segmented import SegmentedLog
 from broker.metrics.registry import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.flush_waits import FlushWaits, Waiting
@@ -165,9 +167,9 @@ async def test_what_was_staged_together_is_answered_apart(
     waits = FlushWaits(produces, 1, TrioClock(), lambda expired: None)
     at_once = waits.park(committed, [flush := durable.flush(0)])
     assert at_once == committed[1:] and produces.delayed == 1
-    assert waits.ended([flush]) == []
+    assert waits.ended([flush]) == ([], [])
     flush.finish()
-    assert waits.ended([flush]) == committed[:1]
+    assert waits.ended([flush]) == (committed[:1], [])
 
 
 async def test_a_disk_that_fails_is_told_to_everybody_who_waited_for_it(
@@ -179,6 +181,26 @@ async def test_a_disk_that_fails_is_told_to_everybody_who_waited_for_it(
     disk.error = OSError(5, "Input/output error")
     disk.goes_on.set()
     assert [await error_of(client) for client in clients] == [STORAGE_ERROR] * 3
+
+
+async def test_what_could_not_even_begin_to_be_flushed_is_not_acknowledged(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No descriptor is left to flush with. That says nothing about the disk, so the partition stays."""
+    flush = SegmentedLog.flush
+    refusal = OSError(24, "Too many open files")
+
+    def refused(log: SegmentedLog, now_ms: int, **rest: bool) -> Flush:
+        return Flush(log, (), log.high_watermark, now_ms, refusal)
+
+    monkeypatch.setattr(SegmentedLog, "flush", refused)
+    client = await broker.connect()
+    await client.send(produce(), PRODUCE_VERSION)
+    assert await error_of(client) == REQUEST_TIMED_OUT
+    monkeypatch.setattr(SegmentedLog, "flush", flush)
+    disk.goes_on.set()
+    await client.send(produce(), PRODUCE_VERSION)
+    assert await error_of(client) == 0
 
 
 async def test_a_client_without_acknowledgements_is_not_hung_up_on_by_a_slow_disk(
