@@ -212,6 +212,7 @@ class House:
                             _calm_collector()
                             task_status.started(Started(self.place.bootstrap, url, stopped))
                             await stop.wait()
+                            self.server.stop_following()
                             front.cancel_scope.cancel()
                         await self._drain()
                         processors.cancel_scope.cancel()

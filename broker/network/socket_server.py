@@ -118,6 +118,10 @@ class SocketServer:
         for listener in list(self.listeners):
             await listener.started.wait()
 
+    def stop_following(self) -> None:
+        """The front is about to be cancelled: no listener comes or goes any more."""
+        self._front = None
+
     async def drain(self) -> None:
         """Stops reading, then waits until all requests in hand are answered. The caller sets the deadline."""
         async with trio.open_nursery() as nursery:
@@ -172,6 +176,8 @@ class SocketServer:
         """Follows the settings; who calls it has kept answers forgotten afterwards. A port that was free when
         it was asked for and is no longer costs its listener alone.
         """
+        if self._back is None or self._front is None:
+            return  # the broker stops; its next start goes by the new settings
         self._assembly.config = new
         leaving, coming = _moves(old, new)
         for listener in self.listeners:
@@ -191,9 +197,8 @@ class SocketServer:
                 continue
             self.listeners.append(listener)
             logger.info("a listener was added", extra=_place(listener))
-            if self._back is not None and self._front is not None:
-                self._serve(listener, self._back)
-                self._accept(listener, self._front)
+            self._serve(listener, self._back)
+            self._accept(listener, self._front)
         for plane in self.planes.values():
             if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)

@@ -10,12 +10,18 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.app import House
-from broker.config.load import load
-from broker.errors import ConfigError
-from broker.network.clock import TrioClock
+from broker.api.outcome import Answered, Outcome
+from broker.control.commands import (
+    BROKER_ITSELF,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceType,
+)
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.hostile import until
@@ -311,62 +317,32 @@ async def test_what_was_changed_holds_after_a_restart(tmp_path: Path) -> None:
         assert await told_port(guest) == ports(broker)["OTHER"]
 
 
-async def test_a_start_names_the_listener_whose_port_is_taken(tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        overrides = [f"listeners={ONE},SASL_PLAINTEXT://127.0.0.1:{port}", f"log.dirs={tmp_path}"]
-        with pytest.raises(ConfigError, match=f"SASL_PLAINTEXT://127.0.0.1:{port}.*already in use"):
-            House(load(None, overrides, {}), TrioClock())
+async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_path: Path) -> None:
+    going_on = trio.Event()
 
+    async def slow(_message: object, _context: object, _broker: object) -> Outcome:
+        await going_on.wait()
+        return Answered(MetadataResponse())
 
-async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_port_until_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """CHECKLIST 2: one authorizer is late, and holds up its own listener only."""
-    late = trio.Event()
-
-    async def ready(listener: str) -> None:
-        if listener == "OTHER":
-            await late.wait()
-
-    settings = [f"listeners={BOTH}", f"listener.security.protocol.map={MAP}", "console.listener="]
-    house = House(load(None, [*settings, f"log.dirs={tmp_path}"], {}), TrioClock())
-    async with trio.open_nursery() as nursery:
-        house.server.start_handlers(nursery)
-        house.server.start_processors(nursery)
-        house.server.start_acceptors(nursery, ready)
-        addresses = {each.name: each.acceptor.address[1] for each in house.server.listeners}
-        early = await connect(addresses["PLAINTEXT"])
-        assert await told_port(early) == addresses["PLAINTEXT"]
-        waiting = await connect(addresses["OTHER"])  # the port is bound
-        await waiting.send(MetadataRequest([]), 9)
-        with trio.move_on_after(0.05) as waited:
-            await house.server.wait_started()
-        assert waited.cancelled_caught
-        late.set()
-        _, answer = await waiting.receive(3, 9)
-        assert answer.brokers[0].port == addresses["OTHER"]
-        await house.server.wait_started()
-        nursery.cancel_scope.cancel()
-    house.close()
-
-
-async def test_an_authorizer_that_fails_stops_the_broker(tmp_path: Path) -> None:
-    async def broken(_listener: str) -> None:
-        raise ConfigError("authorizer", "x", "one that loads")
-
-    house = House(
-        load(None, [f"listeners={ONE}", f"log.dirs={tmp_path}", "console.listener="], {}), TrioClock()
-    )
-
-    async def run() -> None:
-        async with trio.open_nursery() as nursery:
-            house.server.start_processors(nursery)
-            house.server.start_acceptors(nursery, broken)
-
-    with pytest.raises(BaseExceptionGroup) as caught:
-        await run()
-    assert caught.group_contains(ConfigError)
-    house.close()
+    settings = (f"listener.security.protocol.map={MAP}",)
+    async with running_broker(tmp_path, *settings) as broker:
+        client = await broker.connect()
+        await told_port(client)
+        server = broker.house.server
+        server.forget_answers()
+        for route in server.listeners[0].routes.all():
+            route.handle = slow
+        await client.send(MetadataRequest([]), 9)
+        await wait_all_tasks_blocked(0.01)
+        broker.stop.set()
+        await wait_all_tasks_blocked(0.01)
+        alteration = ConfigAlteration(
+            ConfigResource(ResourceType.BROKER, "1"), (ConfigOp("listeners", OpType.SET, BOTH),)
+        )
+        (outcome,) = await broker.house.control.apply(IncrementalAlterConfigs((alteration,)), BROKER_ITSELF)
+        assert outcome.ok and len(server.listeners) == 1
+        going_on.set()
+        with trio.fail_after(2):
+            await broker.started.stopped.wait()
+    async with running_broker(tmp_path, *settings) as broker:
+        assert list(ports(broker)) == ["PLAINTEXT", "OTHER"]
