@@ -99,9 +99,9 @@ async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
 async def _flush_before_answering(handlers: HandlerPool) -> None:
     """flush.messages: the answer to an append leaves when its records are on the disk."""
     while True:
-        flushes = await handlers.flush_waits.next()
-        await _finish(flushes, "cannot flush")
-        handlers.flushed(flushes)
+        flush = await handlers.flush_waits.next()
+        await _finish([flush], "cannot flush")
+        handlers.flushed(flush)
 
 
 async def _finish(chores: Sequence[Chore], failure: str) -> None:

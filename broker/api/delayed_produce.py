@@ -2,7 +2,7 @@
 
 Kafka's waits for other replicas, and flushes on the handler's thread, however long the disk takes. Here
 there is one replica, the disk is what is waited for, and the time-out of the request holds for it. Parked
-by `network.flush_waits`, under the flushes that its partitions need.
+by `network.flush_waits`, under the partitions that need a flush.
 """
 
 from collections.abc import Sequence
@@ -27,4 +27,9 @@ class DelayedProduce(DelayedOperation):
         self.flushes = flushes
 
     def is_ready(self) -> bool:
-        return all(flush.finished for flush in self.flushes)
+        return all(flush.in_effect().finished for flush in self.flushes)
+
+    @property
+    def is_flushed(self) -> bool:
+        """Valid once it is ready: whether the disk has all of its records."""
+        return all(flush.in_effect().error is None for flush in self.flushes)

@@ -55,9 +55,24 @@ class Flush:
         self.now_ms = now_ms
         self.error = not_begun
         self.finished = False
+        self._left_to: Flush | None = None
         self._not_begun = not_begun
         self._files = files
         self._directory = partition.directory if partition.has_new_names else None
+
+    def leave_to(self, newer: "Flush") -> None:
+        """A later flush of the same partition puts there what this one would have, and is carried out in its
+        place.
+        """
+        self._files = ()
+        self._left_to = newer
+
+    def in_effect(self) -> "Flush":
+        """The flush that does this one's work: itself, if it was not left to another."""
+        flush = self
+        while flush._left_to is not None:
+            flush = flush._left_to
+        return flush
 
     def run(self) -> None:
         if self.error is not None:

@@ -4,7 +4,6 @@ Filled by the handler pool at the end of a batch, emptied by the flushing task o
 files nor what is answered: only which answer needs which flush, and how long it may wait.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 import trio
@@ -32,7 +31,7 @@ class FlushWaits:
     ) -> None:
         self._produces = produces
         self._clock = clock
-        self._queue: deque[Sequence[Flush]] = deque()
+        self._asked: dict[object, Flush] = {}
         self._is_filled = trio.Event()
 
         def expire(now_ms: int) -> None:
@@ -44,8 +43,8 @@ class FlushWaits:
 
     @property
     def queued(self) -> int:
-        """Lots of flushes that wait for the flushing task."""
-        return len(self._queue)
+        """Flushes that the flushing task has not begun: one for a partition, however many wait for it."""
+        return len(self._asked)
 
     def park(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
         """Has the flushes done, and parks whoever needs one of them; the others come back, to be answered at
@@ -59,29 +58,39 @@ class FlushWaits:
             if needed:
                 request.local_complete = now_ns
                 operation = DelayedProduce(request, after, needed)
-                self._produces.try_complete_else_watch(operation, needed, now_ms)
+                logs = [flush.partition for flush in needed]
+                self._produces.try_complete_else_watch(operation, logs, now_ms)
             else:
                 at_once.append((request, after))
-        self._queue.append(flushes)
+        for flush in flushes:
+            self._ask(flush)
         self._is_filled.set()
         self.reaper.poke()
         return at_once
 
-    async def next(self) -> Sequence[Flush]:
-        """The next flushes to be done; the caller does them, then calls `HandlerPool.flushed`."""
-        while not self._queue:
+    def _ask(self, flush: Flush) -> None:
+        """What was asked for and not begun is left to the later flush, which covers it; so whoever came while
+        the disk was busy shares the next turn. One that could not be prepared covers nothing.
+        """
+        key = flush.partition if flush.error is None else flush
+        older = self._asked.get(key)
+        if older is not None:
+            older.leave_to(flush)
+        self._asked[key] = flush
+
+    async def next(self) -> Flush:
+        """The next flush to be done; the caller does it, then calls `HandlerPool.flushed`."""
+        while not self._asked:
             self._is_filled = trio.Event()
             await self._is_filled.wait()
-        return self._queue.popleft()
+        return self._asked.pop(next(iter(self._asked)))
 
-    def ended(self, flushes: Sequence[Flush]) -> tuple[Waiting, Waiting]:
-        """Who waited for no more than these: those whose records the disk has, and the others."""
+    def ended(self, flush: Flush) -> tuple[Waiting, Waiting]:
+        """Who waited for nothing else: those whose records the disk has, and the others."""
         flushed: list[DelayedProduce] = []
         failed: list[DelayedProduce] = []
-        for flush in flushes:
-            for operation in self._produces.check_and_complete(flush):
-                is_whole = all(each.error is None for each in operation.flushes)
-                (flushed if is_whole else failed).append(operation)
+        for operation in self._produces.check_and_complete(flush.partition):
+            (flushed if operation.is_flushed else failed).append(operation)
         return _waiting(flushed), _waiting(failed)
 
 

@@ -207,11 +207,11 @@ class HandlerPool:
         for reaper in self._reapers:
             reaper.poke()
 
-    def flushed(self, flushes: Sequence[Flush]) -> None:
-        """These are done or have failed: whoever waited is answered, and what is not on the disk is not
+    def flushed(self, flush: Flush) -> None:
+        """It is done or has failed: whoever waited is answered, and what is not on the disk is not
         acknowledged.
         """
-        flushed, failed = self.flush_waits.ended(flushes)
+        flushed, failed = self.flush_waits.ended(flush)
         self._finish(flushed)
         self._not_flushed(failed)
 

@@ -39,8 +39,10 @@ class SlowDisk:
         self.goes_on = threading.Event()
         self.goes_on.set()
         self.error: OSError | None = None
+        self.flushed = 0
 
     def flush(self, fd: int) -> None:
+        self.flushed += 1
         assert self.goes_on.wait(20), "the test never let the disk go on"
         if self.error is not None:
             raise self.error
@@ -167,9 +169,22 @@ async def test_what_was_staged_together_is_answered_apart(
     waits = FlushWaits(produces, 1, TrioClock(), lambda expired: None)
     at_once = waits.park(committed, [flush := durable.flush(0)])
     assert at_once == committed[1:] and produces.delayed == 1
-    assert waits.ended([flush]) == ([], [])
+    assert waits.ended(flush) == ([], [])
     flush.finish()
-    assert waits.ended([flush]) == (committed[:1], [])
+    assert waits.ended(flush) == (committed[:1], [])
+
+
+async def test_whoever_comes_while_the_disk_is_busy_shares_the_next_turn(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
+) -> None:
+    clients = [await broker.connect() for _ in range(10)]
+    for client in clients:
+        await waits(client, broker, produce())
+    assert broker.house.server.handlers.flush_waits.queued == 1
+    disk.flushed = 0
+    disk.goes_on.set()
+    assert [await error_of(client) for client in clients] == [0] * 10
+    assert disk.flushed == 1, "beside the one that was under way"
 
 
 async def test_a_disk_that_fails_is_told_to_everybody_who_waited_for_it(
