@@ -72,7 +72,8 @@ async def test_requests_of_one_connection_keep_their_order_under_pressure(tmp_pa
         )
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.stream.send_all, stream)
-            assert await correlation_ids(client, 30) == list(range(number, number + 30))
+            for at in range(number, number + 30, 5):
+                assert await correlation_ids(client, 5) == list(range(at, at + 5))
 
     async with running_broker(tmp_path, *BOUNDED, f"socket.server.mode={mode}") as broker:
         await (await broker.connect()).ask(create_topic(), 5)
