@@ -18,8 +18,9 @@
     app           builds all of this once, and takes it down in order
 
 A frame is read whole by a processor, which mutes its channel (network.processor); it waits in the request
-channel; a handler decodes it and asks its API (network.handler_pool, api.a00_produce); what was appended is
-committed in one write per partition (log); the answer goes back through the responder, and the channel
-opens again unless a quota holds it (network.mute, network.throttling). Rooms above import rooms below,
-never the reverse, and only app, network and webui know that time passes by itself: everybody else is told.
+channel; a handler decodes it and asks its API (network.handling.handler_pool, api.a00_produce); what was
+appended is committed in one write per partition (log); the answer goes back through the responder, and the
+channel opens again unless a quota holds it (network.connection.mute, network.throttling). Rooms above
+import rooms below, never the reverse, and only app, network and webui know that time passes by itself:
+everybody else is told.
 """

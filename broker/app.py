@@ -40,11 +40,11 @@ from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.automq.machinery import automq
 from broker.network.clock import TrioClock
-from broker.network.handler_pool import CALLBACKS
+from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.loop_idle import LoopIdle
 from broker.network.machinery import KAFKA
+from broker.network.measuring.request_log import RequestLog
 from broker.network.reaper import Reaper
-from broker.network.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.purgatory.purgatory import Purgatory

@@ -18,12 +18,12 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.metrics.growth import Growth
-from broker.network.channel import Channel
 from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel
+from broker.network.connection.mute import MuteState
 from broker.network.loop_idle import LoopIdle, head_room
-from broker.network.mute import MuteState
-from broker.network.request_metrics import PHASES, ApiMetrics, quantiles_ms
-from broker.network.selector_metrics import totals_of
+from broker.network.measuring.request_metrics import PHASES, ApiMetrics, quantiles_ms
+from broker.network.measuring.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use

@@ -10,7 +10,7 @@ from broker.api.broker import Broker
 from broker.config.live_rules import check_network
 from broker.config.rooms import NetworkConfig, QuotaConfig, SecurityConfig, TlsConfig
 from broker.log.store import LogStore
-from broker.network.request_log import RequestLog
+from broker.network.measuring.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
 

@@ -9,12 +9,12 @@ from typing import Any
 from broker.api.broker import Broker
 from broker.census import ROOT, Holding, Owners
 from broker.control.task_rows import Owned
+from broker.network.accepting.parked import MOST_PARKED
 from broker.network.automq.request_queues import RequestQueues
-from broker.network.handler_pool import CALLBACKS
+from broker.network.handling.handler_pool import CALLBACKS
+from broker.network.handling.request_channel import Requests
 from broker.network.loop_idle import LoopIdle
-from broker.network.parked import MOST_PARKED
 from broker.network.processor import NEW_CONNECTIONS, Processor
-from broker.network.request_channel import Requests
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import REAPERS
 from broker.purgatory.purgatory import Purgatory

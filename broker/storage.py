@@ -20,7 +20,7 @@ from broker.metadata.changes import Change
 from broker.metadata.image import Image
 from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
-from broker.network.handler_pool import HandlerPool
+from broker.network.handling.handler_pool import HandlerPool
 from broker.network.supervisor import LastError, TaskStarter
 
 logger = logging.getLogger(__name__)

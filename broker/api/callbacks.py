@@ -1,8 +1,9 @@
-"""Answers of requests that had to wait, on their way back to a handler. (Kafka: RequestChannel.callbackQueue,
-sendCallbackRequest)
+"""Answers of requests that had to wait, on their way back to a handler. (Kafka:
+RequestChannel.callbackQueue, sendCallbackRequest)
 
-Posted by whoever completes a request: another request's handler, a reaper, a change of the metadata. Taken up
-by `network.handler_pool`, before any further request and so many at a time that others get their turn.
+Posted by whoever completes a request: another request's handler, a reaper, a change of the metadata. Taken
+up by `network.handling.handler_pool`, before any further request and so many at a time that others get
+their turn.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """What a handler may know of the request besides its message.
 
-Made by `network.request`, which extends it with what the network layer keeps for itself.
+Made by `network.handling.request`, which extends it with what the network layer keeps for itself.
 """
 
 from typing import Protocol

@@ -2,7 +2,7 @@
 
 Kafka's waits for other replicas, and flushes on the handler's thread, however long the disk takes. Here
 there is one replica, the disk is what is waited for, and the time-out of the request holds for it. Parked
-by `network.flush_waits`, under the partitions that need a flush.
+by `network.handling.flush_waits`, under the partitions that need a flush.
 """
 
 from collections.abc import Sequence

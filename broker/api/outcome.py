@@ -1,4 +1,4 @@
-"""The ways a handler can end. `network.handler_pool` matches on them; nothing else does.
+"""The ways a handler can end. `network.handling.handler_pool` matches on them; nothing else does.
 
 Expected errors are values inside a reply. A throttle travels beside the reply, because the channel must be
 marked as throttled before the response is enqueued (KIP-219: answer first, mute afterwards).

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.metrics.registry import FamilySamples, Kind, Sample
-from broker.network.leased_frames import LeasedFrames
+from broker.network.memory.leased_frames import LeasedFrames
 
 ENDLESS: Final = 2**63 - 1
 """What MemoryPool.NONE has available."""

@@ -11,9 +11,9 @@ from typing import Final
 from broker.errors import ErrorCode
 from broker.metrics.registry import QUANTILES, FamilySamples, Kind, Sample
 from broker.metrics.spread import quantiles
-from broker.network.request_log import RequestLog
-from broker.network.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
-from broker.network.routes import UNKNOWN_VERSION
+from broker.network.handling.routes import UNKNOWN_VERSION
+from broker.network.measuring.request_log import RequestLog
+from broker.network.measuring.request_metrics import PHASES, AllMetrics, ApiMetrics, quantiles_ms
 
 PREFIX: Final = "kafka_network_requestmetrics"
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from broker.metrics.growth import Growth
 from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.network.measuring.selector_metrics import SelectorTotals, ciphers, client_software, totals_of
 from broker.network.processor import Processor
-from broker.network.selector_metrics import SelectorTotals, ciphers, client_software, totals_of
 from broker.network.socket_server import SocketServer
 
 SELECTOR: Final = "kafka_server_socket_server_metrics"

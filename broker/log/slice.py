@@ -1,7 +1,7 @@
 """A run of a segment's bytes on its way to a reader, which no Python object ever holds.
 
-Made by PartitionLog.read, measured (`len`) by the encoder of the Fetch response, sent by network.send. Knows
-no batch and no offset. Everything here belongs to the event loop's thread.
+Made by PartitionLog.read, measured (`len`) by the encoder of the Fetch response, sent by
+network.connection.send. Knows no batch and no offset. Everything here belongs to the event loop's thread.
 """
 
 from typing import Final

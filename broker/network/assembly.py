@@ -13,16 +13,18 @@ from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.rooms import NetworkConfig, TlsConfig
 from broker.errors import ConfigError
-from broker.network.acceptor import Acceptor, SocketOptions
-from broker.network.channel import Channel
+from broker.network.accepting.acceptor import Acceptor, SocketOptions
+from broker.network.accepting.connection_gate import ConnectionGate
 from broker.network.clock import TrioClock
-from broker.network.connection_gate import ConnectionGate
-from broker.network.frame_pool import FramePool
-from broker.network.handshakes import certificates_of
-from broker.network.leased_frames import LeasedFrames
+from broker.network.connection.channel import Channel
+from broker.network.connection.frame_pool import FramePool
+from broker.network.handling.routes import Routes
 from broker.network.listener import Listener
 from broker.network.machinery import Machinery
-from broker.network.memory_pool import MemoryPool
+from broker.network.measuring.request_log import RequestLog
+from broker.network.measuring.request_metrics import AllMetrics
+from broker.network.memory.leased_frames import LeasedFrames
+from broker.network.memory.memory_pool import MemoryPool
 from broker.network.plane import (
     CONTROL_PLANE_HANDLERS,
     CONTROL_PLANE_PROCESSORS,
@@ -32,10 +34,8 @@ from broker.network.plane import (
 )
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
-from broker.network.request_log import RequestLog
-from broker.network.request_metrics import AllMetrics
 from broker.network.responder import Responder
-from broker.network.routes import Routes
+from broker.network.tls.handshakes import certificates_of
 
 LOOPBACK: Final = "127.0.0.1"
 """Told to clients of a listener on every address of a broker that does not say another."""

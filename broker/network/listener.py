@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator
 import trio
 
 from broker.config.listeners import Listener as Endpoint
-from broker.network.acceptor import Acceptor
+from broker.network.accepting.acceptor import Acceptor
+from broker.network.handling.routes import Routes
 from broker.network.processor import Processor
-from broker.network.routes import Routes
 from broker.network.supervisor import Supervisor, TaskStarter
 from broker.security.tls import Certificates
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from broker.network.handler_pool import HandlerPool
+from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.processor import Processor
-from broker.network.request_channel import RequestChannel, Requests
 from broker.network.throttling import Throttling
 
 

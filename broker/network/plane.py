@@ -8,8 +8,8 @@ from typing import Final
 
 from broker.api.registry import Registry
 from broker.config.listeners import Plane as PlaneName
-from broker.network.handler_pool import HandlerPool
-from broker.network.request_channel import Requests
+from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.request_channel import Requests
 from broker.protocol.api_key import ApiKey
 
 CONTROL_PLANE_QUEUE: Final = 20

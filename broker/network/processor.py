@@ -16,20 +16,20 @@ from typing import ClassVar, Final
 import trio
 
 from broker.errors import ProtocolViolation
-from broker.network.channel import Channel, has_arrivals
 from broker.network.clock import TrioClock
-from broker.network.expiry import FailedLogins, LateLogins, expire_idle
-from broker.network.frame_pool import FramePool
-from broker.network.handshakes import Handshakes
-from broker.network.leased_receive import receiving
-from broker.network.receive import SCRATCH_BYTES, EndOfStream, Frame
-from broker.network.request import Request
-from broker.network.request_channel import Requests
+from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.expiry import FailedLogins, LateLogins, expire_idle
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
+from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Requests
+from broker.network.handling.routes import Routes
+from broker.network.memory.leased_receive import receiving
 from broker.network.responder import NOT_MUTED, PENDING, Responder
-from broker.network.routes import Routes
 from broker.network.selector import BROKEN, READ, WRITE, Selector
 from broker.network.supervisor import TaskStarter
-from broker.network.tls_socket import TlsError
+from broker.network.tls.handshakes import Handshakes
+from broker.network.tls.tls_socket import TlsError
 from broker.security.tls import Certificates
 
 logger = logging.getLogger(__name__)

@@ -13,14 +13,14 @@ import trio
 
 from broker.api.outcome import Login
 from broker.errors import BrokerBug
-from broker.network.channel import Channel
 from broker.network.clock import TrioClock
-from broker.network.expiry import FailedLogins
-from broker.network.mute import MuteEvent, MuteState
-from broker.network.request import Request
-from broker.network.routes import KeptAnswer, Route
+from broker.network.connection.channel import Channel
+from broker.network.connection.expiry import FailedLogins
+from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.connection.send import Part, Send, send_at_once
+from broker.network.handling.request import Request
+from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.selector import READ, WRITE, Selector
-from broker.network.send import Part, Send, send_at_once
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 BURST: Final = 16

@@ -11,7 +11,7 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from broker.network.channel import Channel
+from broker.network.connection.channel import Channel
 
 logger = logging.getLogger(__name__)
 

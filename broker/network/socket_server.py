@@ -15,11 +15,11 @@ from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.rooms import NetworkConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
-from broker.network.acceptor import check_bindable
+from broker.network.accepting.acceptor import check_bindable
+from broker.network.accepting.connection_gate import ConnectionGate
 from broker.network.assembly import Assembly, socket_options
-from broker.network.channel import Channel
 from broker.network.clock import TrioClock
-from broker.network.connection_gate import ConnectionGate
+from broker.network.connection.channel import Channel
 from broker.network.listener import Listener
 from broker.network.machinery import KAFKA, Machinery
 from broker.network.processor import Processor

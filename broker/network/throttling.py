@@ -7,11 +7,11 @@ quota.
 from collections.abc import Iterable
 from typing import Final
 
-from broker.network.channel import Channel
 from broker.network.clock import TrioClock
-from broker.network.mute import MuteEvent
+from broker.network.connection.channel import Channel
+from broker.network.connection.mute import MuteEvent
+from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
-from broker.network.request import Request
 from broker.network.supervisor import TaskStarter
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind

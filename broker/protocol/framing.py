@@ -1,6 +1,7 @@
 """How long the next request is.
 
-Called by network.receive with the four bytes that stand before every request. Knows no sockets and no memory.
+Called by network.connection.receive with the four bytes that stand before every request. Knows no sockets
+and no memory.
 """
 
 import struct

@@ -12,7 +12,7 @@ from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, Outcome, Parked
 from broker.api.waking import AT_ONCE
-from broker.network.request import Request
+from broker.network.handling.request import Request
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.hostile import until

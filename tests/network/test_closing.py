@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.errors import BrokerBug
-from broker.network.send import Send
+from broker.network.connection.send import Send
 from broker.protocol import codec
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 from broker.errors import ConfigError
 from broker.exposition.connections import families
 from broker.metrics.prometheus import render
-from broker.network import connection_gate
+from broker.network.accepting import connection_gate
 from broker.quotas.connections import PER_IP
 from broker.quotas.rejections import BURST_MS
 from tests.support.connections import (

@@ -16,8 +16,8 @@ from broker.log.partition import PartitionLog
 from broker.log.segmented import SegmentedLog
 from broker.metrics.registry import FamilySamples
 from broker.network.clock import TrioClock
-from broker.network.flush_waits import FlushWaits, Waiting
-from broker.network.request import Request
+from broker.network.handling.flush_waits import FlushWaits, Waiting
+from broker.network.handling.request import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import ProtocolViolation
-from broker.network import leased_frames
-from broker.network.channel import Channel
-from broker.network.leased_receive import LeasedReceive
-from broker.network.mute import MuteState
+from broker.network.connection.channel import Channel
+from broker.network.connection.mute import MuteState
+from broker.network.memory import leased_frames
+from broker.network.memory.leased_receive import LeasedReceive
 from broker.network.selector import READ
 from tests.network.test_receive import BODIES, feed, framed
 from tests.support.rig import Rig

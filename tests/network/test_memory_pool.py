@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.network.memory_pool import Lease, MemoryPool
+from broker.network.memory.memory_pool import Lease, MemoryPool
 
 START = 1_700_000_000_000
 

@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.exposition.memory import families
-from broker.network.receive import Receive
+from broker.network.connection.receive import Receive
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored

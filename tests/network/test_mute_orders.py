@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from broker.errors import BrokerBug
-from broker.network.channel import Channel
-from broker.network.mute import MuteEvent, MuteState
-from broker.network.request import Reply, Request
-from broker.network.request_metrics import RequestMetrics
+from broker.network.connection.channel import Channel
+from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.handling.request import Reply, Request
+from broker.network.measuring.request_metrics import RequestMetrics
 from broker.network.selector import READ
 from tests.support.hostile import framed
 from tests.support.rig import Rig

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from broker.network.parked import Parked, ParkedSockets
+from broker.network.accepting.parked import Parked, ParkedSockets
 
 PEER = ("10.0.0.1", 40_000)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import ProtocolViolation
-from broker.network.frame_pool import FramePool
-from broker.network.receive import SCRATCH_BYTES, EndOfStream, Receive
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Receive
 
 LIMIT = 300_000
 

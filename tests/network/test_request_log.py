@@ -21,7 +21,7 @@ from broker.control.commands import (
 from broker.errors import ConfigError, ErrorCode
 from broker.logs import facts
 from broker.metadata.actor import Actor, Door, Role
-from broker.network.request_log import RequestLog
+from broker.network.measuring.request_log import RequestLog
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest

@@ -9,8 +9,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.metrics.spread import bucket_of, no_counts, quantiles
-from broker.network.request import Request
-from broker.network.request_metrics import (
+from broker.network.handling.request import Request
+from broker.network.measuring.request_metrics import (
     PHASES,
     TICK_NS,
     AllMetrics,

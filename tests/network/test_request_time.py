@@ -16,8 +16,8 @@ from trio.testing import MockClock
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
+from broker.network.handling.routes import Route
 from broker.network.responder import Responder
-from broker.network.routes import Route
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest

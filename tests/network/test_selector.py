@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.network.channel import Channel
+from broker.network.connection.channel import Channel
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_pipelining import connections, correlation_ids, encoded, numbered, stored
 from tests.support.hostile import told

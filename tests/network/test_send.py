@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.network.send import Part, Send, send_at_once
+from broker.network.connection.send import Part, Send, send_at_once
 
 
 class Region:

@@ -9,8 +9,8 @@ import struct
 
 import pytest
 
-from broker.network.receive import EndOfStream
-from broker.network.tls_socket import TlsError
+from broker.network.connection.receive import EndOfStream
+from broker.network.tls.tls_socket import TlsError
 from tests.support.certificates import certificates
 from tests.support.hostile import framed
 from tests.support.tls_peer import Peer, config, connected, fill_kernel, pair, shake

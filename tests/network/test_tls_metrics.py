@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.network.channel import Channel
-from broker.network.selector_metrics import MOST_CLIENTS, ciphers, totals_of
+from broker.network.connection.channel import Channel
+from broker.network.measuring.selector_metrics import MOST_CLIENTS, ciphers, totals_of
 from tests.network.test_login import MODULE, log_in
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import until

@@ -12,11 +12,11 @@ import pytest
 
 from broker.log.disk import OpenFile
 from broker.log.windows import Sendfile
-from broker.network.frame_pool import FramePool
-from broker.network.receive import SCRATCH_BYTES, EndOfStream, Receive
-from broker.network.send import Part, Send
-from broker.network.tls_receive import TlsReceive
-from broker.network.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsSocket
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Receive
+from broker.network.connection.send import Part, Send
+from broker.network.tls.tls_receive import TlsReceive
+from broker.network.tls.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsSocket
 from tests.network.test_send import Region
 from tests.support.hostile import framed
 from tests.support.tls_peer import connected, fill_kernel

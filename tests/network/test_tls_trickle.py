@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import trio
 
+from broker.network.connection.send import Flight
 from broker.network.selector import READ, WRITE
-from broker.network.send import Flight
-from broker.network.tls_socket import TlsSocket
+from broker.network.tls.tls_socket import TlsSocket
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.network.test_live_listeners import ports
 from tests.support.certificates import certificates
@@ -53,7 +53,7 @@ class StingyTls(TlsSocket):
 async def broker(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[RunningBroker]:
-    monkeypatch.setattr("broker.network.handshakes.TlsSocket", StingyTls)
+    monkeypatch.setattr("broker.network.tls.handshakes.TlsSocket", StingyTls)
     monkeypatch.setattr(Stingy, "most", 700)
     settings = [
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",

@@ -9,8 +9,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.channel import Channel
-from broker.network.connection_gate import ListenerGate
+from broker.network.accepting.connection_gate import ListenerGate
+from broker.network.connection.channel import Channel
 from broker.quotas.connections import IP_RATE
 from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker

@@ -3,12 +3,12 @@
 import socket
 
 from broker.clock import ManualClock
-from broker.network.channel import Channel
-from broker.network.expiry import FailedLogins
-from broker.network.leased_frames import LeasedFrames
-from broker.network.leased_receive import receiving
-from broker.network.memory_pool import MemoryPool
-from broker.network.receive import SCRATCH_BYTES
+from broker.network.connection.channel import Channel
+from broker.network.connection.expiry import FailedLogins
+from broker.network.connection.receive import SCRATCH_BYTES
+from broker.network.memory.leased_frames import LeasedFrames
+from broker.network.memory.leased_receive import receiving
+from broker.network.memory.memory_pool import MemoryPool
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 

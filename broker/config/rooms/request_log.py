@@ -1,4 +1,6 @@
-"""Which requests are written to the log. For broker.network.request_log; Kafka's kafka.request.logger."""
+"""Which requests are written to the log. For broker.network.measuring.request_log; Kafka's
+kafka.request.logger.
+"""
 
 from dataclasses import dataclass
 from typing import Final

@@ -10,9 +10,9 @@ from typing import Any, Final
 from zlib import crc32
 
 from broker.errors import BrokerBug
-from broker.network.channel import Channel
-from broker.network.mute import MuteEvent, MuteState
-from broker.network.request import Request
+from broker.network.connection.channel import Channel
+from broker.network.connection.mute import MuteEvent, MuteState
+from broker.network.handling.request import Request
 from broker.purgatory.operation import DelayedOperation, Outcome
 
 THROTTLE: Final = 1

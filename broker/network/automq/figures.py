@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from broker.metrics.registry import FamilySamples, Kind, Sample
 from broker.network.automq.request_queues import RequestQueues
-from broker.network.request_channel import Requests
+from broker.network.handling.request_channel import Requests
 
 
 def families(requests: Requests) -> Iterator[FamilySamples]:

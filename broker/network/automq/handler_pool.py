@@ -5,8 +5,8 @@ Nobody leads: each waits for its own queue, and while it waits for a slow reques
 
 from typing import ClassVar
 
-from broker.network.crew import Crew
-from broker.network.handler_pool import HandlerPool
+from broker.network.handling.crew import Crew
+from broker.network.handling.handler_pool import HandlerPool
 
 
 class Soloists(Crew):

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 from broker.errors import ProtocolViolation
 from broker.network.automq.channel import ENDED, PipelinedChannel
 from broker.network.automq.responder import PipelinedResponder, Watermarks
-from broker.network.channel import Channel
+from broker.network.connection.channel import Channel
+from broker.network.connection.receive import EndOfStream
+from broker.network.handling.request import Request
 from broker.network.processor import Processor
-from broker.network.receive import EndOfStream
-from broker.network.request import Request
 
 BURST: Final = 256
 """Requests taken from what was read before, in one turn; ours. At 10 us each others wait about 2.5 ms."""

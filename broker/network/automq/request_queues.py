@@ -1,16 +1,16 @@
 """A queue per handler, and one bound in bytes over all of them. (AutoMQ: RequestChannel)
 
-A `network.request_channel.Requests`. The connection decides on the queue, so all of its requests are begun by
-one handler in the order in which they came; there is no stealing, and a request that takes long holds up
-every connection of its queue. When the bytes are used up or the queue is full, the processor that would
-add to it waits, reads none of its sockets, and drops nothing.
+A `network.handling.request_channel.Requests`. The connection decides on the queue, so all of its requests
+are begun by one handler in the order in which they came; there is no stealing, and a request that takes
+long holds up every connection of its queue. When the bytes are used up or the queue is full, the processor
+that would add to it waits, reads none of its sockets, and drops nothing.
 """
 
 import trio
 
 from broker.network.automq.channel import PipelinedChannel
 from broker.network.automq.size_semaphore import SizeSemaphore
-from broker.network.request import Request
+from broker.network.handling.request import Request
 
 
 class HandlerQueue:

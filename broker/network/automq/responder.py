@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.network.automq.channel import QUEUE_FULL, PipelinedChannel
-from broker.network.channel import Channel
 from broker.network.clock import TrioClock
-from broker.network.expiry import FailedLogins
-from broker.network.mute import MuteState
-from broker.network.request import Request
+from broker.network.connection.channel import Channel
+from broker.network.connection.expiry import FailedLogins
+from broker.network.connection.mute import MuteState
+from broker.network.connection.send import Send
+from broker.network.handling.request import Request
+from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.responder import Responder
-from broker.network.routes import KeptAnswer, Route
 from broker.network.selector import Selector
-from broker.network.send import Send
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 

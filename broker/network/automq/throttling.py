@@ -4,7 +4,7 @@ More than one of them may be over the quota. The connection is held once for eac
 latest of their ends; answers that it is owed leave meanwhile.
 """
 
-from broker.network.request import Request
+from broker.network.handling.request import Request
 from broker.network.throttling import Throttling
 from broker.quotas.verdict import Throttle
 

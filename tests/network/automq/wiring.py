@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from broker.network.automq.channel import PipelinedChannel
 from broker.network.automq.responder import PipelinedResponder, Watermarks
 from broker.network.clock import TrioClock
-from broker.network.expiry import FailedLogins
-from broker.network.frame_pool import FramePool
-from broker.network.receive import SCRATCH_BYTES, Receive
-from broker.network.request import Reply, Request
-from broker.network.request_metrics import RequestMetrics
-from broker.network.routes import Route
+from broker.network.connection.expiry import FailedLogins
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import SCRATCH_BYTES, Receive
+from broker.network.connection.send import Part
+from broker.network.handling.request import Reply, Request
+from broker.network.handling.routes import Route
+from broker.network.measuring.request_metrics import RequestMetrics
 from broker.network.selector import Selector
-from broker.network.send import Part
 
 
 def _unused(*_: object) -> object:

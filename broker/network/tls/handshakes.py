@@ -5,7 +5,7 @@ The processor calls `begin` for each connection of a listener that speaks TLS. F
 connection in line for a task of its own kind, which takes the next step; a handshake is never muted, and asks
 for write interest only while ciphertext waits. When it is done, the channel has the certificate's user and
 reads frames. One that fails ends the connection at once, with an alert and one line in the log. How long it
-may take is the business of `network.expiry`.
+may take is the business of `network.connection.expiry`.
 """
 
 import logging
@@ -19,15 +19,15 @@ import trio
 from broker.config.listeners import Listener
 from broker.config.rooms import TlsConfig
 from broker.errors import ConfigError
-from broker.network.channel import Channel
 from broker.network.clock import TrioClock
-from broker.network.receive import EndOfStream, Receive
+from broker.network.connection.channel import Channel
+from broker.network.connection.receive import EndOfStream, Receive
+from broker.network.connection.send import Flight
+from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
-from broker.network.send import Flight
-from broker.network.tls_receive import TlsReceive
-from broker.network.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
-from broker.network.transport import Transport
+from broker.network.tls.tls_receive import TlsReceive
+from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others
 

@@ -9,9 +9,9 @@ from collections import deque
 
 import trio
 
-from broker.network.channel import Channel, has_arrivals
 from broker.network.clock import TrioClock
-from broker.network.mute import MuteState
+from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.mute import MuteState
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
 

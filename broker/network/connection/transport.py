@@ -2,7 +2,7 @@
 TransportLayer)
 
 A plain listener's channels hold the system's own non-blocking socket, so that nothing is between it and the
-hot path; `network.tls_socket` has the same methods.
+hot path; `network.tls.tls_socket` has the same methods.
 """
 
 from collections.abc import Iterable

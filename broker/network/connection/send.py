@@ -9,10 +9,10 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.network.transport import Transport
+from broker.network.connection.transport import Transport
 
 if TYPE_CHECKING:
-    from broker.network.request import Request
+    from broker.network.handling.request import Request
 
 IOV_MAX: Final = 512
 Buffer = bytes | bytearray | memoryview

@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 
 from broker.api.outcome import Imprint
 from broker.api.registry import Api, Registry, Repeats
-from broker.network.request_metrics import RequestMetrics
-from broker.network.send import Part
+from broker.network.connection.send import Part
+from broker.network.measuring.request_metrics import RequestMetrics
 from broker.protocol import api_key, codec
 from broker.protocol.api_key import NAMES
 from broker.protocol.error_codes import Collector, error_codes

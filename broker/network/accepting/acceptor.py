@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from broker.errors import ConfigError
-from broker.network.connection_gate import ListenerGate
+from broker.network.accepting.connection_gate import ListenerGate
 from broker.network.processor import Accepted, Processor
 from broker.network.supervisor import Supervisor
 from broker.quotas.connection_rates import canonical_address

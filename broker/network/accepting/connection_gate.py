@@ -14,11 +14,11 @@ from typing import Final
 import trio
 
 from broker.config.rooms import ConnectionConfig
-from broker.network.blocked_time import BlockedTime
+from broker.network.accepting.blocked_time import BlockedTime
+from broker.network.accepting.excess import ExcessConnections
+from broker.network.accepting.override_hosts import OverrideHosts
+from broker.network.accepting.parked import Parked, ParkedSockets
 from broker.network.clock import TrioClock
-from broker.network.excess import ExcessConnections
-from broker.network.override_hosts import OverrideHosts
-from broker.network.parked import Parked, ParkedSockets
 from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector

@@ -12,7 +12,7 @@ it.
 
 from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
 from broker.network.clock import TrioClock
-from broker.network.request import Request
+from broker.network.handling.request import Request
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.verdict import larger
 

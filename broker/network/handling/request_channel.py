@@ -9,7 +9,7 @@ from typing import Protocol
 
 import trio
 
-from broker.network.request import Request
+from broker.network.handling.request import Request
 
 
 class RequestQueue(Protocol):

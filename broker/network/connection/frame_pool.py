@@ -1,9 +1,9 @@
 """Buffers for large frames, used again and again.
 
 A fresh bytearray is filled with zeros and faulted in page by page, which costs more than receiving into it,
-so buffers of large frames are kept when their request is done. Called by `network.receive` and by the
-handlers' release; bounded by what it keeps, not by what is outstanding: that is the memory pool's business
-(KIP-72).
+so buffers of large frames are kept when their request is done. Called by `network.connection.receive` and
+by the handlers' release; bounded by what it keeps, not by what is outstanding: that is the memory pool's
+business (KIP-72).
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """When a connection may be read from, as a table. (Kafka: KafkaChannel.ChannelMuteState)
 
-Called by `network.channel` around every request and by the throttle reapers. Knows nothing of sockets,
-tasks or clocks: the caller says what happened, the table says what follows.
+Called by `network.connection.channel` around every request and by the throttle reapers. Knows nothing of
+sockets, tasks or clocks: the caller says what happened, the table says what follows.
 
 A request mutes its own channel until it is answered, so a connection has one request in flight. The broker
 answers first and throttles afterwards (KIP-219): a throttle begins while the response is still pending, and

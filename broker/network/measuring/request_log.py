@@ -13,8 +13,8 @@ from typing import ClassVar, Final
 from broker.config.rooms import RequestLogConfig
 from broker.errors import ConfigError, ErrorCode
 from broker.network.clock import TrioClock
-from broker.network.request import Request
-from broker.network.request_metrics import WHOLE, RequestMetrics
+from broker.network.handling.request import Request
+from broker.network.measuring.request_metrics import WHOLE, RequestMetrics
 from broker.protocol.api_key import NAMES
 
 logger = logging.getLogger("kafka.request.logger")

@@ -19,13 +19,13 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from broker.clock import Clock
-from broker.network.frame_pool import FramePool
-from broker.network.memory_pool import Lease, MemoryPool
+from broker.network.connection.frame_pool import FramePool
+from broker.network.memory.memory_pool import Lease, MemoryPool
 from broker.network.reaper import Reaper
 from broker.network.selector import Poll
 
 if TYPE_CHECKING:
-    from broker.network.leased_receive import LeasedReceive
+    from broker.network.memory.leased_receive import LeasedReceive
 
 PROGRESS_BYTES: Final = 64 * 1024
 """What a frame must bring, unless it ends before, to be going on; ours. In five seconds, the default of

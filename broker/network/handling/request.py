@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Login
-from broker.network.channel import Channel
-from broker.network.send import Part
+from broker.network.connection.channel import Channel
+from broker.network.connection.send import Part
 
 if TYPE_CHECKING:
+    from broker.network.handling.routes import Route
     from broker.network.responder import Responder
-    from broker.network.routes import Route
 
 Reply = bytes | list[Part] | None
 """A whole frame, one with file regions in it, or None where nothing goes over the wire."""

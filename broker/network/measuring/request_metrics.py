@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from broker.metrics.spread import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantiles
 
 if TYPE_CHECKING:
-    from broker.network.request import Request
+    from broker.network.handling.request import Request
 
 TICK_BITS: Final = 10
 TICK_NS: Final = 1 << TICK_BITS

@@ -8,11 +8,11 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from broker.network.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
-from broker.network.receive import Frame, Receive
-from broker.network.send import Send
-from broker.network.tls_receive import TlsReceive
-from broker.network.transport import Transport
+from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
+from broker.network.connection.receive import Frame, Receive
+from broker.network.connection.send import Send
+from broker.network.connection.transport import Transport
+from broker.network.tls.tls_receive import TlsReceive
 from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
 

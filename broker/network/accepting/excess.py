@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from broker.network.channel import Channel
+from broker.network.connection.channel import Channel
 from broker.network.selector import Selector
 from broker.quotas.connections import ConnectionQuotas
 

@@ -21,15 +21,15 @@ from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, 
 from broker.api.waking import wake_fetches
 from broker.errors import ErrorCode, ProtocolViolation
 from broker.log.chores import Flush
-from broker.network.client_id import client_id_and_body
 from broker.network.clock import TrioClock
-from broker.network.crew import Crew
-from broker.network.flush_waits import FlushWaits, Waiting
-from broker.network.frame_pool import FramePool
+from broker.network.connection.frame_pool import FramePool
+from broker.network.handling.client_id import client_id_and_body
+from broker.network.handling.crew import Crew
+from broker.network.handling.flush_waits import FlushWaits, Waiting
+from broker.network.handling.request import Request
+from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_time import RequestTime
 from broker.network.reaper import Reaper
-from broker.network.request import Request
-from broker.network.request_channel import Requests
-from broker.network.request_time import RequestTime
 from broker.network.responder import Responder
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling

@@ -1,13 +1,13 @@
 """TLS above a non-blocking socket, with a socket's own methods. (Kafka: SslTransportLayer)
 
-Made for each connection of a listener that speaks TLS, by `network.handshakes`. Encrypts into memory and not
-into the socket, so that many records leave in one system call. Knows ciphertext and plaintext, and neither
-frames nor channels.
+Made for each connection of a listener that speaks TLS, by `network.tls.handshakes`. Encrypts into memory
+and not into the socket, so that many records leave in one system call. Knows ciphertext and plaintext, and
+neither frames nor channels.
 
 Writing follows OpenSSL's own rule: what was encrypted must leave, so a `send` that the kernel takes only a
 part of reports nothing of that run as sent, and whoever tries again must begin with the same bytes. That is
-what `network.send` does anyway, and it makes write interest right: there is ciphertext waiting only where a
-response is not yet sent.
+what `network.connection.send` does anyway, and it makes write interest right: there is ciphertext waiting
+only where a response is not yet sent.
 """
 
 import contextlib
@@ -16,8 +16,8 @@ import ssl
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.network.receive import EndOfStream
-from broker.network.transport import Readable, Writable
+from broker.network.connection.receive import EndOfStream
+from broker.network.connection.transport import Readable, Writable
 
 RUN: Final = 64 * 1024
 """Plaintext that is encrypted at a time: four records, and what a connection that is blocked holds of it."""

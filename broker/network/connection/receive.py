@@ -7,8 +7,8 @@ patches offsets in place.
 One read takes whatever the kernel has, up to the scratch buffer: most requests arrive whole and cost one
 system call. What lies beyond the first frame stays here until the channel is unmuted (one completed receive
 per channel at a time). A frame larger than the scratch buffer gets a buffer of its own, which the rest is
-received into without another copy. Where the memory of requests is bounded, `network.leased_receive` is in
-its place.
+received into without another copy. Where the memory of requests is bounded, `network.memory.leased_receive`
+is in its place.
 
 This half of a connection is the only one that knows of bytes which the kernel no longer has: `has_buffered`
 says so, and `next_buffered` is asked once the connection may be read again.
@@ -18,8 +18,8 @@ import struct
 from typing import Final
 
 from broker.errors import ProtocolViolation
-from broker.network.frame_pool import FramePool
-from broker.network.transport import Transport
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.transport import Transport
 
 SIZE: Final = struct.Struct(">i")
 SCRATCH_BYTES: Final = 64 * 1024

@@ -5,9 +5,9 @@ Around whatever receives frames on this listener. One read of the kernel can bri
 record many frames, of which the kernel knows nothing any more: `has_buffered` speaks for them.
 """
 
-from broker.network.receive import Frame, Receive
-from broker.network.tls_socket import TlsSocket
-from broker.network.transport import Transport
+from broker.network.connection.receive import Frame, Receive
+from broker.network.connection.transport import Transport
+from broker.network.tls.tls_socket import TlsSocket
 
 
 class TlsReceive:

@@ -12,8 +12,8 @@ from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import AfterCommit
 from broker.log.chores import Flush
 from broker.network.clock import TrioClock
+from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
-from broker.network.request import Request
 from broker.purgatory.purgatory import Purgatory
 
 Waiting = list[tuple[Request, AfterCommit]]

@@ -15,13 +15,13 @@ import logging
 import socket
 from collections.abc import Callable
 
-from broker.network.channel import Channel
-from broker.network.frame_pool import FramePool
-from broker.network.leased_frames import PROGRESS_BYTES, LeasedFrames
-from broker.network.memory_pool import Lease
-from broker.network.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
+from broker.network.connection.channel import Channel
+from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
+from broker.network.connection.transport import Transport
+from broker.network.memory.leased_frames import PROGRESS_BYTES, LeasedFrames
+from broker.network.memory.memory_pool import Lease
 from broker.network.selector import READ, Selector
-from broker.network.transport import Transport
 
 NewReceive = Callable[[int, socket.socket], Receive]
 """The receiving half of a connection, from its limit and its socket."""

@@ -1,0 +1,1 @@
+"""TLS over memory, as a transport beside the plain socket. (Kafka: SslTransportLayer)"""
