@@ -13,7 +13,7 @@ from broker.network.connection.mute import MuteState
 from broker.network.memory import leased_frames
 from broker.network.memory.leased_receive import LeasedReceive
 from broker.network.selector import READ
-from tests.network.test_receive import BODIES, feed, framed
+from tests.network.connection.test_receive import BODIES, feed, framed
 from tests.support.rig import Rig
 
 LIMIT = 300_000

@@ -17,7 +17,7 @@ from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Receiv
 from broker.network.connection.send import Part, Send
 from broker.network.tls.tls_receive import TlsReceive
 from broker.network.tls.tls_socket import RUN, UNASKED_BYTES, TlsError, TlsSocket
-from tests.network.test_send import Region
+from tests.network.connection.test_send import Region
 from tests.support.hostile import framed
 from tests.support.tls_peer import connected, fill_kernel
 
