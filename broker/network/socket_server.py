@@ -146,7 +146,7 @@ class SocketServer:
                 f"{old.num_io_threads} until the next start: with socket.server.mode=automq a connection has "
                 "its handler",
             )
-        leaving, coming = _moves(old, new)
+        leaving, coming = self._moves(old, new)
         freed = {listener.acceptor.address[1] for listener in self.listeners if listener.name in leaving}
         for endpoint in coming:
             if endpoint.port not in freed:
@@ -179,7 +179,7 @@ class SocketServer:
         if self._back is None or self._front is None:
             return  # the broker stops; its next start goes by the new settings
         self._assembly.config = new
-        leaving, coming = _moves(old, new)
+        leaving, coming = self._moves(old, new)
         for listener in self.listeners:
             if listener.name in leaving and not listener.ending:
                 listener.end()
@@ -202,6 +202,22 @@ class SocketServer:
         for plane in self.planes.values():
             if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)
+
+    def _moves(self, old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
+        """Names of listeners that go, and listeners that come; one that gets another address does both. A
+        port that the system chose is the same as port 0, and as itself when it is said.
+        """
+        bound = {each.name: each.acceptor.address[1] for each in self.listeners if not each.ending}
+        was = {each.name: each for each in old.resolved_listeners()}
+        to_be = {each.name: each for each in new.resolved_listeners()}
+        kept = {
+            name
+            for name, each in to_be.items()
+            if name in was
+            and was[name].host == each.host
+            and each.port in (was[name].port, 0, bound.get(name))
+        }
+        return set(was) - kept, [each for name, each in to_be.items() if name not in kept]
 
     def bootstrap(self) -> tuple[str, ...]:
         """What clients of the data plane are told, by listener."""
@@ -274,11 +290,3 @@ class SocketServer:
 
 def _place(listener: Listener) -> dict[str, object]:
     return {"listener": listener.name, "port": listener.acceptor.address[1]}
-
-
-def _moves(old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
-    """Names of listeners that go, and listeners that come; one that gets another address does both."""
-    was = {each.name: (each.host, each.port) for each in old.resolved_listeners()}
-    to_be = {each.name: each for each in new.resolved_listeners()}
-    kept = {name for name, each in to_be.items() if was.get(name) == (each.host, each.port)}
-    return set(was) - kept, [each for name, each in to_be.items() if name not in kept]

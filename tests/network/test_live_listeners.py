@@ -114,6 +114,18 @@ async def test_who_removes_the_listener_it_came_through_is_answered_first(broker
     assert await told_port(other) == ports(broker)["OTHER"]
 
 
+async def test_a_port_that_the_system_chose_may_be_said_and_taken_back(broker: RunningBroker) -> None:
+    """What a tool does that writes down where the broker listens: nothing moves, and nobody is cut off."""
+    client = await broker.connect()
+    port = broker.port
+    said = f"PLAINTEXT://127.0.0.1:{port},OTHER://127.0.0.1:0"
+    assert await alter_through(client, {"listeners": said}) == (0, None)
+    assert ports(broker)["PLAINTEXT"] == port
+    assert await alter_through(client, {"listeners": None}) == (0, None)
+    assert ports(broker) == {"PLAINTEXT": port}
+    assert await told_port(client) == port
+
+
 async def test_a_listener_that_gets_another_address_leaves_the_old_one(broker: RunningBroker) -> None:
     client = await broker.connect()
     assert await alter_through(client, {"listeners": BOTH}) == (0, None)
