@@ -3,6 +3,7 @@
 import asyncio
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,13 @@ TOPIC: Final = "orders"
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    directory: Path = tmp_path_factory.mktemp("data")
+    with with_users(tmp_path_factory.mktemp("data")) as process:
+        yield process
+
+
+@contextmanager
+def with_users(directory: Path) -> Iterator[BrokerProcess]:
+    """A broker with a user for each mechanism."""
     with BrokerProcess(directory, "sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512") as process:
         admin = AdminClient({"bootstrap.servers": process.plain})
         for number, (name, mechanism) in enumerate(MECHANISMS.items()):
@@ -110,7 +117,15 @@ def test_a_wrong_password_is_refused(broker: BrokerProcess) -> None:
         by_confluent(broker.sasl, "SCRAM-SHA-256", "user-of-SCRAM-SHA-256", "wrong")
 
 
-def test_users_are_described_kept_over_a_restart_and_removed(broker: BrokerProcess) -> None:
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    with with_users(tmp_path) as process:
+        yield process
+
+
+def test_users_are_described_kept_over_a_restart_and_removed(own_broker: BrokerProcess) -> None:
+    broker = own_broker
+
     def described() -> dict[str, list[tuple[Any, int]]]:
         admin = AdminClient({"bootstrap.servers": broker.plain})
         found = admin.describe_user_scram_credentials().result(10)
