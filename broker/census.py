@@ -1,4 +1,4 @@
-"""The census: which tasks run, since when, what each owns, and how much of its time is left. Made by `app`.
+"""The census: which tasks run, since when, what each owns, and how much of its time is left. Made by `house`.
 
 Reads Trio's own tree of nurseries when somebody looks, so it cannot be out of date; nobody registers. Names
 are those of Kafka's threads. Who owns what is asked of `owners`, by task name.
@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import trio
 from trio.lowlevel import Task
 
-from broker.control.task_rows import Owned, TaskRow
+from broker.control.rows.tasks import Owned, TaskRow
 from broker.metrics.growth import Growth
 from broker.network.clock import TrioClock
 

@@ -1,11 +1,11 @@
-"""The live numbers that the console reads, gathered from the rooms that have them. Made by `app`; knows
+"""The live numbers that the console reads, gathered from the rooms that have them. Made by `house`; knows
 nothing of pages.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from broker.control.task_rows import TaskRow
+from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     ConnectionRow,
     Figures,

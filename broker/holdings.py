@@ -1,4 +1,4 @@
-"""What each task of the broker owns, by the task's name; for `census`. Made by `app`.
+"""What each task of the broker owns, by the task's name; for `census`. Made by `house`.
 
 Knows where the queues, connections and purgatories are, and nothing of tasks but their names.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.api.broker import Broker
 from broker.census import ROOT, Holding, Owners
-from broker.control.task_rows import Owned
+from broker.control.rows.tasks import Owned
 from broker.network.accepting.parked import MOST_PARKED
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS

@@ -9,7 +9,7 @@ from trio.lowlevel import Task
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.census import NURSERIES, Census
-from broker.control.task_rows import Owned, TaskRow
+from broker.control.rows.tasks import Owned, TaskRow
 from broker.network.clock import TrioClock
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import until

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.control.task_rows import TaskRow
+from broker.control.rows.tasks import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
 
 

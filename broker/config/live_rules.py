@@ -1,5 +1,5 @@
-"""What a running broker refuses that a start would take. For broker.app, which has it asked before a dynamic
-change is written.
+"""What a running broker refuses that a start would take. For broker.house, which has it asked before a
+dynamic change is written.
 
 (Kafka: DynamicThreadPool.validateReconfiguration, DataPlaneAcceptor.validateReconfiguration,
 DynamicListenerConfig.validateReconfiguration, with their words.)

@@ -1,5 +1,5 @@
 """From the file, the command line and the environment to rooms. Called by broker.__main__ once, and by
-broker.app when a dynamic key changes.
+broker.house when a dynamic key changes.
 
 The command line wins over the file. A key that nobody knows is a warning, for files of Kafka's hold many; a
 value that is not allowed stops the start with ConfigError, naming key, value and what is allowed.

@@ -26,7 +26,7 @@ from broker.config.setting import Setting, settings_of, split_listener
 
 @dataclass(frozen=True, slots=True)
 class Rooms:
-    """All rooms of one broker; broker.app takes them apart."""
+    """All rooms of one broker; broker.house takes them apart."""
 
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)

@@ -1,7 +1,7 @@
 """The one door for live changes: the Kafka handlers, the REST endpoints, the pages and the command line all
 come in here.
 
-Built by broker.app. A change is planned against the current image, written to the metadata log, published,
+Built by broker.house. A change is planned against the current image, written to the metadata log, published,
 and only then answered; no two changes interleave. Knows neither threads nor locks: the injected `Committer`
 has both.
 """

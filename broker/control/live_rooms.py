@@ -1,8 +1,8 @@
 """The configuration that holds now, and who follows it. (Kafka: DynamicBrokerConfig, BrokerReconfigurable)
 
-Held by `Control`; broker.app lets each room follow its own part. A change is checked against everything that
-runs before it is written, and carried out after it has been, before its answer. Knows no keys: a part is
-whatever a follower picks out of the rooms.
+Held by `Control`; broker.house lets each room follow its own part. A change is checked against everything
+that runs before it is written, and carried out after it has been, before its answer. Knows no keys: a part
+is whatever a follower picks out of the rooms.
 """
 
 from collections.abc import Callable

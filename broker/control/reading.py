@@ -1,4 +1,4 @@
-"""The views as they are: the metadata image joined with the live figures that broker.app hands in.
+"""The views as they are: the metadata image joined with the live figures that broker.house hands in.
 
 Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh; nothing is kept.
 """
@@ -12,7 +12,7 @@ from broker.control.commands import ConfigResource, EntityPairs
 from broker.control.committer import Committer
 from broker.control.control import Control
 from broker.control.describe import describe
-from broker.control.task_rows import TaskRow
+from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
 from broker.control.views import (
     AuditFilter,

@@ -1,4 +1,4 @@
-"""The page itself: which families there are, in which order. Made by `app`, read by /metrics."""
+"""The page itself: which families there are, in which order. Made by `house`, read by /metrics."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -1,6 +1,6 @@
 """The current image, and who wants to hear of the next one.
 
-Held by broker.control, which publishes each commit before it answers; broker.app subscribes the quotas, the
+Held by broker.control, which publishes each commit before it answers; broker.house subscribes the quotas, the
 partitions and whatever keeps answers that depend on the image.
 """
 

@@ -1,7 +1,7 @@
 """The metadata log: an append-only table in SQLite, of which the latest row of each key is the broker's
 state.
 
-Opened by broker.app; written by one thread at a time, through broker.control's committer. Every call blocks
+Opened by broker.house; written by one thread at a time, through broker.control's committer. Every call blocks
 (a commit 0.2 ms) and belongs in a thread. Knows nothing of what may be changed or by whom: control has
 decided that.
 

@@ -1,4 +1,4 @@
-"""What a socket server is built of. Chosen by `app` when the server is made, and never asked again.
+"""What a socket server is built of. Chosen by `house` when the server is made, and never asked again.
 
 Kafka's own is here; `network.automq.machinery` has the other one (`socket.server.mode`).
 """

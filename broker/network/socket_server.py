@@ -1,6 +1,6 @@
 """Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer)
 
-Made by `app`, which opens the nursery tree: processors and handlers outlive the front, so that what is in
+Made by `house`, run by `app`: processors and handlers outlive the front, so that what is in
 hand is finished when accepting has stopped. Making it binds every port and starts nothing. While it runs,
 `reconfigure` follows the settings: listeners come and go, processors and handlers become more or fewer.
 """

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from broker.app import House
 from broker.config.load import load
 from broker.errors import ConfigError
+from broker.house import House
 from broker.network.clock import TrioClock
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.support.wire import WireClient, connect

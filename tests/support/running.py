@@ -8,8 +8,9 @@ from pathlib import Path
 
 import trio
 
-from broker.app import House, Started
+from broker.app import Started, run_house
 from broker.config.load import load
+from broker.house import House
 from broker.network.clock import TrioClock
 from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
 
@@ -44,7 +45,7 @@ async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[Runn
     stop = trio.Event()
     try:
         async with trio.open_nursery() as nursery:
-            started: Started = await nursery.start(house.run, stop)
+            started: Started = await nursery.start(run_house, house, stop)
             try:
                 running = RunningBroker(house, started, stop)
                 yield running

@@ -19,7 +19,7 @@ from broker.control.commands import (
     ResourceOutcome,
     Role,
 )
-from broker.control.task_rows import Owned, TaskRow
+from broker.control.rows.tasks import Owned, TaskRow
 from broker.control.views import (
     AuditFilter,
     AuditRow,

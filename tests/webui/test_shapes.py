@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from broker.control.task_rows import TaskRow
+from broker.control.rows.tasks import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
 from tests.webui.fakes import NOW_MS, FakeBroker, connection, figures, tasks, throttled
 from webui.history import History

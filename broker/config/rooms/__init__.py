@@ -1,7 +1,7 @@
 """What each room of the broker is told: one small frozen dataclass per room, every field with its key beside
 it.
 
-Filled by broker.config.load; handed out by broker.app, to each room its own and never the whole. In a test,
+Filled by broker.config.load; handed out by broker.house, to each room its own and never the whole. In a test,
 `LogConfig()` is a room with every default, and `LogConfig(dirs=(tmp_path,))` one with a directory of its own.
 """
 

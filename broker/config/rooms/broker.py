@@ -1,4 +1,4 @@
-"""Who this broker is, and how it speaks and stops. For broker.app."""
+"""Who this broker is, and how it speaks and stops. For broker.house."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The admin page and its REST API. For webui, by way of broker.app."""
+"""The admin page and its REST API. For webui, by way of broker.web."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Who may connect and what they may change. For broker.security and broker.app."""
+"""Who may connect and what they may change. For broker.security and broker.house."""
 
 from dataclasses import dataclass, field
 

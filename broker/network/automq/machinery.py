@@ -1,4 +1,4 @@
-"""What a socket server is built of in AutoMQ's mode. Called by `app`."""
+"""What a socket server is built of in AutoMQ's mode. Called by `house`."""
 
 from functools import partial
 

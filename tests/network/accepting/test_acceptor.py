@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.app import House
 from broker.config.load import load
+from broker.house import House
 from broker.network.clock import TrioClock
 from broker.network.processor import NEW_CONNECTIONS
 from tests.support.connections import LOOPBACK, settle

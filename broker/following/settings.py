@@ -1,4 +1,4 @@
-"""What each room does when one of its settings changes while the broker runs. Called by `app` once.
+"""What each room does when one of its settings changes while the broker runs. Called by `house` once.
 
 A room that has dynamic settings has a line here; a key without one takes effect because whoever uses it asks
 `Control.rooms` each time. See `LiveRooms.on_change` for when these are called.

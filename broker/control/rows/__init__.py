@@ -1,0 +1,1 @@
+"""What the views answer: rows, as values, a file for each thing that an operator looks at."""

@@ -1,0 +1,92 @@
+"""Quota entities with their use, and the search for the one that governs a client. See `views` for units."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from broker.control.commands import EntityPairs
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """What one rule's clients do now: `observed` in the key's own unit, `throttled` connections muted by
+    it.
+    """
+
+    entity: EntityPairs
+    key: str
+    observed: float
+    throttled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimit:
+    """One limit of one entity. `observed` is None while nobody that it governs has been seen."""
+
+    key: str
+    value: float
+    observed: float | None
+    throttled: int
+    changed_at_ms: int
+    changed_by: str
+
+    @property
+    def used(self) -> float | None:
+        """Use against the limit: 1.0 is at the limit."""
+        return None if self.observed is None else self.observed / self.value
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """All limits of one entity. `version` is the ETag: it grows with every change of the entity, and is never
+    used twice.
+    """
+
+    entity: EntityPairs
+    limits: tuple[QuotaLimit, ...]
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+    def value(self, key: str) -> float | None:
+        return next((limit.value for limit in self.limits if limit.key == key), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeRow:
+    """One step of the search for the rule that governs a client: `entity` was looked for, `value` is what was
+    found.
+    """
+
+    entity: EntityPairs
+    value: float | None
+    matched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedLimit:
+    """Which rule governs (user, client id) for one key, and the probes in the order in which they are
+    made.
+    """
+
+    key: str
+    probes: tuple[ProbeRow, ...]
+    matched: EntityPairs | None
+    bound: float | None
+    observed: float | None
+
+
+class MatchType(StrEnum):
+    """DescribeClientQuotas' filter: this name, the default entity, or any name at all."""
+
+    EXACT = "exact"
+    DEFAULT = "default"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaFilter:
+    """One component of a filter; `name` only with EXACT."""
+
+    entity_type: str
+    match: MatchType
+    name: str | None = None

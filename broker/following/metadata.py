@@ -1,0 +1,69 @@
+"""What a committed change of quotas and topics means to the rooms that live by them.
+
+Told by control after each commit and before its answer, so that whoever asked for the change finds it in
+force.
+"""
+
+from broker.api.broker import Broker
+from broker.api.group_answers import forget_topics
+from broker.api.waking import wake_fetches
+from broker.metadata.changes import Delta
+from broker.metadata.image import Image
+from broker.network.socket_server import SocketServer
+from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.entity import Entity
+
+
+class MetadataFollower:
+    """Begins with all that the image holds at the start."""
+
+    def __init__(
+        self, broker: Broker, server: SocketServer, connections: ConnectionQuotas, image: Image
+    ) -> None:
+        self._broker = broker
+        self._server = server
+        self._connections = connections
+        self._times_requests = False
+        broker.partitions.follow(image, image.topics)
+        for entry in image.quotas.values():
+            for key, limit in entry.limits.items():
+                self._apply_quota(Entity.of(entry.entity), key, limit.value)
+        self._time_requests()
+
+    def follow(self, old: Image, new: Image, delta: Delta) -> None:
+        """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
+        for change in delta.quotas:
+            self._apply_quota(Entity.of(change.entity), change.key, change.value)
+        if delta.quotas:
+            self._time_requests()
+            self._server.throttling.adopt(self._server.channels())
+            self._server.throttling.poke()
+        self._server.forget_answers()
+        if delta.topics:
+            self._follow_topics(old, new, delta)
+
+    def _apply_quota(self, entity: Entity, key: str, value: float | None) -> None:
+        if entity.ip is None:
+            self._broker.quotas.apply(entity, key, value)
+        else:
+            self._connections.set_ip_rate(entity.ip, value)
+
+    def _time_requests(self) -> None:
+        """Requests are timed while a rule is there for it."""
+        wanted = self._broker.quotas.request.active
+        if wanted is not self._times_requests:
+            self._times_requests = wanted
+            self._server.time_requests(wanted)
+
+    def _follow_topics(self, old: Image, new: Image, delta: Delta) -> None:
+        broker, clock = self._broker, self._broker.clock
+        for log in broker.partitions.follow(new, delta.topics):
+            wake_fetches(broker, log)
+        gone = [
+            (name, old.topics[name].partitions)
+            for name in delta.topics
+            if name in old.topics and name not in new.topics
+        ]
+        if gone:
+            forget_topics(broker, gone, clock.ms(), clock.wall_ms())
+        self._server.handlers.deliver()

@@ -1,0 +1,194 @@
+"""Everything that is built once, before anything runs: every service, wired to those that it needs.
+
+Built by `app`, which runs it. Starts no task.
+"""
+
+import logging
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from broker.api import registry
+from broker.api.broker import Broker
+from broker.api.callbacks import Callbacks
+from broker.api.group_answers import expire_groups
+from broker.api.waking import expire_fetches
+from broker.census import Census
+from broker.config.load import Configuration
+from broker.control.control import Control
+from broker.control.forgetting import blaming_dynamic, changes_to_forget
+from broker.control.reading import ControlViews
+from broker.control.views import Place
+from broker.exposition.page import Exposition
+from broker.figures import BrokerFigures
+from broker.following.metadata import MetadataFollower
+from broker.following.settings import follow_settings, longest_throttle
+from broker.groups.requests import Now
+from broker.holdings import holdings
+from broker.log.report import Recovery
+from broker.log.store import LogStore
+from broker.metadata.actor import COMMAND_LINE
+from broker.metadata.store import MetadataStore
+from broker.metrics.window import Window
+from broker.network.automq.machinery import automq
+from broker.network.clock import TrioClock
+from broker.network.loop_idle import LoopIdle
+from broker.network.machinery import KAFKA
+from broker.network.measuring.request_log import RequestLog
+from broker.network.reaper import Reaper
+from broker.network.socket_server import SocketServer
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connections import ConnectionQuotas
+from broker.security.plain import PlainAuthenticator
+from broker.services.fetch_sessions import FetchSessions
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.services.producer_ids import ProducerIds
+from broker.storage import MetadataWriter
+from broker.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+METADATA_FILE: Final = "weir-metadata.sqlite"
+
+
+class House:
+    """The parts of one broker. Raises ConfigError or OSError where they cannot be built."""
+
+    def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
+        self.clock = clock
+        first_directory = Path(configuration.rooms.log.dirs[0])
+        first_directory.mkdir(parents=True, exist_ok=True)
+        self.metadata = MetadataStore.open(first_directory / METADATA_FILE, clock.wall_ms())
+        self.writer = MetadataWriter(self.metadata, clock)
+        forgotten = changes_to_forget(configuration.forget, self.metadata.image)
+        if forgotten:
+            self.metadata.commit(forgotten, COMMAND_LINE, clock.wall_ms())
+        blame = partial(blaming_dynamic, self.metadata.image, configuration.rooms.broker.node_id)
+        with blame():
+            self.control = Control(self.metadata.image, configuration, self.writer)
+        rooms = self.rooms = self.control.rooms
+        self.log = LogStore(rooms.log)
+        _report(self.log.open(rooms.topic_settings))
+        window = Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000)
+        self.connections = ConnectionQuotas(
+            window,
+            protected=rooms.network.inter_broker_listener,
+            broker_wide_ip=rooms.automq.server_mode == "automq",
+        )
+        self.quotas = ClientQuotas(
+            window,
+            Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
+            longest_throttle_ms=longest_throttle(rooms.quotas),
+            paced=rooms.quotas.bandwidth_algorithm == "paced",
+        )
+        self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
+        self.broker = Broker(
+            clock=clock,
+            config=rooms.broker,
+            topic_defaults=rooms.topics,
+            group_config=rooms.groups,
+            fetch_config=rooms.fetch,
+            security_config=rooms.security,
+            registry=registry.load(),
+            control=self.control,
+            partitions=self.partitions,
+            quotas=self.quotas,
+            fetches=Purgatory("Fetch", rooms.fetch.fetch_purge_interval),
+            produces=Purgatory("Produce", rooms.fetch.produce_purge_interval),
+            sessions=FetchSessions(rooms.fetch.max_incremental_sessions),
+            groups=GroupService(rooms.groups, self.partitions),
+            producer_ids=ProducerIds(),
+            plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+            callbacks=Callbacks(rooms.network.queued_max_requests),
+        )
+        self.reapers = self._reapers()
+        RequestLog.check(rooms.request_log)
+        with blame():
+            self.server = SocketServer(
+                rooms.network,
+                rooms.tls,
+                rooms.security.sasl_server_max_receive_size,
+                self.broker,
+                self.connections,
+                clock,
+                self.reapers,
+                automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
+            )
+        self.server.gate.configure(rooms.connections)
+        self.server.log_requests(rooms.request_log)
+        self.exposition = Exposition(
+            clock, self.server, self.quotas, self.partitions, self.broker.purgatories
+        )
+        self.place = Place(VERSION, (), "")
+        self.loop_idle = LoopIdle(clock)
+        self.census = Census(clock, holdings(self.server, self.broker, self.loop_idle))
+        figures = BrokerFigures(
+            clock,
+            self.server,
+            self.quotas,
+            self.partitions,
+            self.broker.groups,
+            self.loop_idle,
+            self.census.rows,
+        )
+        self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
+        follower = MetadataFollower(self.broker, self.server, self.connections, self.metadata.image)
+        self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
+        follow_settings(self.broker, self.server, self.log, self.tell_bootstrap)
+        self.control.subscribe(follower.follow)
+
+    def close(self) -> None:
+        """What was appended is flushed, and the stores are closed."""
+        for error in self.log.close():
+            logger.error("a log was not closed cleanly", extra={"reason": str(error)})
+        self.metadata.close()
+
+    def tell_bootstrap(self) -> None:
+        """Clients are to be told other addresses."""
+        self.place = replace(self.place, bootstrap=self.server.bootstrap())
+
+    def _reapers(self) -> list[Reaper]:
+        """Who ends the waiting of parked requests. Each answers what it ended."""
+        broker = self.broker
+
+        def expire_parked(now_ms: int) -> None:
+            expire_fetches(broker, now_ms)
+            self.server.handlers.deliver()
+
+        def expire_members(now_ms: int) -> None:
+            expire_groups(broker, now_ms, self.clock.wall_ms())
+            self.server.handlers.deliver()
+
+        node = self.rooms.broker.node_id
+        return [
+            Reaper(f"ExpirationReaper-{node}-Fetch", broker.fetches.next_deadline, expire_parked, self.clock),
+            Reaper("group-coordinator-timer", broker.groups.next_deadline, expire_members, self.clock),
+        ]
+
+
+def _report(recovery: Recovery) -> None:
+    """What the start found out about the logs."""
+    for directory in recovery.unclean:
+        logger.warning(
+            "the last stop was not clean",
+            extra={"directory": directory, "checked_bytes": recovery.scanned_bytes},
+        )
+    for cut in recovery.cut:
+        logger.warning(
+            "a torn end was cut off",
+            extra={
+                "partition": f"{cut.topic}-{cut.partition}",
+                "end": cut.end_offset,
+                "bytes": cut.bytes_cut,
+            },
+        )
+    for damage in recovery.damage:
+        logger.error("records are damaged and will not be served", extra={"where": str(damage)})
+    for lost in recovery.unreadable:
+        logger.error(
+            "a partition is offline",
+            extra={"partition": f"{lost.topic}-{lost.partition}", "reason": str(lost.error)},
+        )
