@@ -22,7 +22,7 @@ from webui.pages.rendering import Renderer
 from webui.rest import strict_json
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
-from webui.rest.routing import Call, Reply, Route, read_query
+from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
 from webui.rest.schema import Invalid
 from webui.security import headers
 from webui.security.gate import check_body, check_origin, is_still_signed_in, visitor_of
@@ -45,7 +45,7 @@ def build_app(console: Console) -> QuartTrio:
     renderer = add_pages(app, console, StaticFiles())
     for route in ROUTES:
         app.add_url_rule(
-            route.path,
+            address_of(route),
             route.operation,
             _bind(console, route),
             methods=[route.method],
@@ -73,7 +73,7 @@ def build_app(console: Console) -> QuartTrio:
 
 
 def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseReturnValue]]:
-    async def handler() -> ResponseReturnValue:
+    async def handler(**place: str) -> ResponseReturnValue:
         knock = knock_of(request)
         if route.public:
             actor = Actor("", Role.VIEWER, knock.address, Door.REST)
@@ -81,6 +81,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
                 await route.handle(Call(console, actor, {}, None, request.headers, lambda: True))
             )
         visitor = visitor_of(console, knock)
+        named = read_place(route, place)
         query = read_query(route, request.args.to_dict(flat=False))
         body = None
         if route.body is not None:
@@ -91,7 +92,8 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         def signed_in() -> bool:
             return is_still_signed_in(console, knock, visitor)
 
-        return _response(await route.handle(Call(console, actor, query, body, request.headers, signed_in)))
+        call = Call(console, actor, query, body, request.headers, signed_in, named)
+        return _response(await route.handle(call))
 
     return handler
 

@@ -7,15 +7,16 @@ a snapshot. While nobody watches, only the history is fed.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 import trio
 
-from broker.control.views import Overview, QuotaRow, ThrottledRow, Views
+from broker.control.views import Overview, ThrottledRow, Views
 from webui.history import History, Sample, sample_json
-from webui.quotas.listing import Page, listed
+from webui.listing import Page, Row, Table
+from webui.quotas.listing import RULES
 from webui.shapes import overview_json, task_json, throttled_json
 
 BEAT_S: Final = 0.5
@@ -30,9 +31,11 @@ class Snapshot:
     want it.
     """
 
-    def __init__(self, views: Views, quotas: "LiveQuotas", now_ms: int, sample: Sample | None) -> None:
+    def __init__(
+        self, views: Views, tables: Mapping[str, "LiveTable[Any]"], now_ms: int, sample: Sample | None
+    ) -> None:
         self._views = views
-        self._quotas = quotas
+        self._tables = tables
         self.now_ms = now_ms
         self.sample = sample
 
@@ -46,7 +49,8 @@ class Snapshot:
 
     @cached_property
     def overview_data(self) -> bytes:
-        return encode(overview_json(self.overview_row, self.now_ms) | {"sample": sample_json(self.sample)})
+        overview = overview_json(self.overview_row, self.now_ms)
+        return encode(overview | {"sample": sample_json(self.sample), "version": self._views.version})
 
     @cached_property
     def throttled_data(self) -> bytes:
@@ -58,20 +62,31 @@ class Snapshot:
     def tasks_data(self) -> bytes:
         return encode({"items": [task_json(row) for row in self._views.tasks()]})
 
-    def quotas_data(self, page: Page) -> bytes:
-        return self._quotas.page(page, self)
+    def table_data(self, name: str, page: Page) -> bytes:
+        return self._tables[name].page(page, self)
 
 
-class LiveQuotas:
-    """The rules with their use, as every open page of them wants to see them. Ten thousand rules take a while
-    to gather and to sort, so they are not gathered again until twenty times that while has passed, unless
-    somebody changed one: at most a twentieth of the thread goes into it.
+class LiveTable(Generic[Row]):
+    """One table, as every open page of it wants to see it. Ten thousand rules take a while to gather and to
+    sort, so rows are not gathered again until twenty times that while has passed, unless somebody changed
+    something: at most a twentieth of the thread goes into it.
     """
 
-    def __init__(self, views: Views, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        table: Table[Row],
+        gather: Callable[[], list[Row]],
+        views: Views,
+        beside: Callable[[], dict[str, Any]] = dict,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`beside` goes out with every page of it."""
+        self.table = table
+        self._gather = gather
         self._views = views
+        self._beside = beside
         self._clock = clock
-        self._rows: list[QuotaRow] = []
+        self._rows: list[Row] = []
         self._pages: dict[Page, bytes] = {}
         self._version = -1
         self._snapshot: object = None
@@ -82,12 +97,12 @@ class LiveQuotas:
         begun = self._clock()
         if snapshot is not self._snapshot and self._is_old(begun):
             self._version = self._views.version
-            self._rows = self._views.quotas()
+            self._rows = self._gather()
             self._pages = {}
             self._gathered_at, self._cost = begun, 0.0
         self._snapshot = snapshot
         if page not in self._pages:
-            self._pages[page] = encode(listed(self._rows, page))
+            self._pages[page] = encode(self.table.cut(self._rows, page) | self._beside())
             self._cost += self._clock() - begun
         return self._pages[page]
 
@@ -95,19 +110,24 @@ class LiveQuotas:
         return self._views.version != self._version or now - self._gathered_at >= 20 * self._cost
 
 
+def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
+    """By the name of their event."""
+    return {"quotas": LiveTable(RULES, views.quotas, views)}
+
+
 class Live:
     """`now_ms` is the wall clock. Every second beat feeds the history."""
 
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views
-        self._quotas = LiveQuotas(views)
+        self.tables = live_tables(views)
         self._now_ms = now_ms
         self._beat = trio.Event()
         self._nudge = trio.Event()
         self.history = History()
         self.watchers = 0
         self.ended = False
-        self.snapshot = Snapshot(views, self._quotas, now_ms(), None)
+        self.snapshot = Snapshot(views, self.tables, now_ms(), None)
 
     async def run(self) -> None:
         """Beats until cancelled."""
@@ -124,7 +144,7 @@ class Live:
 
     def take(self) -> None:
         """A new snapshot for everybody who waits."""
-        self.snapshot = Snapshot(self._views, self._quotas, self._now_ms(), self.history.last)
+        self.snapshot = Snapshot(self._views, self.tables, self._now_ms(), self.history.last)
         self._wake()
 
     def nudge(self) -> None:
@@ -145,7 +165,7 @@ class Live:
         that somebody looked.
         """
         if not self.watchers:
-            self.snapshot = Snapshot(self._views, self._quotas, self._now_ms(), self.history.last)
+            self.snapshot = Snapshot(self._views, self.tables, self._now_ms(), self.history.last)
         self.watchers += 1
 
     def leave(self) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Avg, Window
+from broker.quotas.addresses import Addresses
 from broker.quotas.connection_rates import ANY_ADDRESS, AcceptRate, IpRates
 from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
@@ -101,8 +102,8 @@ class ConnectionQuotas:
     """
 
     __slots__ = (
-        *("_broker_wide_ip", "_protected", "_window", "counts", "ips", "listeners", "max_connections"),
-        *("per_ip", "rate", "total"),
+        *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners"),
+        *("max_connections", "per_ip", "rate", "total"),
     )
 
     def __init__(
@@ -118,6 +119,7 @@ class ConnectionQuotas:
         self.max_connections = INT_MAX
         self.rate = AcceptRate(window, INT_MAX)
         self.ips = IpRates(window)
+        self.addresses = Addresses(window)
         self.per_ip = PerIp()
         self._window = window
         self._protected = protected
@@ -182,13 +184,17 @@ class ConnectionQuotas:
         if self.ips.active:
             throttled = self._record_address(listener, address, now_ms)
             if throttled is not None:
+                self.addresses.held(address, now_ms)
                 return throttled
         count = self.counts.get(address, 0)
         self.counts[address] = count + 1
         self.total += 1
         listener.count += 1
         maximum = self.per_ip.of(address)
-        return TooMany(maximum) if count >= maximum else None
+        if count >= maximum:
+            return TooMany(maximum)
+        self.addresses.accepted(address, now_ms)
+        return None
 
     def enter_again(self, listener: ListenerQuota, address: str, now_ms: int) -> Refusal | NoSlot | None:
         """The same for a connection whose time as `Throttled` is over. It has waited and waits no more.
@@ -215,9 +221,10 @@ class ConnectionQuotas:
         if account is not None and account.count > 0:
             account.count -= 1
 
-    def reject(self, listener: ListenerQuota, rule: str) -> None:
+    def reject(self, listener: ListenerQuota, address: str, rule: str, now_ms: int) -> None:
         """For the figures: a connection was closed because of `rule`."""
         listener.rejected[rule] = listener.rejected.get(rule, 0) + 1
+        self.addresses.refused(address, now_ms)
 
     @property
     def excess(self) -> int:
@@ -233,6 +240,7 @@ class ConnectionQuotas:
 
     def expire(self, now_ms: int) -> int:
         """Forgets addresses that were idle for more than an hour; how many. Broker and listeners stay."""
+        self.addresses.expire(now_ms)
         return self.ips.expire(now_ms)
 
     def _protect(self) -> None:

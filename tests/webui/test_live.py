@@ -10,8 +10,9 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.control.views import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker, throttled
-from webui.live import BEAT_S, Live, LiveQuotas, Snapshot, encode
-from webui.quotas.listing import Page
+from webui.listing import Page
+from webui.live import BEAT_S, Live, LiveTable, Snapshot, encode
+from webui.quotas.listing import RULES
 
 
 @pytest.fixture
@@ -122,9 +123,13 @@ class SlowViews(FakeBroker):
         return super().quotas(components, strict=strict)
 
 
+def live_rules(views: SlowViews) -> LiveTable[QuotaRow]:
+    return LiveTable(RULES, views.quotas, views, clock=lambda: views.seconds)
+
+
 def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
     views = SlowViews()
-    quotas = LiveQuotas(views, lambda: views.seconds)
+    quotas = live_rules(views)
     quotas.page(Page(), "beat 1")
     for views.seconds in (1.5, 10.0, 19.9):
         quotas.page(Page(), f"beat at {views.seconds}")
@@ -136,7 +141,7 @@ def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
 
 def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
     views = SlowViews()
-    quotas = LiveQuotas(views, lambda: views.seconds)
+    quotas = live_rules(views)
     assert json.loads(quotas.page(Page(), "beat 1"))["of"] == 0
     views.version += 1
     views.set((("user", "alice"),), {"producer_byte_rate": 1.0})
@@ -146,7 +151,7 @@ def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
 
 def test_pages_that_look_alike_are_written_once() -> None:
     views = SlowViews()
-    quotas = LiveQuotas(views, lambda: views.seconds)
+    quotas = live_rules(views)
     one, other = quotas.page(Page(search="a"), "beat 1"), quotas.page(Page(search="a"), "beat 1")
     assert one is other and views.asked == 1
     assert quotas.page(Page(search="b", limit=7), "beat 1") != one and views.asked == 1

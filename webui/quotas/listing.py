@@ -1,55 +1,23 @@
-"""The table of quota rules: searched, sorted and cut to a page, as JSON.
+"""The table of quota rules: what a row says, what it can be searched for and sorted by.
 
-Used by GET /client-quotas and by the live stream of the quotas page, which therefore cannot disagree. Works
-on rows that control has already filtered; knows nothing of HTTP.
+Used by GET /client-quotas and by the live stream of the quotas page. Works on rows that control has already
+filtered; knows nothing of HTTP.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from broker.control.views import QuotaLimit, QuotaRow
+from webui.listing import Page, Table
 from webui.quotas.entities import LIMIT_KEYS, json_of, order_of, shape_of
 from webui.shapes import finite, utc
 
 SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
-SORTS: Final = ("entity", "changed", "used", *LIMIT_KEYS)
-LONGEST_PAGE: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """`search` is looked for in the names; `shape` "default" means rules with a default in them."""
-
-    search: str = ""
-    shape: str | None = None
-    sort: str = "entity"
-    descending: bool = False
-    offset: int = 0
-    limit: int = 100
+"""Kinds of rules; "default" are those with a default in them."""
 
 
 def listed(rows: Iterable[QuotaRow], page: Page) -> dict[str, Any]:
-    """The page, and how many rows there are behind it: `total` of those that match, `of` without a filter."""
-    everything = list(rows)
-    found = [row for row in everything if _matches(row, page)]
-    found.sort(key=lambda row: order_of(row.entity))
-    if page.sort == "entity":
-        if page.descending:
-            found.reverse()
-    else:
-        measure = _measure(page.sort)
-        # Rows without the figure go last, whichever way the others are sorted.
-        with_it = [row for row in found if measure(row) is not None]
-        with_it.sort(key=lambda row: measure(row) or 0.0, reverse=page.descending)
-        found = with_it + [row for row in found if measure(row) is None]
-    return {
-        "items": [row_json(row) for row in found[page.offset : page.offset + page.limit]],
-        "total": len(found),
-        "of": len(everything),
-        "offset": page.offset,
-        "limit": page.limit,
-    }
+    return RULES.cut(rows, page)
 
 
 def row_json(row: QuotaRow) -> dict[str, Any]:
@@ -73,21 +41,29 @@ def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
     }
 
 
-def _matches(row: QuotaRow, page: Page) -> bool:
-    if page.shape == "default":
-        if all(name is not None for _, name in row.entity):
-            return False
-    elif page.shape is not None and shape_of(row.entity) != page.shape:
-        return False
-    needle = page.search.casefold()
-    return not needle or any(needle in (name or "<default>").casefold() for _, name in row.entity)
+def _is(shape: str) -> Callable[[QuotaRow], bool]:
+    if shape == "default":
+        return lambda row: any(name is None for _, name in row.entity)
+    return lambda row: shape_of(row.entity) == shape
 
 
-def _measure(sort: str) -> Callable[[QuotaRow], float | None]:
-    if sort == "changed":
-        return lambda row: row.changed_at_ms
-    if sort == "used":
-        return lambda row: max(
-            (used for limit in row.limits if (used := finite(limit.used)) is not None), default=None
-        )
-    return lambda row: row.value(sort)
+def _value(key: str) -> Callable[[QuotaRow], float | None]:
+    return lambda row: row.value(key)
+
+
+def _used(row: QuotaRow) -> float | None:
+    return max((used for limit in row.limits if (used := finite(limit.used)) is not None), default=None)
+
+
+RULES: Final[Table[QuotaRow]] = Table(
+    json=row_json,
+    words=lambda row: [name or "<default>" for _, name in row.entity],
+    natural="entity",
+    order=lambda row: order_of(row.entity),
+    sorts={
+        "changed": lambda row: row.changed_at_ms,
+        "used": _used,
+        **{key: _value(key) for key in LIMIT_KEYS},
+    },
+    shapes={shape: _is(shape) for shape in SHAPES},
+)

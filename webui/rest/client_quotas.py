@@ -13,11 +13,11 @@ from broker.control.views import MatchType, QuotaFilter
 from broker.errors import ErrorCode
 from webui.quotas.command_line import kafka_configs
 from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
-from webui.quotas.listing import LONGEST_PAGE, SHAPES, SORTS, Page, listed, row_json
+from webui.quotas.listing import RULES, listed, row_json
 from webui.quotas.preview import Reach, preview
 from webui.rest.answers import ENTITY, LONGEST_NAME, QUOTAS, REFUSED_RESULTS, RESULTS
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Text
 from webui.security.headers import HeaderLookup
 
@@ -25,15 +25,6 @@ MOST_ENTRIES: Final = 1_000
 MOST_PREVIEWS: Final = 8
 """Entries of one validation that are told whom they reach; each looks at every connected client."""
 BEYOND: Final = 2.0**63
-
-PAGE_QUERY: Final = (
-    Query("search", Text(), "Only rules with this in a name, in whatever case.", default=""),
-    Query("shape", Text(choices=SHAPES), "Only rules of this kind."),
-    Query("sort", Text(choices=SORTS), "What to sort by.", default="entity"),
-    Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
-    Query("offset", Number(integer=True, least=0, most=10_000_000), "How many rows to skip.", default=0),
-    Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "How many rows to answer.", default=100),
-)
 
 _NAME = Text(longest=LONGEST_NAME)
 _MATCH = Text(choices=tuple(MatchType))
@@ -99,17 +90,6 @@ async def alter_quotas(call: Call) -> Reply:
     if len(refused) == len(outcomes):
         raise Problem.of(refused[0].error, refused[0].message, results=results)
     return Reply({"results": results}, status=207 if refused else 200)
-
-
-def page_of(query: Mapping[str, Any]) -> Page:
-    return Page(
-        search=query["search"],
-        shape=query["shape"],
-        sort=query["sort"],
-        descending=query["order"] == "desc",
-        offset=query["offset"],
-        limit=query["limit"],
-    )
 
 
 def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
@@ -204,7 +184,7 @@ ROUTES: Final = (
                 'A page of rules; ETag where the filter names one entity ("0": there is none)', QUOTAS
             ),
         },
-        query=(*_FILTER_QUERY, *PAGE_QUERY),
+        query=(*_FILTER_QUERY, *page_query(RULES)),
     ),
     Route(
         "PATCH",

@@ -1,8 +1,8 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled`, `quotas` and `tasks`; each holds the whole of its topic, so a browser that
-missed some has missed nothing. One is sent when it differs from the last. Streams end at shutdown, and when
-the session or token behind them does.
+Events are `overview`, `throttled`, `tasks` and the tables of webui.live; each holds the whole of its topic, so
+a browser that missed some has missed nothing. One is sent when it differs from the last. Streams end at
+shutdown, and when the session or token behind them does.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import trio
 
+from webui.listing import LONGEST_PAGE, Page, Table
 from webui.live import Live, Snapshot
-from webui.rest.client_quotas import PAGE_QUERY, page_of
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Invalid, Text
+from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
+from webui.rest.schema import Invalid, Number, Text
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 TOPICS: Final = ("overview", "throttled", "quotas")
-"""What a stream brings that does not say what it wants; `tasks` it must ask for."""
+"""What a stream brings that does not say what it wants; the rest it must ask for."""
 
 MOST_STREAMS: Final = 200
 QUIET_S: Final = 15.0
@@ -31,7 +31,7 @@ async def events(call: Call) -> Reply:
     live = call.console.live
     if live.watchers >= MOST_STREAMS:
         raise Problem(503, "Too many live pages are open.", headers={"Retry-After": "5"})
-    sections = _sections(call.query)
+    sections = _sections(call.query, live)
     headers = {"X-Accel-Buffering": "no"}
     return Reply(stream(live, sections, call.signed_in), media=EVENT_STREAM, headers=headers)
 
@@ -64,32 +64,53 @@ async def stream(
         live.leave()
 
 
-def _sections(query: Any) -> list[tuple[str, Section]]:
-    page = page_of(query)
+def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
     known: dict[str, Section] = {
         "overview": lambda snapshot: snapshot.overview_data,
         "throttled": lambda snapshot: snapshot.throttled_data,
-        "quotas": lambda snapshot: snapshot.quotas_data(page),
         "tasks": lambda snapshot: snapshot.tasks_data,
     }
+    known |= {name: _page_of_table(name, live, page_of(query)) for name in live.tables}
     wanted = query["topics"].split(",")
     for name in wanted:
         if name not in known:
             raise Invalid("topics", f"knows {', '.join(known)}")
+        if name in live.tables:
+            _check_page(live.tables[name].table, page_of(query))
     return [(name, known[name]) for name in dict.fromkeys(wanted)]
 
+
+def _page_of_table(name: str, live: Live, page: Page) -> Section:
+    return lambda snapshot: snapshot.table_data(name, page)
+
+
+def _check_page(table: Table[Any], page: Page) -> None:
+    if page.sort is not None and page.sort not in table.columns:
+        raise Invalid("sort", f"must be one of {', '.join(table.columns)}")
+    if page.shape is not None and page.shape not in table.shapes:
+        raise Invalid("shape", f"must be one of {', '.join(table.shapes)}")
+
+
+_PAGE_QUERY: Final = (
+    Query("search", Text(), "Of the tables: only rows with this in a name.", default=""),
+    Query("shape", Text(), "Only rows of this kind, as in the table's own list."),
+    Query("sort", Text(), "What to sort by, as in the table's own list."),
+    Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
+    Query("offset", Number(integer=True, least=0, most=FARTHEST), "How many rows to skip.", default=0),
+    Query("limit", Number(integer=True, least=1, most=LONGEST_PAGE), "How many rows to answer.", default=100),
+)
 
 ROUTES: Final = (
     Route(
         "GET",
         "/api/v1/events",
         "streamEvents",
-        "Server-sent events: overview, throttled, quotas, tasks. Each event is the whole of its topic.",
+        "Server-sent events. Each is the whole of its topic, or of one page of a table.",
         events,
         {200: Answer("A stream that ends with the session or the broker", media=EVENT_STREAM)},
         query=(
             Query("topics", Text(), "Which events, separated by commas.", default=",".join(TOPICS)),
-            *PAGE_QUERY,
+            *_PAGE_QUERY,
         ),
     ),
 )

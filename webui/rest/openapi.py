@@ -53,7 +53,8 @@ def _operation(route: Route) -> dict[str, Any]:
     problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status, about in _REFUSALS.items():
         operation["responses"].setdefault(str(status), {"description": about, "content": problem})
-    parameters = [_parameter(query) for query in route.query] + [
+    parameters = [_parameter(part, "path") | {"required": True} for part in route.place]
+    parameters += [_parameter(query, "query") for query in route.query] + [
         {"name": name, "in": "header", "description": about, "schema": {"type": "string"}}
         for name, about in route.headers.items()
     ]
@@ -72,8 +73,8 @@ def _response(answer: Answer) -> dict[str, Any]:
     return {"description": answer.about, "content": {media.partition(";")[0]: {"schema": schema}}}
 
 
-def _parameter(query: Query) -> dict[str, Any]:
+def _parameter(query: Query, place: str) -> dict[str, Any]:
     schema = query.schema.describe()
     if query.default is not None:
         schema["default"] = query.default
-    return {"name": query.name, "in": "query", "description": query.about, "schema": schema}
+    return {"name": query.name, "in": place, "description": query.about, "schema": schema}

@@ -10,10 +10,13 @@ from typing import Any, Final
 
 from broker.control.commands import Actor
 from webui.console import Console
+from webui.listing import LONGEST_PAGE, Page, Table
 from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
 
 JSON: Final = "application/json"
+FARTHEST: Final = 10_000_000
+"""The most rows that a list skips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
-    takes long.
+    takes long; `place` has what the path names.
     """
 
     console: Console
@@ -61,6 +64,7 @@ class Call:
     body: Any
     headers: HeaderLookup
     signed_in: Callable[[], bool]
+    place: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class Reply:
 @dataclass(frozen=True, slots=True)
 class Route:
     """`public` routes ask for no token; they say nothing about anybody. `answers` leaves out what every route
-    can answer (400 to 503 as problem details).
+    can answer (400 to 503 as problem details). `place` describes what stands in braces in the path; the last
+    of them may have slashes.
     """
 
     method: str
@@ -93,6 +98,20 @@ class Route:
     body: Schema | None = None
     public: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
+    place: tuple[Query, ...] = ()
+
+
+def address_of(route: Route) -> str:
+    """Its path as the web framework writes it."""
+    address = route.path.replace("{", "<").replace("}", ">")
+    if route.place and route.path.endswith("}"):
+        address = address.replace(f"<{route.place[-1].name}>", f"<path:{route.place[-1].name}>")
+    return address
+
+
+def read_place(route: Route, given: Mapping[str, str]) -> dict[str, Any]:
+    """Raises Invalid."""
+    return {part.name: part.read(given[part.name]) for part in route.place}
 
 
 def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -106,3 +125,32 @@ def read_query(route: Route, given: Mapping[str, list[str]]) -> dict[str, Any]:
     return {
         name: query.read(given[name][0]) if name in given else query.default for name, query in known.items()
     }
+
+
+def page_query(table: Table[Any], *, limit: int = 100) -> tuple[Query, ...]:
+    """The parameters of a list that is searched, sorted and paged."""
+    shapes = Query("shape", Text(choices=tuple(table.shapes)), "Only rows of this kind.")
+    return (
+        Query("search", Text(), "Only rows with this in a name, in whatever case.", default=""),
+        *([shapes] if table.shapes else []),
+        Query("sort", Text(choices=table.columns), "What to sort by.", default=table.natural),
+        Query("order", Text(choices=("asc", "desc")), "Which way.", default="asc"),
+        Query("offset", Number(integer=True, least=0, most=FARTHEST), "How many rows to skip.", default=0),
+        Query(
+            "limit",
+            Number(integer=True, least=1, most=LONGEST_PAGE),
+            "How many rows to answer.",
+            default=limit,
+        ),
+    )
+
+
+def page_of(query: Mapping[str, Any]) -> Page:
+    return Page(
+        search=query["search"],
+        shape=query.get("shape"),
+        sort=query["sort"],
+        descending=query["order"] == "desc",
+        offset=query["offset"],
+        limit=query["limit"],
+    )

@@ -115,8 +115,9 @@ class ConnectionGate:
 
     def reject(self, listener: ListenerQuota, address: str, rule: str, bound: float) -> None:
         """Counts a refusal, and has the burst that it belongs to told about."""
-        self.quotas.reject(listener, rule)
-        self._rejections.note(listener.name, address, rule, bound, self.clock.ms())
+        now_ms = self.clock.ms()
+        self.quotas.reject(listener, address, rule, now_ms)
+        self._rejections.note(listener.name, address, rule, bound, now_ms)
         self._teller.poke()
 
     def _apply_limits(self) -> None:

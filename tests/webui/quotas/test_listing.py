@@ -7,7 +7,8 @@ import pytest
 
 from broker.control.commands import EntityPairs
 from tests.webui.fakes import NOW_MS, FakeBroker
-from webui.quotas.listing import Page, listed
+from webui.listing import Page
+from webui.quotas.listing import listed
 
 ALICE: EntityPairs = (("user", "alice"),)
 BOB_APP: EntityPairs = (("user", "Bob"), ("client-id", "app"))

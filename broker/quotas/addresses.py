@@ -1,0 +1,77 @@
+"""What each address that connects has done: how fast it is accepted, how often it was held or refused.
+
+Kept by `connections` beside its verdicts, read by the console and by nobody who decides. Kafka has figures
+for addresses with a limit only; a storm is better seen before somebody has thought of one. Knows no socket
+and no clock.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Final
+
+from broker.metrics.quota import INT_MAX
+from broker.metrics.window import Window
+from broker.quotas.connection_rates import AcceptRate
+from broker.quotas.usage import IDLE_MS
+
+MOST_ADDRESSES: Final = 10_000
+"""Ours: where there are more, the eighth of them that was seen longest ago is forgotten."""
+
+
+@dataclass(slots=True)
+class AddressFigures:
+    """Totals since the address was first seen, or seen again after an hour: connections that it was given,
+    that were held for its rate, and that were closed by a rule.
+    """
+
+    rate: AcceptRate
+    last_ms: int
+    accepted: int = 0
+    held: int = 0
+    refused: int = 0
+
+
+class Addresses:
+    __slots__ = ("_most", "_seen", "_window")
+
+    def __init__(self, window: Window, most: int = MOST_ADDRESSES) -> None:
+        self._most = most
+        self._seen: dict[str, AddressFigures] = {}
+        self._window = window
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __iter__(self) -> Iterator[tuple[str, AddressFigures]]:
+        return iter(self._seen.items())
+
+    def accepted(self, address: str, now_ms: int) -> None:
+        figures = self._of(address, now_ms)
+        figures.accepted += 1
+        figures.rate.record(now_ms)
+
+    def held(self, address: str, now_ms: int) -> None:
+        self._of(address, now_ms).held += 1
+
+    def refused(self, address: str, now_ms: int) -> None:
+        self._of(address, now_ms).refused += 1
+
+    def expire(self, now_ms: int) -> None:
+        """Forgets whoever has not been seen for an hour."""
+        self._seen = {
+            address: each for address, each in self._seen.items() if now_ms - each.last_ms <= IDLE_MS
+        }
+
+    def _of(self, address: str, now_ms: int) -> AddressFigures:
+        figures = self._seen.get(address)
+        if figures is None:
+            if len(self._seen) >= self._most:
+                for each in nsmallest(max(1, self._most // 8), self._seen, key=self._last):
+                    del self._seen[each]
+            figures = self._seen[address] = AddressFigures(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
+        figures.last_ms = now_ms
+        return figures
+
+    def _last(self, address: str) -> int:
+        return self._seen[address].last_ms
