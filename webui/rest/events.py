@@ -1,7 +1,7 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled`, `tasks` and the tables of webui.live; each holds the whole of its topic, so
-a browser that missed some has missed nothing. One is sent when it differs from the last. Streams end at
+Events are `overview`, `throttled`, `tasks` and the tables of webui.live; each holds the whole of its topic,
+so a browser that missed some has missed nothing. One is sent when it differs from the last. Streams end at
 shutdown, and when the session or token behind them does.
 """
 
