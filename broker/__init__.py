@@ -11,6 +11,7 @@
     log           segments on disk, from append to the page cache and back to a socket
     metadata      every change an operator ever made, and the image that follows from it
     control       the one door for changes and for looking: Kafka's admin APIs, REST and the pages
+    telemetry     which clients are asked for their own metrics
     security      logins, certificates, and the console's tokens
     metrics       rates, buckets and counters: the arithmetic of everything above
     exposition    what Prometheus reads of all of them, under the names of Kafka's dashboards

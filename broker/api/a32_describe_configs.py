@@ -1,9 +1,9 @@
-"""DescribeConfigs: the settings of topics and of the broker, and where each comes from.
+"""DescribeConfigs: the settings of topics, of the broker and of client metrics, and where each comes from.
 
 Versions 1-4. A null list of keys asks for all. Synonyms, the places where a value is looked for in their
 order, only where asked for; type and documentation from 3 on (the latter where asked for). Secrets have no
 value.
-Left out: loggers, client metrics and groups; such a resource is an invalid request.
+Left out: loggers and groups; such a resource is an invalid request.
 """
 
 from broker.api.broker import Broker

@@ -59,4 +59,6 @@ def _present(target: ConfigResource, image: Image) -> Mapping[str, str]:
         return image.broker_configs.get(target.name, {})
     if target.type == ResourceType.TOPIC and target.name in image.topics:
         return image.topics[target.name].configs
+    if target.type == ResourceType.CLIENT_METRICS and target.name in image.client_metrics:
+        return image.client_metrics[target.name].configs
     return {}

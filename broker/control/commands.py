@@ -211,7 +211,8 @@ class PartitionsOutcome(Outcome):
     topic: str = ""
 
 
-# Configuration (IncrementalAlterConfigs, KIP-339). Role: editor for topics, admin for the broker.
+# Configuration (IncrementalAlterConfigs, KIP-339). Role: editor for topics and client metrics, admin for the
+# broker.
 
 
 class ResourceType(IntEnum):
@@ -254,8 +255,11 @@ class ConfigOp:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
+    """`expected_version` as in `QuotaAlteration`; only subscriptions to client metrics have one."""
+
     resource: ConfigResource
     ops: tuple[ConfigOp, ...]
+    expected_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

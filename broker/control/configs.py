@@ -1,26 +1,24 @@
-"""Plans IncrementalAlterConfigs on topics and brokers. (KIP-339; Kafka: ConfigAdminManager,
+"""Plans IncrementalAlterConfigs on topics, brokers and client metrics. (KIP-339; Kafka: ConfigAdminManager,
 ConfigurationControlManager)
 
-All ops of one resource stand or fall together. APPEND and SUBTRACT begin from the value that holds, set or
-default, as in Kafka. What Kafka answers with INVALID_REQUEST for a broker it answers with INVALID_CONFIG for
-a topic (KAFKA-13609).
+All ops of one resource stand or fall together. What Kafka answers with INVALID_REQUEST for a broker it
+answers with INVALID_CONFIG for a topic (KAFKA-13609).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from broker.config.kinds import ConfigType
-from broker.config.setting import Setting
 from broker.config.table import read_value, setting_of
 from broker.config.topic import default_text
+from broker.control.client_metrics import apply_to_subscription, current_subscription
 from broker.control.commands import (
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
     IncrementalAlterConfigs,
-    OpType,
     ResourceOutcome,
     ResourceType,
 )
+from broker.control.config_ops import apply_op, check_ops
 from broker.control.plan import Plan, Situation
 from broker.control.replicas import repeated
 from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
@@ -56,18 +54,24 @@ def _changes(
     match resource.type:
         case ResourceType.TOPIC:
             _demand(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
-            _check_ops(ops)
+            check_ops(ops)
             current = _topic_configs(resource, at)
             wanted = _apply_to_topic(ops, current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
             _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
-            _check_ops(ops)
+            check_ops(ops)
             _check_broker_id(resource, at)
             current = brokers.get(resource.name, {})
             wanted = _apply_to_broker(ops, resource, brokers, at)
             brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
+        case ResourceType.CLIENT_METRICS:
+            _demand(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+            check_ops(ops)
+            current = current_subscription(alteration, at)
+            wanted = apply_to_subscription(alteration, current)
+            kind = Kind.CLIENT_METRICS
         case _:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.type}.")
     return (
@@ -81,17 +85,6 @@ def _demand(role: Role, code: ErrorCode, at: Situation) -> None:
     refusal = at.refusal(role, code)
     if refusal is not None:
         raise ApiError(refusal.error, refusal.message)
-
-
-def _check_ops(ops: tuple[ConfigOp, ...]) -> None:
-    if repeated(op.key for op in ops):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-    nulls = [op.key for op in ops if op.value is None and op.op != OpType.DELETE]
-    if nulls:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
-    for op in ops:
-        if op.op not in list(OpType):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.op}.")
 
 
 def _topic_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str]:
@@ -109,7 +102,7 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
     for op in ops:
         setting = topic_setting(op.key)
         base = wanted.get(op.key, default_text(at.rooms.topic_settings, op.key) or "")
-        _apply(op, setting, base, wanted)
+        apply_op(op, setting, base, wanted)
         if op.key in wanted:
             read_topic_config(op.key, wanted[op.key])
     return wanted
@@ -148,7 +141,7 @@ def _apply_to_broker(
         setting = settings[op.key]
         assert setting is not None
         held = {**at.configuration.static, **brokers.get("", {}), **wanted}
-        _apply(op, setting, held.get(op.key, setting.write(setting.default) or ""), wanted)
+        apply_op(op, setting, held.get(op.key, setting.write(setting.default) or ""), wanted)
     levels = {**brokers, resource.name: wanted}
     try:
         for op in ops:
@@ -167,23 +160,3 @@ def _refuse(keys: Iterable[str], words: str) -> None:
     named = sorted(keys)
     if named:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{words}: {', '.join(named)}")
-
-
-def _apply(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:
-    value = op.value or ""
-    if op.op == OpType.SET:
-        wanted[op.key] = value
-        return
-    if op.op == OpType.DELETE:
-        wanted.pop(op.key, None)
-        return
-    if setting.kind.type is not ConfigType.LIST:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG,
-            f"Can't {OpType(op.op).name} to key {op.key} because its type is not LIST.",
-        )
-    named = [item.strip() for item in value.split(",")]
-    items = [item for item in base.split(",") if item and not (op.op == OpType.SUBTRACT and item in named)]
-    if op.op == OpType.APPEND:
-        items += [item for item in dict.fromkeys(named) if item not in items]
-    wanted[op.key] = ",".join(items)

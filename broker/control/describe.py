@@ -1,5 +1,5 @@
-"""What DescribeConfigs answers: every setting of a topic or of the broker, its value, and where the value
-comes from.
+"""What DescribeConfigs answers: every setting of a topic, of the broker or of a subscription to client
+metrics, its value, and where the value comes from.
 
 (Kafka: ConfigHelper, KIP-226.) Read by `ControlViews`; a topic's setting is looked for on the topic, then on
 this broker, on all brokers, in the file, and is the default at last.
@@ -17,6 +17,7 @@ from broker.control.topic_names import validate_topic_name
 from broker.control.views import ConfigRow, ConfigSynonym
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image
+from broker.telemetry.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
 
 
 class Source(IntEnum):
@@ -27,6 +28,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
 
 
 def describe(resource: ConfigResource, image: Image, configuration: Configuration) -> list[ConfigRow]:
@@ -40,6 +42,8 @@ def describe(resource: ConfigResource, image: Image, configuration: Configuratio
             return describe_topic(topic.configs, image, configuration)
         case ResourceType.BROKER:
             return _describe_broker(resource.name, image, configuration)
+        case ResourceType.CLIENT_METRICS:
+            return _describe_subscription(resource.name, image)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}")
 
 
@@ -51,6 +55,23 @@ def describe_topic(configs: Mapping[str, str], image: Image, configuration: Conf
         if key in configs:
             synonyms.insert(0, ConfigSynonym(key, configs[key], Source.DYNAMIC_TOPIC))
         rows.append(_row(key, setting, synonyms, read_only=False))
+    return rows
+
+
+def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
+    """One that does not exist has the defaults, as in Kafka; a default is no synonym here."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    entry = image.client_metrics.get(name)
+    configs = {} if entry is None else entry.configs
+    rows = []
+    for key, setting in SUBSCRIPTION_SETTINGS.items():
+        text = configs.get(key)
+        value = setting.write(setting.default if text is None else setting.read(text))
+        own = () if text is None else (ConfigSynonym(key, value, Source.CLIENT_METRICS),)
+        source = Source.CLIENT_METRICS if own else Source.DEFAULT
+        kind = setting.kind.type
+        rows.append(ConfigRow(key, value, source, kind, False, False, setting.doc, own))
     return rows
 
 

@@ -42,6 +42,10 @@ def inverse_of(row: AuditRow, image: Image) -> Command[Any]:
         case Kind.BROKER_CONFIG:
             _check(image.broker_configs.get(row.entity, {}).get(row.key), row.new)
             return _config_command(ResourceType.BROKER, row)
+        case Kind.CLIENT_METRICS:
+            subscription = image.client_metrics.get(row.entity)
+            _check(None if subscription is None else subscription.configs.get(row.key), row.new)
+            return _config_command(ResourceType.CLIENT_METRICS, row)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"A change of kind {row.kind} cannot be undone")
 
 

@@ -10,6 +10,7 @@ of what a key means; that is the projection's affair.
 | topic-config | its name | the topic's own settings |
 | client-quota | its pairs as JSON | the four limits, or an address's |
 | broker-config | a node id; empty for all brokers | dynamic settings |
+| client-metrics | a subscription's name | its settings |
 | producer-ids | empty | next: the first id that was never given out |
 | user-scram | a user's name | by mechanism: salt, iterations and keys as JSON |
 | admin-token | its name | token: role, salt and digest as JSON |
@@ -30,6 +31,7 @@ class Kind(StrEnum):
     TOPIC_CONFIG = "topic-config"
     CLIENT_QUOTA = "client-quota"
     BROKER_CONFIG = "broker-config"
+    CLIENT_METRICS = "client-metrics"
     PRODUCER_IDS = "producer-ids"
     USER_SCRAM = "user-scram"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
@@ -61,6 +63,7 @@ class Delta:
     topics: frozenset[str]
     quotas: tuple[QuotaChange, ...]
     broker_configs: bool
+    client_metrics: frozenset[str]
 
     @classmethod
     def of(cls, changes: Iterable[Change]) -> "Delta":
@@ -73,6 +76,7 @@ class Delta:
                 if each.kind is Kind.CLIENT_QUOTA
             ),
             any(each.kind is Kind.BROKER_CONFIG for each in changes),
+            frozenset(each.entity for each in changes if each.kind is Kind.CLIENT_METRICS),
         )
 
 

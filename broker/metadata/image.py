@@ -72,6 +72,17 @@ class QuotaEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionEntry:
+    """One subscription to client metrics (KIP-714) with at least one setting; `version` as a quota's."""
+
+    name: str
+    configs: Mapping[str, str]
+    version: int
+    changed_at_ms: int
+    changed_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class AdminToken:
     """`digest` is of `salt` and the secret, as broker.security.tokens makes it; the secret itself is
     nowhere.
@@ -97,7 +108,7 @@ class ScramCredential(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Image:
     """`version` is the `seq` of the last change. `broker_configs` is by node id, as text; "" holds for all
-    brokers; `scram` by user, then by mechanism.
+    brokers; `client_metrics` by the subscription's name; `scram` by user, then by mechanism.
     """
 
     version: int = 0
@@ -106,6 +117,7 @@ class Image:
     topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
     quotas: Mapping[EntityPairs, QuotaEntry] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    client_metrics: Mapping[str, SubscriptionEntry] = field(default_factory=dict)
     next_producer_id: int = 0
     tokens: Mapping[str, AdminToken] = field(default_factory=dict)
     scram: Mapping[str, Mapping[str, ScramCredential]] = field(default_factory=dict)
@@ -139,6 +151,11 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                 for entity in entities:
                     _put(configs, entity, _present(state[kind, entity]) or None)
                 image = replace(image, broker_configs=configs)
+            case Kind.CLIENT_METRICS:
+                subscriptions = dict(image.client_metrics)
+                for entity in entities:
+                    _put(subscriptions, entity, _subscription(entity, state[kind, entity]))
+                image = replace(image, client_metrics=subscriptions)
             case Kind.ADMIN_TOKEN:
                 tokens = dict(image.tokens)
                 for entity in entities:
@@ -185,6 +202,14 @@ def _quota_entry(entity: str, stamps: Mapping[str, Stamp]) -> QuotaEntry | None:
         return None
     last = max(stamps.values(), key=lambda stamp: stamp.seq)
     return QuotaEntry(read_pairs(entity), limits, last.seq, last.time_ms, last.actor)
+
+
+def _subscription(name: str, stamps: Mapping[str, Stamp]) -> SubscriptionEntry | None:
+    configs = _present(stamps)
+    if not configs:
+        return None
+    last = max(stamps.values(), key=lambda stamp: stamp.seq)
+    return SubscriptionEntry(name, configs, last.seq, last.time_ms, last.actor)
 
 
 def _token(name: str, stamp: Stamp) -> AdminToken | None:

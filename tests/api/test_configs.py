@@ -13,6 +13,7 @@ from broker.protocol.messages.incremental_alter_configs import IncrementalAlterC
 from tests.api.house import House
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+CLIENT_METRICS = ResourceType.CLIENT_METRICS
 
 
 @pytest.fixture
@@ -80,7 +81,9 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: House) ->
         (BROKER, "", ErrorCode.NONE),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (16, "metrics", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "queues", ErrorCode.NONE),
+        (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST),
+        (ResourceType.GROUP, "g", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -139,3 +142,18 @@ async def test_the_settings_of_the_broker_are_replaced_too(house: House) -> None
     assert dict(house.control.image.broker_configs["1"]) == {"log.retention.ms": "5000"}
     await replaced(house, BROKER, "1")
     assert not house.control.image.broker_configs.get("1")
+
+
+async def test_a_subscription_to_client_metrics_is_altered_described_and_replaced(house: House) -> None:
+    assert (await altered(house, CLIENT_METRICS, "q", ("interval.ms", OpType.SET, "100"))).error_code == 0
+    assert (await altered(house, CLIENT_METRICS, "q", ("interval.ms", OpType.SET, "99"))).error_code == 42
+    result = await described(house, CLIENT_METRICS, "q", include_synonyms=True)
+    assert [(row.name, row.value, row.config_source) for row in result.configs] == [
+        ("interval.ms", "100", 7),
+        ("match", "", 5),
+        ("metrics", "", 5),
+    ]
+    assert (await replaced(house, CLIENT_METRICS, "q", metrics="*")).error_code == 0
+    assert house.control.image.client_metrics["q"].configs == {"metrics": "*"}
+    assert (await replaced(house, CLIENT_METRICS, "q")).error_code == 0
+    assert house.control.image.client_metrics == {}

@@ -89,6 +89,16 @@ async def test_settings_of_topics_and_of_the_broker_go_back(control: Control) ->
     assert control.image.topics["t"].configs == {} == control.image.broker_configs
 
 
+async def test_a_setting_of_a_subscription_goes_back(control: Control) -> None:
+    made = await configure(control, ResourceType.CLIENT_METRICS, "s", "metrics", "org.a.")
+    changed = await configure(control, ResourceType.CLIENT_METRICS, "s", "metrics", "*")
+    assert (await control.apply(Undo(made), actor())).error is ErrorCode.INVALID_UPDATE_VERSION
+    assert (await control.apply(Undo(changed), actor())).ok
+    assert control.image.client_metrics["s"].configs == {"metrics": "org.a."}
+    removed = await control.apply(Undo(made), actor())
+    assert removed.ok and control.image.client_metrics == {}
+
+
 async def test_the_settings_of_a_deleted_topic_do_not_come_back(control: Control) -> None:
     await control.apply(CreateTopics((NewTopic("t", configs=(("retention.ms", "5"),)),)), actor())
     await control.apply(DeleteTopics((TopicRef("t"),)), actor())

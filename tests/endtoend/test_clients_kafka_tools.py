@@ -30,6 +30,7 @@ pytestmark = [
 TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
 GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONFIGS: Final = "kafka.admin.ConfigCommand"
+CLIENT_METRICS: Final = "org.apache.kafka.tools.ClientMetricsCommand"
 CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 PRODUCER: Final = "org.apache.kafka.tools.ProducerPerformance"
 DUMP: Final = "kafka.tools.DumpLogSegments"
@@ -162,6 +163,27 @@ def test_a_setting_of_the_broker_from_its_change_to_its_end(broker: BrokerProces
     assert "num.io.threads=12 sensitive=false" in ask(broker, CONFIGS, "--describe", "--all", *one)
     ask(broker, CONFIGS, "--alter", *everybody, "--delete-config", "num.io.threads,log.retention.ms")
     assert "num.io.threads" not in ask(broker, CONFIGS, "--describe", *everybody)
+
+
+def test_a_subscription_to_client_metrics_from_its_making_to_its_end(broker: BrokerProcess) -> None:
+    entity = ("--entity-type", "client-metrics", "--entity-name", "queues")
+    settings = "metrics=[org.apache.kafka.producer.,org.apache.kafka.consumer.],interval.ms=60000"
+    ask(broker, CONFIGS, "--alter", *entity, "--add-config", settings)
+    ask(
+        *(broker, CLIENT_METRICS, "--alter", "--name", "queues", "--interval", "30000"),
+        *("--match", "client_software_name=apache-kafka-java"),
+    )
+    described = ask(broker, CONFIGS, "--describe", "--all", *entity)
+    assert "metrics=org.apache.kafka.producer.,org.apache.kafka.consumer. " in described
+    assert "interval.ms=30000 " in described
+    assert "match=client_software_name=apache-kafka-java " in described
+    refused = refusal(
+        *(CLIENT_METRICS, "--bootstrap-server", broker.plain, "--alter", "--name", "queues"),
+        *("--interval", "99"),
+    )
+    assert "Invalid value 99 for interval.ms" in refused
+    ask(broker, CLIENT_METRICS, "--delete", "--name", "queues")
+    assert "interval.ms=300000 " in ask(broker, CONFIGS, "--describe", "--all", *entity)
 
 
 def test_a_listener_is_added_and_taken_away(broker: BrokerProcess, tmp_path: Path) -> None:
