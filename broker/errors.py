@@ -6,6 +6,7 @@ hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught
 """
 
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -148,10 +149,20 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+LONGEST_MESSAGE: Final = 4_096
+"""In characters: what a message quotes may be as long as a string of the protocol, and the answer must be one
+too.
+"""
+
+
 class ApiError(Exception):
-    """An expected refusal of a request, or of one entry of it. `code` and `message` go back over the wire."""
+    """An expected refusal of a request, or of one entry of it. `code` and `message` go back over the wire;
+    a message of more than `LONGEST_MESSAGE` characters is cut.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > LONGEST_MESSAGE:
+            message = message[: LONGEST_MESSAGE - 3] + "..."
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message

@@ -4,10 +4,13 @@ What an entity and a limit may be is broker.quotas' to say; here they meet the i
 there and a limit that is already so change nothing and are fine.
 """
 
+from collections.abc import Collection
 from typing import Final
+from unicodedata import category
 
 from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
 from broker.control.plan import Plan, Situation
+from broker.control.replicas import repeated
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind, write_number, write_pairs
@@ -25,10 +28,10 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[Q
         return Plan([QuotaOutcome(refusal.error, refusal.message, each.entity) for each in command.entries])
     outcomes: list[QuotaOutcome] = []
     changes: list[Change] = []
-    seen: set[Entity] = set()
+    twice = repeated(frozenset(each.entity) for each in command.entries)
     for alteration in command.entries:
         try:
-            entity = _validated(alteration, seen)
+            entity = _validated(alteration, twice)
             _check_version(alteration, entity, at.image)
         except ApiError as error:
             outcomes.append(QuotaOutcome(error.code, error.message, alteration.entity))
@@ -38,13 +41,13 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[Q
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 
 
-def _validated(alteration: QuotaAlteration, seen: set[Entity]) -> Entity:
+def _validated(alteration: QuotaAlteration, twice: Collection[frozenset[tuple[str, str | None]]]) -> Entity:
+    entity = validate_alteration(alteration.entity, [(op.key, op.value) for op in alteration.ops])
     for kind, name in alteration.entity:
         _check_name(kind, name or "")
-    entity = validate_alteration(alteration.entity, [(op.key, op.value) for op in alteration.ops])
-    if entity in seen:
+    # Kafka carries out the first and answers with this; so nobody could tell what holds.
+    if frozenset(alteration.entity) in twice:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity}")
-    seen.add(entity)
     return entity
 
 
@@ -53,10 +56,14 @@ def _check_name(kind: str, name: str) -> None:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"A {kind} longer than {LONGEST_NAME} characters is not supported"
         )
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"The {kind} is not valid Unicode") from None
+    for character in name:
+        match category(character):
+            case "Cs":
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"The {kind} is not valid Unicode")
+            case "Cc":
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, f"The {kind} has the control character {character!r}"
+                )
 
 
 def _check_version(alteration: QuotaAlteration, entity: Entity, image: Image) -> None:

@@ -79,7 +79,8 @@ def _validate_value(key: QuotaKey, value: float) -> None:
     if value >= TOO_LARGE[key.type]:
         article = "an" if key.type is ValueType.INT else "a"
         _refuse(f"Proposed value for {key.name} is too large for {article} {key.type.value}.")
-    if key.type is not ValueType.DOUBLE and value % 1.0 > FRACTION:
+    # Kafka lets a millionth pass, which as a whole number is 0.
+    if key.type is not ValueType.DOUBLE and (value < 1 or value % 1.0 > FRACTION):
         _refuse(f"{key.name} cannot be a fractional value.")
 
 

@@ -164,22 +164,40 @@ def test_a_value_that_is_already_so_is_not_written_again(world: World) -> None:
 
 def test_entries_are_answered_in_order_and_stand_or_fall_by_themselves(world: World) -> None:
     bob: EntityPairs = (("user", "bob"),)
+    carol: EntityPairs = (("user", "carol"),)
     command = AlterClientQuotas(
         (
             QuotaAlteration(ALICE, (QuotaOp("producer_byte_rate", 1.0),)),
             QuotaAlteration(bob, (QuotaOp("consumer_byte_rate", 2.0), QuotaOp("bad", 1.0))),
-            QuotaAlteration(ALICE, (QuotaOp("producer_byte_rate", 3.0),)),
+            QuotaAlteration(carol, (QuotaOp("producer_byte_rate", 3.0),)),
         )
     )
     outcomes = world.do(plan_client_quotas, command)
     assert [(each.entity, each.error) for each in outcomes] == [
         (ALICE, ErrorCode.NONE),
         (bob, ErrorCode.INVALID_REQUEST),
-        (ALICE, ErrorCode.INVALID_REQUEST),
+        (carol, ErrorCode.NONE),
     ]
-    assert outcomes[2].message == "Ignoring duplicate entity user alice"
     assert limits(world, ALICE) == {"producer_byte_rate": 1.0}
     assert limits(world, bob) == {}
+    assert limits(world, carol) == {"producer_byte_rate": 3.0}
+
+
+def test_an_entity_given_twice_keeps_what_it_had(world: World) -> None:
+    """Kafka carries the first one out and answers that both were wrong."""
+    alter(world, BOTH, ("producer_byte_rate", 1.0))
+    command = AlterClientQuotas(
+        (
+            QuotaAlteration(BOTH, (QuotaOp("producer_byte_rate", 2.0),)),
+            QuotaAlteration(BOTH[::-1], (QuotaOp("producer_byte_rate", 3.0),)),
+        )
+    )
+    words = "Ignoring duplicate entity user alice client-id app"
+    assert world.do(plan_client_quotas, command) == [
+        QuotaOutcome(ErrorCode.INVALID_REQUEST, words, BOTH),
+        QuotaOutcome(ErrorCode.INVALID_REQUEST, words, BOTH[::-1]),
+    ]
+    assert limits(world, BOTH) == {"producer_byte_rate": 1.0}
 
 
 def test_an_editor_who_saw_the_current_version_may_write_and_one_who_did_not_may_not(world: World) -> None:
