@@ -41,6 +41,7 @@ from broker.network.socket_server import SocketServer
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.replication import ReplicationQuotas
 from broker.security.plain import PlainAuthenticator
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
@@ -96,6 +97,7 @@ class House:
             control=self.control,
             partitions=self.partitions,
             quotas=self.quotas,
+            replication=ReplicationQuotas(rooms.replication, rooms.broker.node_id),
             fetches=Purgatory("Fetch", rooms.fetch.fetch_purge_interval),
             produces=Purgatory("Produce", rooms.fetch.produce_purge_interval),
             sessions=FetchSessions(rooms.fetch.max_incremental_sessions),
@@ -120,7 +122,12 @@ class House:
         self.server.gate.configure(rooms.connections)
         self.server.log_requests(rooms.request_log)
         self.exposition = Exposition(
-            clock, self.server, self.quotas, self.partitions, self.broker.purgatories
+            clock,
+            self.server,
+            self.quotas,
+            self.broker.replication,
+            self.partitions,
+            self.broker.purgatories,
         )
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)

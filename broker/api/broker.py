@@ -14,6 +14,7 @@ from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
 from broker.security.plain import PlainAuthenticator
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.fetching import DelayedFetch
@@ -51,6 +52,7 @@ class Broker:
     control: Control
     partitions: Partitions
     quotas: ClientQuotas
+    replication: ReplicationQuotas
     fetches: Purgatory[DelayedFetch]
     produces: Purgatory[DelayedProduce]
     sessions: FetchSessions

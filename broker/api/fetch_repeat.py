@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.fetch_replica import replica_of
 from broker.api.outcome import Encoded, Outcome
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.log.partition import PartitionLog
@@ -155,6 +156,8 @@ class FetchRepeats:
         if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
             return
         if message.session_id != NO_SESSION or message.session_epoch != FINAL_EPOCH:
+            return
+        if replica_of(message) >= 0:
             return
         (topic,) = message.topics
         (asked,) = topic.partitions

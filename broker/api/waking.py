@@ -7,8 +7,8 @@ fetches that become ready at once are ended a turn's worth at a time, so that no
 from collections.abc import Hashable, Iterable
 from typing import Final
 
-from broker.api.a01_fetch import PendingFetch, answer
 from broker.api.broker import Broker
+from broker.api.fetch_pending import PendingFetch
 from broker.services.fetching import DelayedFetch
 
 AT_ONCE: Final = 128
@@ -38,4 +38,4 @@ def post_fetches(broker: Broker, settled: Iterable[DelayedFetch]) -> None:
     for operation in settled:
         pending = operation.pending
         assert isinstance(pending, PendingFetch)
-        broker.callbacks.post(pending.context, answer(pending))
+        broker.callbacks.post(pending.context, pending.answer())

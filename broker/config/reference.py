@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.config.rooms import TopicSettings
+from broker.config.rooms import ReplicationConfig, TopicSettings, TopicThrottles
 from broker.config.setting import LISTENER_PREFIX, Setting, settings_of
 from broker.config.table import ROOM_TYPES
 
@@ -23,6 +23,7 @@ _TITLES: Final = {
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "quotas": "Client quotas",
+    "replication": "Replication throttles",
     "request_log": "Request log",
     "console": "The console and the REST API",
     "security": "Security",
@@ -61,10 +62,17 @@ def render() -> str:
             parts.append(
                 "\nThe broker's key is the default of all topics; the topic's key is set on one topic.\n"
             )
-        for _, setting in settings_of(room):
-            parts.append(f"\n### `{_heading(setting)}`\n\n{setting.doc}\n\n")
-            parts.extend(f"- {line}\n" for line in _facts(setting))
+        parts += _entries(room)
+        if room is ReplicationConfig:
+            parts.append("\nWhich replicas are throttled is said on their topics only:\n")
+            parts += _entries(TopicThrottles)
     return "".join(parts)
+
+
+def _entries(room: type) -> Iterator[str]:
+    for _, setting in settings_of(room):
+        yield f"\n### `{_heading(setting)}`\n\n{setting.doc}\n\n"
+        yield from (f"- {line}\n" for line in _facts(setting))
 
 
 def _heading(setting: Setting) -> str:

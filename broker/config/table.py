@@ -15,6 +15,7 @@ from broker.config.rooms import (
     LogConfig,
     NetworkConfig,
     QuotaConfig,
+    ReplicationConfig,
     RequestLogConfig,
     SecurityConfig,
     TlsConfig,
@@ -38,6 +39,7 @@ class Rooms:
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     request_log: RequestLogConfig = field(default_factory=RequestLogConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
@@ -55,6 +57,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "fetch": FetchConfig,
     "groups": GroupConfig,
     "quotas": QuotaConfig,
+    "replication": ReplicationConfig,
     "request_log": RequestLogConfig,
     "console": ConsoleConfig,
     "security": SecurityConfig,

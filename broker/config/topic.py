@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from broker.config.rooms.replication import TopicThrottles
 from broker.config.rooms.topics import TopicSettings
 from broker.config.setting import Setting, settings_of
 
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {
-    setting.topic_key: setting for _, setting in settings_of(TopicSettings) if setting.topic_key is not None
+    setting.topic_key: setting
+    for room in (TopicSettings, TopicThrottles)
+    for _, setting in settings_of(room)
+    if setting.topic_key is not None
 }
 """By the topic's key: `retention.ms`, not `log.retention.ms`."""
 
@@ -20,6 +24,10 @@ _FIELDS: Final[dict[str, str]] = {
     if setting.topic_key is not None
 }
 
+_THROTTLES: Final[dict[str, str]] = {
+    setting.key: field.name for field, setting in settings_of(TopicThrottles)
+}
+
 
 def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> TopicSettings:
     """What holds for a topic with these settings of its own. Raises ConfigError, KeyError for a key that no
@@ -27,12 +35,20 @@ def topic_settings(defaults: TopicSettings, configs: Mapping[str, str]) -> Topic
     """
     if not configs:
         return defaults
-    return replace(
-        defaults, **{_FIELDS[key]: TOPIC_SETTINGS[key].read(text, key=key) for key, text in configs.items()}
-    )
+    return replace(defaults, **_values(_FIELDS, configs))
+
+
+def topic_throttles(configs: Mapping[str, str]) -> TopicThrottles:
+    """Which replicas of a topic with these settings are throttled. Raises ConfigError."""
+    return TopicThrottles(**_values(_THROTTLES, configs))
+
+
+def _values(fields: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, Any]:
+    read = {key: TOPIC_SETTINGS[key].read(text, key=key) for key, text in configs.items()}
+    return {fields[key]: value for key, value in read.items() if key in fields}
 
 
 def default_text(defaults: TopicSettings, key: str) -> str | None:
     """What a topic without a setting of its own has, as text."""
-    value: Any = getattr(defaults, _FIELDS[key])
-    return TOPIC_SETTINGS[key].write(value)
+    setting = TOPIC_SETTINGS[key]
+    return setting.write(setting.default if key in _THROTTLES else getattr(defaults, _FIELDS[key]))

@@ -4,6 +4,7 @@ its words)
 
 from typing import Any
 
+from broker.config.rooms.replication import THROTTLED_REPLICAS
 from broker.config.setting import Setting
 from broker.config.topic import TOPIC_SETTINGS
 from broker.errors import ApiError, ChangeRefused, ConfigError, ErrorCode
@@ -28,4 +29,7 @@ def read_topic_config(key: str, text: str) -> Any:
 def invalid_value(error: ConfigError) -> str:
     if isinstance(error, ChangeRefused):
         return error.allowed
+    if error.allowed == THROTTLED_REPLICAS.allowed:
+        items = ", ".join(item.strip() for item in str(error.value).split(","))
+        return f"Invalid value [{items}] for configuration {error.key}: {error.key} must be {error.allowed}"
     return f"Invalid value {error.value} for configuration {error.key}: must be {error.allowed}"

@@ -15,6 +15,7 @@ from broker.purgatory import figures as purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas import figures as quotas
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
 from broker.services.partitions import Partitions
 
 
@@ -26,6 +27,7 @@ class Exposition:
         clock: TrioClock,
         server: SocketServer,
         client_quotas: ClientQuotas,
+        replication: ReplicationQuotas,
         partitions: Partitions,
         purgatories: Iterable[Purgatory[Any]],
     ) -> None:
@@ -34,6 +36,7 @@ class Exposition:
         self._sockets = SocketFamilies(server, clock.ns())
         self._handlers = HandlerFamilies(server, clock.ns())
         self._quotas = client_quotas
+        self._replication = replication
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
 
@@ -45,6 +48,7 @@ class Exposition:
         """Each once. Whoever reads them closes a window of the rates."""
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms)
+        yield from quotas.replication_families(self._replication, now_ms)
         yield from connections.families(self._server, now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)

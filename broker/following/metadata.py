@@ -4,9 +4,12 @@ Told by control after each commit and before its answer, so that whoever asked f
 force.
 """
 
+from collections.abc import Iterable
+
 from broker.api.broker import Broker
 from broker.api.group_answers import forget_topics
 from broker.api.waking import wake_fetches
+from broker.config.topic import topic_throttles
 from broker.metadata.changes import Delta
 from broker.metadata.image import Image
 from broker.network.socket_server import SocketServer
@@ -25,6 +28,7 @@ class MetadataFollower:
         self._connections = connections
         self._times_requests = False
         broker.partitions.follow(image, image.topics)
+        self._mark_throttled(image, image.topics)
         for entry in image.quotas.values():
             for key, limit in entry.limits.items():
                 self._apply_quota(Entity.of(entry.entity), key, limit.value)
@@ -48,6 +52,11 @@ class MetadataFollower:
         else:
             self._connections.set_ip_rate(entity.ip, value)
 
+    def _mark_throttled(self, image: Image, names: Iterable[str]) -> None:
+        for name in names:
+            topic = image.topics.get(name)
+            self._broker.replication.mark(name, None if topic is None else topic_throttles(topic.configs))
+
     def _time_requests(self) -> None:
         """Requests are timed while a rule is there for it."""
         wanted = self._broker.quotas.request.active
@@ -57,6 +66,7 @@ class MetadataFollower:
 
     def _follow_topics(self, old: Image, new: Image, delta: Delta) -> None:
         broker, clock = self._broker, self._broker.clock
+        self._mark_throttled(new, delta.topics)
         for log in broker.partitions.follow(new, delta.topics):
             wake_fetches(broker, log)
         gone = [

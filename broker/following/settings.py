@@ -62,6 +62,7 @@ def follow_settings(
         lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(longest_throttle(new))
     )
     on_change(lambda rooms: rooms.security, follow_security, check_security)
+    on_change(lambda rooms: rooms.replication, lambda _old, new: broker.replication.configure(new))
     on_change(lambda rooms: rooms.log, lambda _old, new: log.reconfigure(new))
 
 

@@ -14,6 +14,8 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
+from broker.quotas.replication import ReplicationQuotas
+from broker.quotas.table import UNLIMITED
 
 GROUPS: Final = {
     QuotaKind.PRODUCE: ("kafka_server_produce", "byte_rate", "Bytes per second counted for produce quotas"),
@@ -30,6 +32,17 @@ GROUPS: Final = {
     ),
 }
 """The prefix of each kind's families, and its main figure. (Kafka: byte-rate, request-time, mutation-rate)"""
+
+REPLICATION: Final = {
+    QuotaKind.LEADER_REPLICATION: (
+        "kafka_server_leaderreplication",
+        "Bytes per second read by throttled replicas",
+    ),
+    QuotaKind.FOLLOWER_REPLICATION: (
+        "kafka_server_followerreplication",
+        "Bytes per second read for throttled replicas",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +98,13 @@ def families(quotas: ClientQuotas, now_ms: int) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_server_request_exempt_request_time", "Percent of one thread, never limited", Kind.GAUGE, exempt
     )
+
+
+def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[FamilySamples]:
+    """A rate has a series once something was recorded; a bound, while one is set."""
+    for manager in quotas.managers:
+        prefix, text = REPLICATION[manager.kind]
+        rates = [Sample((), manager.observed(now_ms))] if manager.used else []
+        bounds = [Sample((), manager.bound)] if manager.bound < UNLIMITED else []
+        yield FamilySamples(f"{prefix}_byte_rate", text, Kind.GAUGE, rates)
+        yield FamilySamples(f"{prefix}_quota_bound", "The limit in force", Kind.GAUGE, bounds)

@@ -7,8 +7,9 @@ Traffic is recorded whether or not it is throttled.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+from broker.config.rooms.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
 from broker.metrics.rate import SimpleRate
 from broker.metrics.window import Window
 from broker.quotas.kinds import QuotaKind
@@ -21,14 +22,16 @@ REPLICATION_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 class ReplicationQuotaManager:
     """One of the three directions.
 
-    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time.
+    `bound` is in bytes per second, UNLIMITED by default, and may be set at any time. `used`: something was
+    recorded.
     """
 
-    __slots__ = ("_marked", "_rate", "bound", "kind")
+    __slots__ = ("_marked", "_rate", "bound", "kind", "used")
 
     def __init__(self, kind: QuotaKind, window: Window = REPLICATION_QUOTA_WINDOW) -> None:
         self.kind = kind
         self.bound = UNLIMITED
+        self.used = False
         self._rate = SimpleRate(window)
         self._marked: dict[str, frozenset[int] | None] = {}
 
@@ -47,6 +50,7 @@ class ReplicationQuotaManager:
         return partitions is None or partition in partitions
 
     def record(self, nbytes: float, now_ms: int) -> None:
+        self.used = True
         self._rate.record(nbytes, now_ms)
 
     def observed(self, now_ms: int) -> float:
@@ -55,3 +59,38 @@ class ReplicationQuotaManager:
 
     def is_exceeded(self, now_ms: int) -> bool:
         return self.observed(now_ms) > self.bound
+
+
+class ReplicationQuotas:
+    """The directions of one broker."""
+
+    __slots__ = ("_node_id", "follower", "leader")
+
+    def __init__(self, config: ReplicationConfig, node_id: int) -> None:
+        window = Window(config.window_num, config.window_size_seconds * 1000)
+        self._node_id = node_id
+        self.leader = ReplicationQuotaManager(QuotaKind.LEADER_REPLICATION, window)
+        self.follower = ReplicationQuotaManager(QuotaKind.FOLLOWER_REPLICATION, window)
+        self.configure(config)
+
+    @property
+    def managers(self) -> tuple[ReplicationQuotaManager, ...]:
+        return self.leader, self.follower
+
+    def configure(self, config: ReplicationConfig) -> None:
+        """The rates have changed; what was recorded stays. The windows are fixed."""
+        self.leader.bound = float(config.leader_rate)
+        self.follower.bound = float(config.follower_rate)
+
+    def mark(self, topic: str, throttles: TopicThrottles | None) -> None:
+        """The settings of a topic have changed; None: it is gone. (TopicConfigHandler)"""
+        self._mark(self.leader, topic, () if throttles is None else throttles.leader)
+        self._mark(self.follower, topic, () if throttles is None else throttles.follower)
+
+    def _mark(self, manager: ReplicationQuotaManager, topic: str, replicas: Any) -> None:
+        if replicas == ALL_REPLICAS:
+            manager.mark(topic)
+        elif replicas:
+            manager.mark(topic, [partition for partition, broker in replicas if broker == self._node_id])
+        else:
+            manager.unmark(topic)

@@ -31,6 +31,7 @@ from broker.protocol.schema import Message
 from broker.purgatory.operation import DelayedOperation
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.security.plain import PlainAuthenticator
 from broker.security.scram import ScramLogin
@@ -103,6 +104,7 @@ class House:
             control=self.control,
             partitions=self.partitions,
             quotas=self.quotas,
+            replication=ReplicationQuotas(rooms.replication, rooms.broker.node_id),
             fetches=Purgatory("Fetch", 1_000),
             produces=Purgatory("Produce", 1_000),
             sessions=FetchSessions(rooms.fetch.max_incremental_sessions),

@@ -3,7 +3,8 @@
 import pytest
 
 from broker.config.rooms import TopicSettings
-from broker.config.topic import TOPIC_SETTINGS, default_text, topic_settings
+from broker.config.rooms.replication import ALL_REPLICAS
+from broker.config.topic import TOPIC_SETTINGS, default_text, topic_settings, topic_throttles
 from broker.errors import ConfigError
 
 
@@ -54,12 +55,50 @@ def test_the_timestamp_type_is_one_of_two() -> None:
     assert not TopicSettings().uses_append_time
 
 
+@pytest.mark.parametrize("text", ["*", " * ", "", "0:1", "0:1,2:3", " 0:1 , 2:3 ", "0:1,", "0:1,,"])
+def test_throttled_replicas_are_all_or_some_and_empty_items_stand_at_the_end(text: str) -> None:
+    throttles = topic_throttles({"leader.replication.throttled.replicas": text, "retention.ms": "1"})
+    assert throttles.follower == ()
+    expected = (
+        ALL_REPLICAS if "*" in text else tuple((0, 1) if "0" in item else (2, 3) for item in items(text))
+    )
+    assert throttles.leader == expected
+
+
+def items(text: str) -> list[str]:
+    return [item for item in text.split(",") if item.strip()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1",
+        "0:1:2",
+        "a:1",
+        "0:b",
+        "-1:1",
+        ":1",
+        "0:",
+        ",0:1",
+        "0:1,,2:3",
+        "*,0:1",
+        "**",
+        "2147483648:1",
+        "\u0661:1",
+    ],
+)
+def test_throttled_replicas_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        topic_throttles({"follower.replication.throttled.replicas": text})
+    assert topic_throttles({"follower.replication.throttled.replicas": "2147483647:1"}).follower
+
+
 def test_batches_are_stored_as_they_came_and_nothing_else_is_promised() -> None:
     with pytest.raises(ConfigError):
         topic_settings(TopicSettings(), {"compression.type": "gzip"})
 
 
 def test_every_field_has_a_topic_key_whose_default_is_the_brokers() -> None:
-    assert len(TOPIC_SETTINGS) == 16
+    assert len(TOPIC_SETTINGS) == 18
     assert default_text(TopicSettings(retention_ms=7), "retention.ms") == "7"
     assert default_text(TopicSettings(), "cleanup.policy") == "delete"

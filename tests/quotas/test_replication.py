@@ -3,9 +3,12 @@
 import pytest
 
 from broker.clock import BASE_MS
+from broker.config.rooms import ReplicationConfig, TopicThrottles
+from broker.config.rooms.replication import ALL_REPLICAS
 from broker.metrics.window import Window
+from broker.quotas.figures import replication_families
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.replication import ReplicationQuotaManager
+from broker.quotas.replication import ReplicationQuotaManager, ReplicationQuotas
 
 
 @pytest.fixture
@@ -59,3 +62,41 @@ def test_without_a_bound_nothing_is_exceeded_and_everything_is_recorded(quota):
     assert not quota.is_exceeded(BASE_MS)
     quota.bound = 10**14
     assert quota.is_exceeded(BASE_MS)
+
+
+def test_windows_and_bounds_come_from_the_configuration_and_use_outlives_a_new_bound():
+    config = ReplicationConfig(leader_rate=10, follower_rate=20, window_num=3, window_size_seconds=2)
+    quotas = ReplicationQuotas(config, node_id=1)
+    assert [each.bound for each in quotas.managers] == [10, 20]
+    quotas.leader.record(60, BASE_MS)
+    assert quotas.leader.observed(BASE_MS) == 30, "a window of two seconds"
+    quotas.configure(ReplicationConfig())
+    assert not quotas.leader.is_exceeded(BASE_MS)
+    quotas.configure(ReplicationConfig(leader_rate=29))
+    assert quotas.leader.is_exceeded(BASE_MS)
+
+
+def test_a_topic_marks_the_partitions_that_it_names_for_this_broker():
+    quotas = ReplicationQuotas(ReplicationConfig(), node_id=1)
+    quotas.mark("topic", TopicThrottles(leader=((0, 1), (1, 2)), follower=ALL_REPLICAS))
+    assert [quotas.leader.is_marked("topic", index) for index in range(3)] == [True, False, False]
+    assert quotas.follower.is_marked("topic", 2)
+    quotas.mark("topic", TopicThrottles())
+    assert not quotas.leader.is_marked("topic", 0) and not quotas.follower.is_marked("topic", 2)
+    quotas.mark("topic", TopicThrottles(leader=ALL_REPLICAS))
+    quotas.mark("topic", None)
+    assert not quotas.leader.is_marked("topic", 0)
+
+
+def test_a_rate_is_shown_once_it_is_used_and_a_bound_while_there_is_one():
+    quotas = ReplicationQuotas(ReplicationConfig(), node_id=1)
+    assert [family.samples for family in replication_families(quotas, BASE_MS)] == [[]] * 4
+    quotas.configure(ReplicationConfig(leader_rate=50))
+    quotas.leader.record(100, BASE_MS)
+    shown = {
+        each.name: each.samples[0].value for each in replication_families(quotas, BASE_MS) if each.samples
+    }
+    assert shown == {
+        "kafka_server_leaderreplication_byte_rate": 100,
+        "kafka_server_leaderreplication_quota_bound": 50,
+    }

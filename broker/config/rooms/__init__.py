@@ -14,6 +14,7 @@ from broker.config.rooms.groups import GroupConfig
 from broker.config.rooms.log import LogConfig
 from broker.config.rooms.network import NetworkConfig
 from broker.config.rooms.quotas import QuotaConfig
+from broker.config.rooms.replication import ReplicationConfig, TopicThrottles
 from broker.config.rooms.request_log import RequestLogConfig
 from broker.config.rooms.security import SecurityConfig
 from broker.config.rooms.tls import TlsConfig
@@ -29,9 +30,11 @@ __all__ = [
     "LogConfig",
     "NetworkConfig",
     "QuotaConfig",
+    "ReplicationConfig",
     "RequestLogConfig",
     "SecurityConfig",
     "TlsConfig",
     "TopicDefaults",
     "TopicSettings",
+    "TopicThrottles",
 ]

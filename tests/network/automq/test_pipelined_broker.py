@@ -241,7 +241,12 @@ async def test_the_permits_and_the_queues_are_shown_to_prometheus(tmp_path: Path
     async with running_broker(tmp_path, AUTOMQ, "num.io.threads=2") as broker:
         house = broker.house
         page = Exposition(
-            house.clock, house.server, house.quotas, house.partitions, house.broker.purgatories
+            house.clock,
+            house.server,
+            house.quotas,
+            house.broker.replication,
+            house.partitions,
+            house.broker.purgatories,
         ).page()
         assert "kafka_network_requestchannel_availablerequestsize 104857600" in page
         assert 'kafka_network_requestchannel_handlerqueuesize{handler="1"} 0' in page

@@ -1,0 +1,106 @@
+"""How fast replicas may be copied, and which of them. For broker.quotas; what is throttled is said on topics.
+
+The rates are dynamic only in Kafka; a file may name them here too.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker.config.kinds import INT_MAX, LONG_MAX, ConfigType, Kind, integer, long
+from broker.config.setting import setting
+
+ALL_REPLICAS: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationConfig:
+    """Rates are bytes per second."""
+
+    leader_rate: int = setting(
+        "leader.replication.throttled.rate",
+        LONG_MAX,
+        long(0),
+        "The most that replicas may read from this broker together, of the partitions that "
+        "leader.replication.throttled.replicas of their topic names.",
+        unit="bytes/s",
+        dynamic=True,
+    )
+    follower_rate: int = setting(
+        "follower.replication.throttled.rate",
+        LONG_MAX,
+        long(0),
+        "The most that this broker may read from other brokers, of the partitions that "
+        "follower.replication.throttled.replicas of their topic names. It follows nobody yet.",
+        unit="bytes/s",
+        dynamic=True,
+    )
+    window_num: int = setting(
+        "replication.quota.window.num",
+        11,
+        integer(1),
+        "Windows over which these rates are measured.",
+    )
+    window_size_seconds: int = setting(
+        "replication.quota.window.size.seconds",
+        1,
+        integer(1),
+        "The length of one of them.",
+        unit="s",
+    )
+
+
+def _read_replicas(text: str) -> Any:
+    """`*`, or (partition, broker) of each; empty items may stand at the end.
+
+    (Kafka: ThrottledReplicaListValidator)
+    """
+    items = [item.strip() for item in text.split(",")]
+    if items == [ALL_REPLICAS]:
+        return ALL_REPLICAS
+    while items and not items[-1]:
+        items.pop()
+    return tuple(_read_replica(item) for item in items)
+
+
+def _read_replica(text: str) -> tuple[int, int]:
+    partition, colon, broker = text.partition(":")
+    if not (colon and text.isascii() and partition.isdigit() and broker.isdigit() and len(text) <= 40):
+        raise ValueError("not a partition and a broker")
+    if int(partition) > INT_MAX or int(broker) > INT_MAX:
+        raise ValueError("out of range")
+    return int(partition), int(broker)
+
+
+def _write_replicas(value: Any) -> str:
+    return (
+        value if value == ALL_REPLICAS else ",".join(f"{partition}:{broker}" for partition, broker in value)
+    )
+
+
+THROTTLED_REPLICAS: Final = Kind(
+    ConfigType.LIST,
+    "the literal '*' or a list of replicas in the following format: "
+    "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+    _read_replicas,
+    _write_replicas,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicThrottles:
+    """What only a topic has: which of its replicas are held to the rates above."""
+
+    leader: Any = setting(  # noqa: RUF009 - a field, typed for what `*` and pairs share
+        "leader.replication.throttled.replicas",
+        (),
+        THROTTLED_REPLICAS,
+        "The replicas that are throttled where they are read from, as partition:broker, or * for all.",
+        topic_key="leader.replication.throttled.replicas",
+    )
+    follower: Any = setting(  # noqa: RUF009
+        "follower.replication.throttled.replicas",
+        (),
+        THROTTLED_REPLICAS,
+        "The replicas that are throttled where they are written, as partition:broker, or * for all.",
+        topic_key="follower.replication.throttled.replicas",
+    )

@@ -1,0 +1,70 @@
+"""Reading for a replica under the leader's replication throttle. (Kafka: readFromLog, DelayedFetch)
+
+Made by `api.fetch_replica`. A partition that is held is answered without records, with its errors and its
+high watermark, and what is appended to it ends nobody's waiting.
+"""
+
+from collections.abc import Callable, Sequence
+
+from broker.errors import ApiError, ErrorCode
+from broker.services.fetching import NOTHING, Found, Reading, Wanted
+
+
+class ReplicaReading(Reading):
+    """`is_marked(topic, partition)`: whether it may be held at all; `is_exceeded()`: whether it is, now."""
+
+    __slots__ = ("_is_exceeded", "_is_marked")
+
+    def __init__(
+        self,
+        wanted: Sequence[Wanted],
+        max_bytes: int,
+        is_marked: Callable[[str, int], bool],
+        is_exceeded: Callable[[], bool],
+    ) -> None:
+        super().__init__(wanted, max_bytes)
+        self._is_marked = is_marked
+        self._is_exceeded = is_exceeded
+
+    def read(self) -> int:
+        held = self._held()
+        if not held:
+            return super().read()
+        everything = self.wanted
+        self.wanted = [each for each in everything if each not in held]
+        try:
+            size = super().read()
+        finally:
+            self.wanted = everything
+        stop = self.stop_waiting and len(held) < len(everything)
+        read = iter(self.found)
+        self.found = [_without_records(each) if each in held else next(read) for each in everything]
+        self.stop_waiting = stop or any(each.error for each in self.found)
+        return size
+
+    def has_more(self) -> bool:
+        held = self._held()
+        return any(
+            each.log is not None and each.log.high_watermark > each.offset
+            for each in self.wanted
+            if each not in held
+        )
+
+    def _held(self) -> set[Wanted]:
+        marked = {
+            each
+            for each in self.wanted
+            if each.log is not None and not each.error and self._is_marked(each.log.topic, each.partition)
+        }
+        return marked if marked and self._is_exceeded() else set()
+
+
+def _without_records(wanted: Wanted) -> Found:
+    log = wanted.log
+    assert log is not None
+    log.traffic.reads += 1
+    try:
+        log.read(wanted.offset, 0, min_one_batch=False)
+    except ApiError as error:
+        return Found(wanted, error.code, -1, log.log_start_offset, NOTHING)
+    return Found(wanted, ErrorCode.NONE, log.high_watermark, log.log_start_offset, NOTHING)
