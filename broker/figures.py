@@ -14,6 +14,7 @@ from broker.control.views import (
     QueueRow,
     QuotaKind,
     QuotaUse,
+    ShadowUse,
     ThrottledRow,
     TopicSize,
 )
@@ -25,6 +26,7 @@ from broker.network.loop_idle import LoopIdle, head_room
 from broker.network.measuring.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.measuring.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
+from broker.quotas import shadow_figures
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use
 from broker.quotas.figures import rule_use
@@ -173,6 +175,19 @@ class BrokerFigures:
         return [
             QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
             for use in (*rule_use(self._quotas, now_ms), *ip_rule_use(self._server.gate.quotas, now_ms))
+        ]
+
+    def shadow_use(self) -> Sequence[ShadowUse]:
+        since_ms = self._clock.wall_ms() - self._clock.ms()
+        return [
+            ShadowUse(
+                use.entity.pairs,
+                use.key,
+                use.total.times,
+                use.total.held_ms,
+                None if use.total.last_ms is None else use.total.last_ms + since_ms,
+            )
+            for use in shadow_figures.rule_use(self._quotas)
         ]
 
     def topic_sizes(self) -> Sequence[TopicSize]:

@@ -7,6 +7,7 @@ nothing else of the broker. The file is YAML:
     quotas:
       - entity: {user: alice, client-id: null}      # null is the default of its type
         limits: {producer_byte_rate: 1000000}
+        shadow: true                                # measured and not enforced
 """
 
 import json
@@ -146,24 +147,33 @@ def list_quotas(console: Console, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    table = [("ENTITY", "LIMIT", "VALUE", "USED", "HELD")]
+    table = [("ENTITY", "LIMIT", "VALUE", "USED", "HELD", "SHADOW")]
     for row in rows:
         for key, limit in row["limits"].items():
             used = "-" if limit["used"] is None else f"{limit['used']:.0%}"
-            table.append(
-                (in_words(row["entity"]), key, number(limit["value"]), used, str(limit["throttled"]))
-            )
+            value, held = number(limit["value"]), str(limit["throttled"])
+            table.append((in_words(row["entity"]), key, value, used, held, _shadow_words(limit)))
     _print_table(table)
+
+
+def _shadow_words(limit: Mapping[str, Any]) -> str:
+    would = limit.get("would_have")
+    return "" if would is None else f"{would['times']} times, {would['held_ms'] / 1000:.1f} s"
 
 
 @quotas.command("set")
 @_entity_options
-@click.argument("limits", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.option(
+    "--shadow/--enforce", default=None, help="Only measure the entity's limits; or enforce them again."
+)
+@click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
 @click.pass_obj
-def set_quotas(console: Console, /, limits: Sequence[str], **options: Any) -> None:
+def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, **options: Any) -> None:
     """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=1000000"""
+    if not limits and shadow is None:
+        raise click.UsageError("what limit? KEY=VALUE, --shadow or --enforce")
     ops = [dict(zip(("key", "value"), _limit(text), strict=True)) for text in limits]
-    _alter(console, entity_of(options), ops)
+    _alter(console, entity_of(options), ops, {} if shadow is None else {"shadow": shadow})
 
 
 @quotas.command("remove")
@@ -185,8 +195,10 @@ def _limit(text: str) -> tuple[str, float]:
         raise click.UsageError(f"{text}: not KEY=VALUE with a number") from None
 
 
-def _alter(console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]]) -> None:
-    console.ask("PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops}]})
+def _alter(
+    console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None
+) -> None:
+    console.ask("PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]})
     click.echo(f"{in_words(entity)}: done")
 
 
@@ -228,8 +240,8 @@ _PRUNE = click.option("--prune", is_flag=True, help="Entities that are not in FI
 def plan(console: Console, file: Path, prune: bool) -> None:
     """Say what `apply` would change. The exit status is 2 if that is anything."""
     answer = _import(console, file, prune=prune, dry_run=True)
-    _print_changes(answer["changes"])
-    sys.exit(2 if answer["changes"] else 0)
+    _print_changes(answer)
+    sys.exit(2 if answer["changes"] or answer["shadow_changes"] else 0)
 
 
 @quotas.command()
@@ -238,7 +250,7 @@ def plan(console: Console, file: Path, prune: bool) -> None:
 @click.pass_obj
 def apply(console: Console, file: Path, prune: bool) -> None:
     """Give each entity in FILE exactly the limits that it has there."""
-    _print_changes(_import(console, file, prune=prune, dry_run=False)["changes"])
+    _print_changes(_import(console, file, prune=prune, dry_run=False))
 
 
 def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
@@ -257,10 +269,12 @@ def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
     return answer
 
 
-def _print_changes(changes: Sequence[Mapping[str, Any]]) -> None:
-    if not changes:
+def _print_changes(answer: Mapping[str, Any]) -> None:
+    if not answer["changes"] and not answer["shadow_changes"]:
         click.echo("Nothing to change.")
-    for change in changes:
+    for change in answer["shadow_changes"]:
+        click.echo(f"{in_words(change['entity'])}  {'shadow' if change['shadow'] else 'enforced'}")
+    for change in answer["changes"]:
         old, new = (None if change[side] is None else number(change[side]) for side in ("old", "new"))
         words = f"+ {new}" if old is None else f"- {old}" if new is None else f"{old} -> {new}"
         click.echo(f"{in_words(change['entity'])}  {change['key']}  {words}")

@@ -97,12 +97,14 @@ class QuotaAlteration:
     ask.
 
     A row that has moved on answers INVALID_UPDATE_VERSION, so that two administrators cannot overwrite each
-    other.
+    other. `shadow`: from now on the entity's limits are measured and not enforced, or enforced (False); None
+    leaves that as it is.
     """
 
     entity: EntityPairs
     ops: tuple[QuotaOp, ...]
     expected_version: int | None = None
+    shadow: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

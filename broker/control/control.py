@@ -38,7 +38,7 @@ from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
 from broker.control.tokens import plan_issue_token, plan_revoke_token
-from broker.control.undo import inverse_of
+from broker.control.undo import beside, inverse_of
 from broker.errors import ApiError, ErrorCode, FatalExitError
 from broker.metadata.audit import AuditFilter
 from broker.metadata.changes import Change, Delta
@@ -130,9 +130,10 @@ class Control:
         rows = await self._committer.history(AuditFilter(seq=command.seq))
         if not rows:
             return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
+        before = await self._committer.history(beside(rows[0]))
         async with self._committer.exclusive():
             try:
-                (outcome,) = await self._carry_out(inverse_of(rows[0], self.image), actor)
+                (outcome,) = await self._carry_out(inverse_of(rows[0], before, self.image), actor)
             except ApiError as error:
                 return Outcome(error.code, error.message)
         return Outcome(outcome.error, outcome.message)

@@ -30,6 +30,7 @@ from broker.control.views import (
     QuotaRow,
     QuotaUse,
     ResolvedLimit,
+    ShadowUse,
     ThrottledRow,
     TokenRow,
     TopicRow,
@@ -89,16 +90,16 @@ class ControlViews:
             [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
             strict=strict,
         )
-        use = self._use()
+        use, shadows = self._use(), self._shadows()
         return [
-            _quota_row(entry, use)
+            _quota_row(entry, use, shadows)
             for pairs, entry in sorted(self._control.image.quotas.items(), key=_by_entity)
             if wanted.matches(Entity.of(pairs))
         ]
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
         entry = self._control.image.quotas.get(Entity.of(entity).pairs)
-        return None if entry is None else _quota_row(entry, self._use())
+        return None if entry is None else _quota_row(entry, self._use(), self._shadows())
 
     def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
         return self.resolve_all([(user, client_id)], CLIENT_KEYS)[0]
@@ -158,6 +159,9 @@ class ControlViews:
     def _use(self) -> dict[tuple[EntityPairs, str], QuotaUse]:
         return {(use.entity, use.key): use for use in self._live.quota_use()}
 
+    def _shadows(self) -> dict[tuple[EntityPairs, str], ShadowUse]:
+        return {(use.entity, use.key): use for use in self._live.shadow_use()}
+
     def _resolved(
         self, key: str, steps: list[EntityPairs], use: dict[tuple[EntityPairs, str], QuotaUse]
     ) -> ResolvedLimit:
@@ -191,15 +195,21 @@ def _by_entity(item: tuple[EntityPairs, QuotaEntry]) -> list[tuple[str, bool, st
     return [(kind, name is None, name or "") for kind, name in item[0]]
 
 
-def _quota_row(entry: QuotaEntry, use: dict[tuple[EntityPairs, str], QuotaUse]) -> QuotaRow:
+def _quota_row(
+    entry: QuotaEntry,
+    use: dict[tuple[EntityPairs, str], QuotaUse],
+    shadows: dict[tuple[EntityPairs, str], ShadowUse],
+) -> QuotaRow:
     limits = []
     for key, limit in entry.limits.items():
         seen = use.get((entry.entity, key))
         observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
-        limits.append(
-            QuotaLimit(key, limit.value, observed, throttled, limit.changed_at_ms, limit.changed_by)
-        )
-    return QuotaRow(entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by)
+        by, at_ms = limit.changed_by, limit.changed_at_ms
+        would = shadows.get((entry.entity, key)) if entry.shadow else None
+        limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would))
+    return QuotaRow(
+        entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
+    )
 
 
 def _token_row(token: AdminToken) -> TokenRow:

@@ -3,7 +3,8 @@
 That command is then planned and checked as if somebody had typed it, roles included.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from broker.control.commands import (
     AlterClientQuotas,
@@ -18,23 +19,26 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.audit import AuditRow
-from broker.metadata.changes import Kind, read_pairs
+from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.changes import SHADOW, Kind, read_pairs
 from broker.metadata.image import Image
 
+LARGEST_ENTITY: Final = 8
+"""Rows of one entity that one change can have: its limits, and the mark of shadow mode."""
 
-def inverse_of(row: AuditRow, image: Image) -> Command[Any]:
+
+def beside(row: AuditRow) -> AuditFilter:
+    """The rows that `inverse_of` wants to see as well: those of the same entity just before."""
+    return AuditFilter(row.kind, row.entity, before_seq=row.seq, limit=LARGEST_ENTITY)
+
+
+def inverse_of(row: AuditRow, before: Sequence[AuditRow], image: Image) -> Command[Any]:
     """Raises ApiError: INVALID_REQUEST for what cannot be undone, INVALID_UPDATE_VERSION where it has changed
     since.
     """
     match row.kind:
         case Kind.CLIENT_QUOTA:
-            pairs = read_pairs(row.entity)
-            entry = image.quotas.get(pairs)
-            limit = None if entry is None else entry.limits.get(row.key)
-            _check(None if limit is None else limit.value, None if row.new is None else float(row.new))
-            op = QuotaOp(row.key, None if row.old is None else float(row.old))
-            return AlterClientQuotas((QuotaAlteration(pairs, (op,)),))
+            return _quota_command(row, before, image)
         case Kind.TOPIC_CONFIG:
             topic = image.topics.get(row.entity)
             _check(None if topic is None else topic.configs.get(row.key), row.new)
@@ -47,6 +51,22 @@ def inverse_of(row: AuditRow, image: Image) -> Command[Any]:
             _check(None if subscription is None else subscription.configs.get(row.key), row.new)
             return _config_command(ResourceType.CLIENT_METRICS, row)
     raise ApiError(ErrorCode.INVALID_REQUEST, f"A change of kind {row.kind} cannot be undone")
+
+
+def _quota_command(row: AuditRow, before: Sequence[AuditRow], image: Image) -> AlterClientQuotas:
+    pairs = read_pairs(row.entity)
+    entry = image.quotas.get(pairs)
+    if row.key == SHADOW:
+        _check(entry is not None and entry.shadow, row.new is not None)
+        return AlterClientQuotas((QuotaAlteration(pairs, (), shadow=row.old is not None),))
+    limit = None if entry is None else entry.limits.get(row.key)
+    _check(None if limit is None else limit.value, None if row.new is None else float(row.new))
+    op = QuotaOp(row.key, None if row.old is None else float(row.old))
+    # A limit that was only measured went together with its mark, and is not to be enforced when it is back.
+    went_too = entry is None and any(
+        each.batch == row.batch and each.key == SHADOW and each.new is None for each in before
+    )
+    return AlterClientQuotas((QuotaAlteration(pairs, (op,), shadow=True if went_too else None),))
 
 
 def _check(current: object, written: object) -> None:

@@ -23,6 +23,7 @@ from broker.control.rows.quotas import (
     QuotaRow,
     QuotaUse,
     ResolvedLimit,
+    ShadowUse,
 )
 from broker.control.rows.settings import ConfigRow, ConfigSynonym, TokenRow
 from broker.control.rows.tasks import TaskRow
@@ -51,6 +52,7 @@ __all__ = [
     "QuotaRow",
     "QuotaUse",
     "ResolvedLimit",
+    "ShadowUse",
     "ThrottledRow",
     "TokenRow",
     "TopicRow",
@@ -71,6 +73,9 @@ class LiveFigures(Protocol):
     def connections(self) -> Sequence[ConnectionRow]: ...
 
     def quota_use(self) -> Sequence[QuotaUse]: ...
+
+    def shadow_use(self) -> Sequence[ShadowUse]:
+        """Of every limit in shadow mode."""
 
     def topic_sizes(self) -> Sequence[TopicSize]: ...
 

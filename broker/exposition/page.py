@@ -14,6 +14,7 @@ from broker.network.socket_server import SocketServer
 from broker.purgatory import figures as purgatory
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas import figures as quotas
+from broker.quotas import shadow_figures
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.services.partitions import Partitions
@@ -49,6 +50,7 @@ class Exposition:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms)
         yield from quotas.replication_families(self._replication, now_ms)
+        yield from shadow_figures.families(self._quotas)
         yield from connections.families(self._server, now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)

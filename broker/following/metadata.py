@@ -32,13 +32,17 @@ class MetadataFollower:
         for entry in image.quotas.values():
             for key, limit in entry.limits.items():
                 self._apply_quota(Entity.of(entry.entity), key, limit.value)
+            if entry.shadow:
+                broker.quotas.set_shadow(Entity.of(entry.entity), is_shadow=True)
         self._time_requests()
 
     def follow(self, old: Image, new: Image, delta: Delta) -> None:
         """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
+        for mark in delta.shadows:
+            self._broker.quotas.set_shadow(Entity.of(mark.entity), is_shadow=mark.is_shadow)
         for change in delta.quotas:
             self._apply_quota(Entity.of(change.entity), change.key, change.value)
-        if delta.quotas:
+        if delta.quotas or delta.shadows:
             self._time_requests()
             self._server.throttling.adopt(self._server.channels())
             self._server.throttling.poke()

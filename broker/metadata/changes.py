@@ -8,7 +8,7 @@ of what a key means; that is the projection's affair.
 | cluster | empty | id |
 | topic | its name | id (hexadecimal), partitions |
 | topic-config | its name | the topic's own settings |
-| client-quota | its pairs as JSON | the four limits, or an address's |
+| client-quota | its pairs as JSON | the four limits, or an address's; shadow where only measured |
 | broker-config | a node id; empty for all brokers | dynamic settings |
 | client-metrics | a subscription's name | its settings |
 | producer-ids | empty | next: the first id that was never given out |
@@ -20,9 +20,14 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 EntityPairs = tuple[tuple[str, str | None], ...]
 """A quota entity as (type, name) pairs; the name None is the default of that type."""
+
+
+SHADOW: Final = "shadow"
+"""The key of a quota entity whose limits are measured and not enforced. No limit is called so."""
 
 
 class Kind(StrEnum):
@@ -57,11 +62,20 @@ class QuotaChange:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowChange:
+    """From now on the limits of one entity are only measured, or they are enforced again."""
+
+    entity: EntityPairs
+    is_shadow: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """What one commit touched, by name, so that a subscriber need not compare images."""
 
     topics: frozenset[str]
     quotas: tuple[QuotaChange, ...]
+    shadows: tuple[ShadowChange, ...]
     broker_configs: bool
     client_metrics: frozenset[str]
 
@@ -73,7 +87,12 @@ class Delta:
             tuple(
                 QuotaChange(read_pairs(each.entity), each.key, None if each.new is None else float(each.new))
                 for each in changes
-                if each.kind is Kind.CLIENT_QUOTA
+                if each.kind is Kind.CLIENT_QUOTA and each.key != SHADOW
+            ),
+            tuple(
+                ShadowChange(read_pairs(each.entity), each.new is not None)
+                for each in changes
+                if each.kind is Kind.CLIENT_QUOTA and each.key == SHADOW
             ),
             any(each.kind is Kind.BROKER_CONFIG for each in changes),
             frozenset(each.entity for each in changes if each.kind is Kind.CLIENT_METRICS),

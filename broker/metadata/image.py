@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from broker.errors import BrokerBug
 from broker.metadata.actor import Role
-from broker.metadata.changes import EntityPairs, Kind, read_pairs
+from broker.metadata.changes import SHADOW, EntityPairs, Kind, read_pairs
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -61,7 +61,7 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class QuotaEntry:
     """One entity with at least one limit. `version` grows with each change of any of its limits, removals
-    included.
+    included. `shadow`: its limits are measured and not enforced.
     """
 
     entity: EntityPairs
@@ -69,6 +69,7 @@ class QuotaEntry:
     version: int
     changed_at_ms: int
     changed_by: str
+    shadow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +197,14 @@ def _quota_entry(entity: str, stamps: Mapping[str, Stamp]) -> QuotaEntry | None:
     limits = {
         key: Limit(float(stamp.value), stamp.time_ms, stamp.actor)
         for key, stamp in sorted(stamps.items())
-        if stamp.value is not None
+        if stamp.value is not None and key != SHADOW
     }
     if not limits:
         return None
     last = max(stamps.values(), key=lambda stamp: stamp.seq)
-    return QuotaEntry(read_pairs(entity), limits, last.seq, last.time_ms, last.actor)
+    mark = stamps.get(SHADOW)
+    shadow = mark is not None and mark.value is not None
+    return QuotaEntry(read_pairs(entity), limits, last.seq, last.time_ms, last.actor, shadow)
 
 
 def _subscription(name: str, stamps: Mapping[str, Stamp]) -> SubscriptionEntry | None:

@@ -14,24 +14,31 @@ from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.pacing import Pace
+from broker.quotas.shadow import ShadowTotal
 from broker.quotas.usage import MAX_SENSORS, ClientSensor
 from broker.quotas.verdict import Throttle
 
 
 class RateSensor(ClientSensor):
-    """A sensor whose clients may be paced; see `pacing`."""
+    """A sensor whose clients may be paced; see `pacing`. `fits` is the most that can be recorded at once
+    without a certain throttle.
+    """
 
-    __slots__ = ("pace",)
+    __slots__ = ("fits", "pace")
 
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         super().__init__(user, client_id, now_ms, window)
         self.pace: Pace | None = None
+        self.fits = float_info.max
 
-    def set_bound(self, bound: float, rule: Entity | None) -> None:
+    def set_bound(self, bound: float, rule: Entity | None, shadow: ShadowTotal | None = None) -> None:
         """What is owed under another limit is forgotten; what was recorded is not."""
         if bound != self.bound:
             self.pace = None
-        super().set_bound(bound, rule)
+        super().set_bound(bound, rule, shadow)
+        window = self.rate.window
+        is_free = rule is None or shadow is not None
+        self.fits = float_info.max if is_free else bound * (window.samples - 1) * (window.window_ms / 1000)
 
 
 class RateQuotaManager(QuotaManager[RateSensor]):
@@ -116,10 +123,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         """
         if not self.active:
             return float_info.max
-        sensor = self._usage.sensor(user, client_id, now_ms)
-        if sensor.rule is None:
-            return float_info.max
-        return sensor.bound * (self._window.samples - 1) * (self._window.window_ms / 1000)
+        return self._usage.sensor(user, client_id, now_ms).fits
 
     def _violated(self, sensor: RateSensor, observed: float, now_ms: int) -> Throttle | None:
         bound, rate = sensor.bound, sensor.rate
@@ -132,7 +136,7 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             seen_ms = now_ms - rate.oldest_start(now_ms)
             owed = (observed * window_ms - bound * seen_ms) / 1000.0
             sensor.pace = Pace(owed, wait_ms, self._window.samples * self._window.window_ms, now_ms)
-        return self._throttle(sensor, wait_ms, observed)
+        return self._throttle(sensor, wait_ms, observed, now_ms)
 
     def _charge(self, sensor: RateSensor, pace: Pace, value: float, now_ms: int) -> Throttle | None:
         wait_ms = pace.charge(value, sensor.bound, self.longest_ms, now_ms)
@@ -140,8 +144,12 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             return None
         # The rate for which Kafka's formula gives this wait: use, with the debt in it.
         owing = sensor.bound * (1.0 + wait_ms / sensor.rate.window_size_ms(now_ms))
-        return self._throttle(sensor, wait_ms, max(owing, sensor.rate.measure(now_ms)))
+        return self._throttle(sensor, wait_ms, max(owing, sensor.rate.measure(now_ms)), now_ms)
 
-    def _throttle(self, sensor: RateSensor, wait_ms: int, observed: float) -> Throttle:
+    def _throttle(self, sensor: RateSensor, wait_ms: int, observed: float, now_ms: int) -> Throttle | None:
+        """The verdict; in shadow mode it is counted and nobody is told."""
+        if sensor.shadow is not None:
+            sensor.shadow.note(wait_ms, now_ms)
+            return None
         assert sensor.rule is not None
         return Throttle(self.kind, wait_ms, sensor.rule, observed, sensor.bound, sensor)

@@ -55,6 +55,11 @@ class ClientQuotas:
         if entity.ip is None:
             self.managers[CLIENT_KEYS[key].kind].set_bound(entity.user, entity.client_id, value)
 
+    def set_shadow(self, entity: Entity, *, is_shadow: bool) -> None:
+        """Whether the limits of a user, a client-id or both are measured and counted, and not enforced."""
+        for manager in self.managers.values():
+            manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow)
+
     def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
         """Counts a produce request of `nbytes`; the throttle if that breaks the client's quota."""
         return self.produce.record(user, client_id, nbytes, now_ms)

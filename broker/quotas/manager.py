@@ -5,13 +5,14 @@ rule changes what a sensor may do and never what it has used. (Kafka: the part o
 subclasses inherit)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Generic
 
 from broker.metrics.window import Window
 from broker.quotas.entity import Name
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.table import UNLIMITED, QuotaTable, Resolution
+from broker.quotas.shadow import ShadowTotal
+from broker.quotas.table import UNLIMITED, QuotaTable, Resolution, Rule
 from broker.quotas.throttled import Throttleable, ThrottledChannels
 from broker.quotas.usage import MAX_SENSORS, S, Usage
 from broker.quotas.verdict import Throttle
@@ -47,15 +48,29 @@ class QuotaManager(Generic[S]):
         self._table.set(user, client_id, bound)
         self._usage.rules_changed()
         self.active = bool(self._table.enabled)
-        for held in self.throttled.held():
-            channel = held.channel
-            if self.bound(channel.principal, channel.client_id) > held.throttle.bound:
-                self.throttled.end_early(held)
+        self._free_early()
+
+    def set_shadow(self, user: Name, client_id: Name, *, is_shadow: bool) -> None:
+        """Whether a rule is only measured, and what it would do counted in `shadows`. Who is held by it is
+        freed. When it is enforced again it begins like a new rule: what was used under it is forgotten.
+        """
+        rule = (user, client_id)
+        if is_shadow:
+            self._table.shadows.setdefault(rule, ShadowTotal())
+        elif self._table.shadows.pop(rule, None) is not None:
+            self._usage.forget_under(rule)
+        self._usage.rules_changed()
+        self._free_early()
 
     def bound(self, user: str, client_id: str | None) -> float:
         """The limit of this client, UNLIMITED without one."""
         rule = self._table.match(user, client_id or "")
         return UNLIMITED if rule is None else self._table[rule]
+
+    @property
+    def shadows(self) -> Mapping[Rule, ShadowTotal]:
+        """What each rule in shadow mode would have done."""
+        return self._table.shadows
 
     def resolve(self, user: str, client_id: str | None) -> Resolution:
         """Which of the eight levels applies, and all that were tried."""
@@ -84,6 +99,13 @@ class QuotaManager(Generic[S]):
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for more than an hour; how many."""
         return self._usage.expire(now_ms)
+
+    def _free_early(self) -> None:
+        for held in self.throttled.held():
+            rule = self._table.match(held.channel.principal, held.channel.client_id or "")
+            is_free = rule is None or rule in self._table.shadows
+            if is_free or (rule is not None and self._table[rule] > held.throttle.bound):
+                self.throttled.end_early(held)
 
     def __len__(self) -> int:
         """How many rules there are."""

@@ -16,6 +16,7 @@ from broker.metrics.window import Window
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
+from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
 from broker.quotas.usage import MAX_SENSORS, ClientSensor
 from broker.quotas.verdict import Throttle
@@ -30,8 +31,8 @@ class MutationSensor(ClientSensor):
         super().__init__(user, client_id, now_ms, window)
         self.bucket = TokenBucket.full(window, UNLIMITED, now_ms)
 
-    def set_bound(self, bound: float, rule: Entity | None) -> None:
-        super().set_bound(bound, rule)
+    def set_bound(self, bound: float, rule: Entity | None, shadow: ShadowTotal | None = None) -> None:
+        super().set_bound(bound, rule, shadow)
         self.bucket.bound = bound
 
     def record(self, mutations: float, now_ms: int) -> None:
@@ -65,7 +66,9 @@ class MutationQuota:
         """Charges for so many partitions, before they are touched.
 
         Strict: raises ApiError THROTTLING_QUOTA_EXCEEDED, and charges nothing, while the bucket is below
-        zero. Permissive: charges in any case, and remembers the wait if the bucket is below zero then.
+        zero. Permissive: charges in any case, and remembers the wait if the bucket is below zero then. In
+        shadow mode nothing is refused; what would have been is not charged either, so that the next verdict
+        is again the one that enforcing would give.
         """
         sensor = self._sensor
         if sensor is None:
@@ -73,10 +76,13 @@ class MutationQuota:
         if not self._strict:
             sensor.record(mutations, now_ms)
             self._is_exhausted(sensor, now_ms)
-        elif self._is_exhausted(sensor, now_ms):
-            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
-        else:
+        elif not self._is_exhausted(sensor, now_ms):
             sensor.record(mutations, now_ms)
+        elif sensor.shadow is not None:
+            sensor.last_record_ms = now_ms
+            sensor.rate.record(mutations, now_ms)
+        else:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
 
     def throttle(self, now_ms: int) -> Throttle | None:
         """The wait that the reply carries: what is left of it, since carrying out a request takes time."""
@@ -89,6 +95,9 @@ class MutationQuota:
         if tokens >= 0 or sensor.rule is None:
             return False
         wait_ms = min(throttle_time_for_tokens(tokens, sensor.bound), INT_MAX)
+        if sensor.shadow is not None:
+            sensor.shadow.note(wait_ms, now_ms)
+            return True
         kind = QuotaKind.CONTROLLER_MUTATION
         self._throttle = Throttle(kind, wait_ms, sensor.rule, tokens, sensor.bound, sensor)
         self._at_ms = now_ms

@@ -10,6 +10,7 @@ from enum import IntFlag
 from typing import Final
 
 from broker.quotas.entity import DEFAULT, Entity, Name
+from broker.quotas.shadow import ShadowTotal
 
 UNLIMITED: Final = float(2**63 - 1)
 """The bound of a client that no rule matches, as Kafka reports it (Long.MAX_VALUE)."""
@@ -60,14 +61,17 @@ def probes(user: str, client_id: str) -> tuple[Rule, ...]:
 
 
 class QuotaTable:
-    """The bounds of one kind of quota by rule."""
+    """The bounds of one kind of quota by rule. `shadows` has the rules that are measured and not enforced,
+    whether they set a bound of this kind or not.
+    """
 
-    __slots__ = ("_bounds", "_rules_per_level", "enabled")
+    __slots__ = ("_bounds", "_rules_per_level", "enabled", "shadows")
 
     def __init__(self) -> None:
         self._bounds: dict[Rule, float] = {}
         self._rules_per_level = {Levels.CLIENT_ID: 0, Levels.USER: 0, Levels.USER_CLIENT_ID: 0}
         self.enabled = Levels.NONE
+        self.shadows: dict[Rule, ShadowTotal] = {}
 
     def set(self, user: Name, client_id: Name, bound: float | None) -> None:
         """Sets a rule, or removes it (None). A level whose last rule goes is switched off (KAFKA-19282)."""

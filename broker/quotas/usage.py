@@ -12,7 +12,8 @@ from typing import Final, Generic, TypeVar
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import Entity
-from broker.quotas.table import UNLIMITED, Levels, QuotaTable
+from broker.quotas.shadow import ShadowCount, ShadowTotal
+from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule
 
 IDLE_MS: Final = 3_600_000
 """A sensor idle for longer starts afresh. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
@@ -28,16 +29,21 @@ class ClientSensor:
     """Usage and limit of the clients that share it.
 
     `user` and `client_id` are what tells them apart: None where the rule makes no difference (Kafka's metric
-    tag is "" then). `rule` is the entity that set `bound`, None if no rule matched.
+    tag is "" then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts what
+    `bound` would do, None where it is enforced.
     """
 
-    __slots__ = ("bound", "client_id", "last_record_ms", "rate", "rule", "throttle_time", "throttles", "user")
+    __slots__ = (
+        *("bound", "client_id", "last_record_ms", "rate", "rule", "shadow", "throttle_time", "throttles"),
+        "user",
+    )
 
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         self.user = user
         self.client_id = client_id
         self.bound = UNLIMITED
         self.rule: Entity | None = None
+        self.shadow: ShadowCount | None = None
         self.last_record_ms = now_ms
         self.rate = Rate(window)
         self.throttle_time = Avg(THROTTLE_TIME_WINDOW)
@@ -51,10 +57,14 @@ class ClientSensor:
         self.throttle_time.record(throttle_ms, now_ms)
         self.throttles += 1
 
-    def set_bound(self, bound: float, rule: Entity | None) -> None:
-        """Changes the limit and leaves the usage alone."""
+    def set_bound(self, bound: float, rule: Entity | None, shadow: ShadowTotal | None = None) -> None:
+        """Changes the limit and leaves the usage alone. `shadow`: count there and do not enforce."""
         self.bound = bound
         self.rule = rule
+        if shadow is None:
+            self.shadow = None
+        elif self.shadow is None or self.shadow.total is not shadow:
+            self.shadow = ShadowCount(shadow)
 
 
 S = TypeVar("S", bound=ClientSensor)
@@ -102,6 +112,10 @@ class Usage(Generic[S]):
             [key for key, sensor in self._sensors.items() if now_ms - sensor.last_record_ms > IDLE_MS]
         )
 
+    def forget_under(self, rule: Rule) -> int:
+        """Forgets the sensors that this rule governs; how many."""
+        return self._drop([key for key in self._sensors if self._table.governing(*key) == rule])
+
     def __len__(self) -> int:
         return len(self._sensors)
 
@@ -138,7 +152,7 @@ class Usage(Generic[S]):
         if rule is None:
             sensor.set_bound(UNLIMITED, None)
         else:
-            sensor.set_bound(self._table[rule], Entity(*rule))
+            sensor.set_bound(self._table[rule], Entity(*rule), self._table.shadows.get(rule))
 
     def _make_room(self) -> None:
         share = max(1, self._max_sensors // 8)

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
+from broker.control.commands import AlterClientQuotas, QuotaAlteration
 from broker.errors import ErrorCode
+from broker.metadata.actor import BROKER_ITSELF
 from broker.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -153,6 +155,22 @@ async def test_v82_names_are_taken_as_they_are(house: House) -> None:
         (entities[1], {"producer_byte_rate": 2})
     ]
     assert await describe(house, ("client-id", DEFAULT, None)) == [(entities[2], {"producer_byte_rate": 3})]
+
+
+async def test_shadow_mode_is_not_seen_through_this_door_and_stays_until_the_last_limit_goes(
+    house: House,
+) -> None:
+    await alter(house, BOTH, {"producer_byte_rate": 1_000})
+    entry = QuotaAlteration(tuple(BOTH.items()), (), shadow=True)
+    await house.broker.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
+    assert await describe(house) == [(BOTH, {"producer_byte_rate": 1_000})]
+    assert await alter(house, BOTH, {"producer_byte_rate": None, "consumer_byte_rate": 5}) == ErrorCode.NONE
+    (entry_now,) = house.broker.control.image.quotas.values()
+    assert entry_now.shadow
+    await alter(house, BOTH, {"consumer_byte_rate": None})
+    await alter(house, BOTH, {"consumer_byte_rate": 5})
+    (entry_now,) = house.broker.control.image.quotas.values()
+    assert not entry_now.shadow
 
 
 async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(house: House) -> None:

@@ -236,3 +236,76 @@ def test_quotas_are_an_editors_to_change(world: World, role: Role, error: ErrorC
     (outcome,) = world.do(plan_client_quotas, command, role)
     assert outcome.error is error
     assert bool(world.image.quotas) is outcome.ok
+
+
+# Shadow mode: limits that are measured and not enforced. Kafka knows no such thing.
+
+
+def mark(
+    world: World, entity: EntityPairs, shadow: bool | None, *ops: tuple[str, float | None]
+) -> QuotaOutcome:
+    entry = QuotaAlteration(entity, tuple(QuotaOp(*op) for op in ops), shadow=shadow)
+    (outcome,) = world.do(plan_client_quotas, AlterClientQuotas((entry,)))
+    return outcome
+
+
+def is_shadow(world: World, entity: EntityPairs) -> bool:
+    return entity in world.image.quotas and world.image.quotas[entity].shadow
+
+
+def test_an_entity_is_marked_with_its_limits_or_later_and_the_mark_is_a_change_like_any_other(
+    world: World,
+) -> None:
+    assert mark(world, ALICE, True, ("producer_byte_rate", 10.0)).ok
+    assert is_shadow(world, ALICE)
+    assert limits(world, ALICE) == {"producer_byte_rate": 10.0}
+    version = world.image.quotas[ALICE].version
+    assert mark(world, ALICE, False).ok
+    assert not is_shadow(world, ALICE)
+    assert world.image.quotas[ALICE].version > version
+    before = world.image
+    assert mark(world, ALICE, False).ok
+    assert world.image == before
+    assert mark(world, ALICE, True).ok
+    assert is_shadow(world, ALICE)
+
+
+def test_other_doors_leave_the_mark_alone_until_the_last_limit_goes(world: World) -> None:
+    mark(world, ALICE, True, ("producer_byte_rate", 10.0), ("consumer_byte_rate", 10.0))
+    assert alter(world, ALICE, ("producer_byte_rate", None)).ok
+    assert alter(world, ALICE, ("request_percentage", 5.0)).ok
+    assert is_shadow(world, ALICE)
+    assert alter(world, ALICE, ("consumer_byte_rate", None), ("request_percentage", None)).ok
+    assert ALICE not in world.image.quotas
+    assert alter(world, ALICE, ("producer_byte_rate", 10.0)).ok
+    assert not is_shadow(world, ALICE)
+
+
+def test_what_has_no_limit_cannot_be_in_shadow(world: World) -> None:
+    for ops in ((), (("producer_byte_rate", None),)):
+        outcome = mark(world, ALICE, True, *ops)
+        assert (outcome.error, outcome.message) == (
+            ErrorCode.INVALID_REQUEST,
+            "There is no limit of user alice to measure in shadow",
+        )
+    assert mark(world, ALICE, False).ok
+    alter(world, ALICE, ("producer_byte_rate", 10.0))
+    assert not mark(world, ALICE, True, ("producer_byte_rate", None)).ok
+    assert limits(world, ALICE) == {"producer_byte_rate": 10.0}
+
+
+def test_addresses_cannot_be_in_shadow(world: World) -> None:
+    outcome = mark(world, (("ip", "10.0.0.7"),), True, ("connection_creation_rate", 5.0))
+    assert (outcome.error, outcome.message) == (
+        ErrorCode.INVALID_REQUEST,
+        "Limits of an address cannot be in shadow",
+    )
+    assert world.image.quotas == {}
+
+
+def test_no_key_of_kafkas_is_called_like_the_mark(world: World) -> None:
+    mark(world, ALICE, True, ("producer_byte_rate", 10.0))
+    assert alter(world, ALICE, ("shadow", 1.0)).message == "Invalid configuration key shadow"
+    assert alter(world, ALICE, ("shadow", None)).ok
+    assert is_shadow(world, ALICE)
+    assert limits(world, ALICE) == {"producer_byte_rate": 10.0}

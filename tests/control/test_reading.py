@@ -31,6 +31,7 @@ from broker.control.views import (
     QuotaFilter,
     QuotaKind,
     QuotaUse,
+    ShadowUse,
     ThrottledRow,
     TopicSize,
 )
@@ -52,6 +53,7 @@ class Live:
 
     def __init__(self) -> None:
         self.use: list[QuotaUse] = []
+        self.shadows: list[ShadowUse] = []
         self.asked = 0
         self.held: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
@@ -69,6 +71,9 @@ class Live:
     def quota_use(self) -> Sequence[QuotaUse]:
         self.asked += 1
         return self.use
+
+    def shadow_use(self) -> Sequence[ShadowUse]:
+        return self.shadows
 
     def topic_sizes(self) -> Sequence[TopicSize]:
         return self.sizes
@@ -115,6 +120,20 @@ def test_the_longest_throttle_is_shown_first(views: ControlViews, live: Live) ->
 
 
 # Quotas
+
+
+async def test_limits_in_shadow_say_what_they_would_have_done(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    alice: EntityPairs = (("user", "alice"),)
+    entry = QuotaAlteration(alice, (QuotaOp("producer_byte_rate", 5.0),), shadow=True)
+    await control.apply(AlterClientQuotas((entry,)), actor())
+    would = ShadowUse(alice, "producer_byte_rate", 37, 12_400, 1_000)
+    live.shadows = [would, ShadowUse(alice, "consumer_byte_rate", 0, 0, None)]
+    (row,) = views.quotas()
+    assert row == views.quota(alice)
+    assert row.shadow
+    assert [limit.shadow for limit in row.limits] == [would]
 
 
 async def test_a_quota_row_has_its_limits_use_and_last_change(

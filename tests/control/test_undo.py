@@ -21,7 +21,7 @@ from broker.control.commands import (
 from broker.control.control import Control
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
-from broker.metadata.audit import AuditFilter
+from broker.metadata.audit import AuditFilter, AuditRow
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
@@ -121,3 +121,46 @@ async def test_an_undo_needs_the_role_of_the_change(control: Control, role: Role
     seq = await limit(control, 1000.0)
     assert (await control.apply(Undo(seq), actor(role))).ok is undone
     assert (held(control) is None) is undone
+
+
+async def alter(control: Control, shadow: bool | None, **values: float | None) -> list[AuditRow]:
+    """The rows that it wrote, oldest first."""
+    ops = tuple(QuotaOp(key, value) for key, value in values.items())
+    first = control.image.version + 1
+    await control.apply(AlterClientQuotas((QuotaAlteration(ALICE, ops, shadow=shadow),)), actor())
+    rows = await control._committer.history(AuditFilter(limit=control.image.version - first + 1))
+    return list(reversed(rows))
+
+
+async def test_the_mark_of_shadow_mode_is_undone_by_itself(control: Control) -> None:
+    mark, _ = await alter(control, True, producer_byte_rate=5.0)
+    assert (mark.key, mark.old, mark.new, mark.actor) == ("shadow", None, "true", "ann")
+    assert (await control.apply(Undo(mark.seq), actor())).ok
+    assert not control.image.quotas[ALICE].shadow
+    assert held(control) == 5.0
+    assert (await control.apply(Undo(control.image.version), actor())).ok
+    assert control.image.quotas[ALICE].shadow
+    assert (await control.apply(Undo(mark.seq), actor())).ok
+    assert (await control.apply(Undo(mark.seq), actor())).error is ErrorCode.INVALID_UPDATE_VERSION
+
+
+async def test_a_limit_that_was_only_measured_is_not_enforced_when_its_removal_is_undone(
+    control: Control,
+) -> None:
+    await alter(control, True, producer_byte_rate=5.0, consumer_byte_rate=6.0)
+    gone, producer, consumer = await alter(control, None, producer_byte_rate=None, consumer_byte_rate=None)
+    assert (gone.key, gone.new) == ("shadow", None)
+    refused = await control.apply(Undo(gone.seq), actor())
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    for row in (consumer, producer):
+        assert (await control.apply(Undo(row.seq), actor())).ok
+        assert control.image.quotas[ALICE].shadow
+    assert sorted(control.image.quotas[ALICE].limits) == ["consumer_byte_rate", "producer_byte_rate"]
+
+
+async def test_a_limit_that_was_enforced_when_it_went_is_enforced_when_it_is_back(control: Control) -> None:
+    await alter(control, True, producer_byte_rate=5.0)
+    await alter(control, False)
+    (removed,) = await alter(control, None, producer_byte_rate=None)
+    assert (await control.apply(Undo(removed.seq), actor())).ok
+    assert not control.image.quotas[ALICE].shadow

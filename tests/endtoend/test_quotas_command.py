@@ -66,6 +66,23 @@ def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path)
     assert broker.ask("GET", "/api/v1/client-quotas")["of"] == 1
 
 
+def test_limits_are_tried_in_shadow_and_enforced_later(broker: BrokerProcess, tmp_path: Path) -> None:
+    zoe = ["--user", "zoe"]
+    assert weir(broker, "set", *zoe, "--shadow", "producer_byte_rate=7") == (0, "user zoe: done\n")
+    row = next(line for line in weir(broker, "list")[1].splitlines() if "zoe" in line)
+    assert row.split() == ["user", "zoe", "producer_byte_rate", "7", "-", "0", "0", "times,", "0.0", "s"]
+    _, exported = weir(broker, "export")
+    assert "shadow: true" in exported
+    file = tmp_path / "quotas.yaml"
+    file.write_text("quotas: [{entity: {user: zoe}, limits: {producer_byte_rate: 7}}]")
+    assert weir(broker, "plan", str(file)) == (2, "user zoe  enforced\n")
+    assert weir(broker, "apply", str(file)) == (0, "user zoe  enforced\n")
+    assert weir(broker, "plan", str(file)) == (0, "Nothing to change.\n")
+    assert weir(broker, "set", *zoe, "--shadow") == (0, "user zoe: done\n")
+    assert weir(broker, "set", *zoe, "--enforce") == (0, "user zoe: done\n")
+    assert weir(broker, "remove", *zoe, "producer_byte_rate")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -73,6 +90,9 @@ def test_from_the_first_limit_to_the_last(broker: BrokerProcess, tmp_path: Path)
         (["set", "--user", "eve", "nonsense=1"], "Invalid configuration key nonsense"),
         (["set", "--user", "eve", "producer_byte_rate=many"], "not KEY=VALUE with a number"),
         (["set", "producer_byte_rate=1"], "whose quota?"),
+        (["set", "--user", "eve"], "what limit?"),
+        (["set", "--user", "eve", "--shadow"], "no limit of user eve to measure"),
+        (["set", "--ip", "10.0.0.7", "--shadow", "connection_creation_rate=1"], "cannot be in shadow"),
         (["set", "--user", "eve", "--user-default", "producer_byte_rate=1"], "exclude each other"),
         (["plan", "/nonexistent"], "does not exist"),
     ],

@@ -35,6 +35,7 @@ from broker.control.views import (
     QuotaLimit,
     QuotaRow,
     ResolvedLimit,
+    ShadowUse,
     ThrottledRow,
     TokenRow,
     TopicRow,
@@ -193,6 +194,7 @@ class FakeBroker:
     now: Figures = field(default_factory=figures)
     token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
+    shadow_use: dict[tuple[EntityPairs, str], ShadowUse] = field(default_factory=dict)
     bootstrap: tuple[str, ...] = ("127.0.0.1:9092",)
     topic_count: int = 0
     is_ready: bool = True
@@ -256,11 +258,16 @@ class FakeBroker:
             return refused(ErrorCode.INVALID_UPDATE_VERSION, "The entity was changed since it was read.")
         if not validate_only:
             self.version += 1
-            self.set(entry.entity, {op.key: op.value for op in entry.ops}, by=actor.name)
+            self.set(entry.entity, {op.key: op.value for op in entry.ops}, by=actor.name, shadow=entry.shadow)
         return QuotaOutcome(entity=entry.entity)
 
     def set(
-        self, entity: EntityPairs, limits: dict[str, float | None], by: str = "root", at_ms: int = 0
+        self,
+        entity: EntityPairs,
+        limits: dict[str, float | None],
+        by: str = "root",
+        at_ms: int = 0,
+        shadow: bool | None = None,
     ) -> None:
         old = self.rows.get(entity)
         values = {limit.key: limit for limit in old.limits} if old else {}
@@ -271,7 +278,8 @@ class FakeBroker:
                 values[key] = QuotaLimit(key, value, None, 0, at_ms or self.now_ms, by)
         if values:
             made = tuple(values[key] for key in KEYS if key in values)
-            self.rows[entity] = QuotaRow(entity, made, self.version, at_ms or self.now_ms, by)
+            marked = shadow if shadow is not None else old is not None and old.shadow
+            self.rows[entity] = QuotaRow(entity, made, self.version, at_ms or self.now_ms, by, marked)
         else:
             self.rows.pop(entity, None)
 
@@ -325,6 +333,7 @@ class FakeBroker:
                     limit,
                     observed=seen.get(limit.key),
                     throttled=sum(key_of.get(one.quota_type) == limit.key for one in held),
+                    shadow=self.shadow_use.get((row.entity, limit.key)) if row.shadow else None,
                 )
                 for limit in row.limits
             ),

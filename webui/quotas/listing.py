@@ -24,6 +24,7 @@ def row_json(row: QuotaRow) -> dict[str, Any]:
     return {
         "entity": json_of(row.entity),
         "limits": {limit.key: _limit_json(limit) for limit in row.limits},
+        "shadow": row.shadow,
         "version": row.version,
         "changed_at": utc(row.changed_at_ms),
         "changed_by": row.changed_by,
@@ -31,7 +32,17 @@ def row_json(row: QuotaRow) -> dict[str, Any]:
 
 
 def _limit_json(limit: QuotaLimit) -> dict[str, Any]:
-    return {
+    shadow = limit.shadow
+    would_have = (
+        None
+        if shadow is None
+        else {
+            "times": shadow.times,
+            "held_ms": shadow.held_ms,
+            "last_at": None if shadow.last_at_ms is None else utc(shadow.last_at_ms),
+        }
+    )
+    return ({} if would_have is None else {"would_have": would_have}) | {
         "value": limit.value,
         "observed": finite(limit.observed),
         "used": finite(limit.used),

@@ -24,21 +24,28 @@ ENTITY: Final = Record(
     least=1,
 )
 
+WOULD_HAVE: Final = Record(
+    {"times": COUNT, "held_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
+)
+
 LIMIT: Final = Record(
     {
         "value": Number(above=0),
         "observed": MAYBE,
         "used": MAYBE,
         "throttled": COUNT,
+        "would_have": WOULD_HAVE,
         "changed_at": TIME,
         "changed_by": NAME,
-    }
+    },
+    optional=frozenset({"would_have"}),
 )
 
 QUOTA: Final = Record(
     {
         "entity": ENTITY,
         "limits": Record(dict.fromkeys(ALL_KEYS, LIMIT), optional=frozenset(ALL_KEYS)),
+        "shadow": Flag(),
         "version": COUNT,
         "changed_at": TIME,
         "changed_by": NAME,

@@ -6,6 +6,7 @@ reach, for up to eight edits at once.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
@@ -49,10 +50,11 @@ _PATCH = Record(
             Record(
                 {
                     "entity": ENTITY,
-                    "ops": Listing(_OP, least=1, most=16),
+                    "ops": Listing(_OP, most=16),
+                    "shadow": Flag(),
                     "version": Number(integer=True, least=0, below=BEYOND),
                 },
-                optional=frozenset({"version"}),
+                optional=frozenset({"shadow", "version"}),
             ),
             least=1,
             most=MOST_ENTRIES,
@@ -72,12 +74,15 @@ async def list_quotas(call: Call) -> Reply:
 
 
 async def alter_quotas(call: Call) -> Reply:
+    for index, entry in enumerate(call.body["entries"]):
+        if not entry["ops"] and "shadow" not in entry:
+            raise Invalid(f"/entries/{index}/ops", "must have 1 to 16 elements where shadow is not given")
     entries = [_alteration(entry) for entry in call.body["entries"]]
     version = _if_match(call.headers)
     if version is not None:
         if len(entries) != 1:
             raise Problem(400, "If-Match is about one entity; give each of several entries its version.")
-        entries = [QuotaAlteration(entries[0].entity, entries[0].ops, version)]
+        entries = [replace(entries[0], expected_version=version)]
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas(tuple(entries), validate_only)
     outcomes = await call.console.backend.control.apply(command, call.actor)
@@ -109,7 +114,7 @@ def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
 
 def _alteration(entry: Mapping[str, Any]) -> QuotaAlteration:
     ops = tuple(QuotaOp(op["key"], op.get("value")) for op in entry["ops"])
-    return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"))
+    return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"), entry.get("shadow"))
 
 
 def _if_match(headers: HeaderLookup) -> int | None:
@@ -190,7 +195,8 @@ ROUTES: Final = (
         "PATCH",
         "/api/v1/client-quotas",
         "alterClientQuotas",
-        "Sets and removes limits. Each entry is accepted or refused by itself.",
+        "Sets and removes limits; `shadow` says whether an entity's limits are only measured. Each entry is "
+        "accepted or refused by itself.",
         alter_quotas,
         {
             200: Answer("Every entry was accepted", RESULTS),

@@ -23,18 +23,22 @@ BEYOND: Final = 2.0**63
 _LIMITS: Final = Record(
     dict.fromkeys(ALL_KEYS, Number(above=0, below=BEYOND)), optional=frozenset(ALL_KEYS), least=1
 )
-FILE: Final = Record({"quotas": Listing(Record({"entity": ENTITY, "limits": _LIMITS}), most=MOST_ENTITIES)})
+_ENTRY: Final = Record(
+    {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
+)
+FILE: Final = Record({"quotas": Listing(_ENTRY, most=MOST_ENTITIES)})
 _CHANGES: Final = Listing(
     Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), most=10 * MOST_ENTITIES
 )
+_SHADOWS: Final = Listing(Record({"entity": ENTITY, "shadow": Flag()}), most=MOST_ENTITIES)
 _REFUSED: Final = Listing(
     Record({"entity": ENTITY, "error": Text(), "message": Text(longest=4096, nullable=True)}),
     most=MOST_ENTITIES,
 )
-IMPORTED: Final = Record({"changes": _CHANGES, "refused": _REFUSED})
+_IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": _REFUSED}
+IMPORTED: Final = Record(_IMPORTED)
 REFUSED_IMPORT: Final = Record(
-    {**PROBLEM_FIELDS, "changes": _CHANGES, "refused": _REFUSED},
-    optional=frozenset({"code", "where", "changes", "refused"}),
+    {**PROBLEM_FIELDS, **_IMPORTED}, optional=frozenset({"code", "where", *_IMPORTED})
 )
 RESOLVED: Final = Record(
     {
@@ -68,7 +72,7 @@ async def import_quotas(call: Call) -> Reply:
     rows = call.console.backend.views.quotas()
     changes = differences(wanted, rows, prune=call.query["prune"])
     if not changes:
-        return Reply({"changes": [], "refused": []})
+        return Reply({"changes": [], "shadow_changes": [], "refused": []})
     entries = alterations(changes, rows)
     command = AlterClientQuotas(tuple(entries), call.query["dry_run"])
     outcomes = await call.console.backend.control.apply(command, call.actor)
@@ -79,7 +83,13 @@ async def import_quotas(call: Call) -> Reply:
         for outcome in outcomes
         if not outcome.ok
     ]
-    answer = {"changes": [_change_json(each) for each in changes], "refused": refused}
+    answer = {
+        "changes": [_change_json(each) for each in changes.limits],
+        "shadow_changes": [
+            {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
+        ],
+        "refused": refused,
+    }
     if len(refused) == len(outcomes):
         raise Problem.of(outcomes[0].error, outcomes[0].message, **answer)
     return Reply(answer, status=207 if refused else 200)
@@ -141,7 +151,7 @@ ROUTES: Final = (
         "POST",
         "/api/v1/client-quotas:import",
         "importClientQuotas",
-        "Gives each listed entity exactly the listed limits.",
+        "Gives each listed entity exactly the listed limits, enforced unless it says `shadow`.",
         import_quotas,
         {
             200: Answer("What was changed, or would be", IMPORTED),

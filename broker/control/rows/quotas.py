@@ -19,8 +19,24 @@ class QuotaUse:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowUse:
+    """What one limit in shadow mode would have done since it was marked or the broker started: so many
+    requests answered with a wait, clients held for so long, waits that overlap counted once; the last one at
+    `last_at_ms` (None: never).
+    """
+
+    entity: EntityPairs
+    key: str
+    times: int
+    held_ms: int
+    last_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaLimit:
-    """One limit of one entity. `observed` is None while nobody that it governs has been seen."""
+    """One limit of one entity. `observed` is None while nobody that it governs has been seen; `shadow` is
+    what it would have done, None where it is enforced.
+    """
 
     key: str
     value: float
@@ -28,6 +44,7 @@ class QuotaLimit:
     throttled: int
     changed_at_ms: int
     changed_by: str
+    shadow: ShadowUse | None = None
 
     @property
     def used(self) -> float | None:
@@ -38,7 +55,7 @@ class QuotaLimit:
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
     """All limits of one entity. `version` is the ETag: it grows with every change of the entity, and is never
-    used twice.
+    used twice. `shadow`: they are measured and not enforced.
     """
 
     entity: EntityPairs
@@ -46,6 +63,7 @@ class QuotaRow:
     version: int
     changed_at_ms: int
     changed_by: str
+    shadow: bool = False
 
     def value(self, key: str) -> float | None:
         return next((limit.value for limit in self.limits if limit.key == key), None)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.control.commands import Door, EntityPairs, Role
+from broker.control.views import ShadowUse
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker, connection
 from webui.rest.answers import QUOTAS, REFUSED_RESULTS, RESULTS
@@ -187,6 +188,11 @@ async def test_values_that_are_no_limits_never_reach_control(
      b'{"entries": [{"entity": {"user": "a"}, "ops": [{"key": "x", "remove": false}]}]}',
      b'{"entries": [{"entity": {"user": 7}, "ops": [{"key": "x", "remove": true}]}]}',
      b'{"entries": [{"entity": {"user": "\\ud800"}, "ops": [{"key": "x", "remove": true}]}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [], "shadow": null}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [], "shadow": "true"}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": [], "shadow": 1}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "shadow": true}]}',
+     b'{"entries": [{"entity": {"user": "a"}, "ops": []}]}',
      b'{"entries": [], "extra": 1}'],
 )  # fmt: skip
 async def test_bodies_that_are_not_the_schemas_never_reach_control(
@@ -250,3 +256,34 @@ async def test_a_removed_rule_is_shown_as_empty(http: Browserless, stocked: Fake
     answer = await http.patch(PATH, one({"user": "alice"}, REMOVING))
     [result] = RESULTS.check(await answer.get_json())["results"]
     assert result["current"] == {} and "--delete-config producer_byte_rate" in result["command"]
+
+
+@pytest.mark.parametrize("shadow", [True, False])
+async def test_a_rule_is_marked_with_its_limits_or_by_itself(
+    http: Browserless, stocked: FakeBroker, shadow: bool
+) -> None:
+    answer = await http.patch(
+        PATH, {"entries": [{"entity": {"user": "alice"}, "ops": [], "shadow": shadow}]}, If_Match='"2"'
+    )
+    [result] = RESULTS.check(await answer.get_json())["results"]
+    assert (result["current"]["shadow"], result["command"]) == (shadow, "")
+    [(command, _)] = stocked.applied
+    assert (command.entries[0].shadow, command.entries[0].expected_version) == (shadow, 2)
+    await http.patch(PATH, one({"user": "alice"}, setting(5)))
+    assert (stocked.applied[-1][0].entries[0].shadow, stocked.rows[ALICE].shadow) == (None, shadow)
+
+
+async def test_what_a_limit_in_shadow_would_have_done_is_listed(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.set(ALICE, {}, shadow=True)
+    last_at_ms = 1_700_000_000_250
+    stocked.shadow_use[ALICE, PRODUCE] = ShadowUse(ALICE, PRODUCE, 37, 12_400, last_at_ms)
+    rows = QUOTAS.check(await (await http.get(PATH)).get_json())["items"]
+    would = {"times": 37, "held_ms": 12_400, "last_at": "2023-11-14T22:13:20.250Z"}
+    assert [(row["shadow"], row["limits"][PRODUCE].get("would_have")) for row in rows] == [
+        (row["entity"] == dict(ALICE), would if row["entity"] == dict(ALICE) else None) for row in rows
+    ]
+    stocked.shadow_use[ALICE, PRODUCE] = ShadowUse(ALICE, PRODUCE, 0, 0, None)
+    (row,) = (await (await http.get(f"{PATH}?user=alice&strict=true")).get_json())["items"]
+    assert row["limits"][PRODUCE]["would_have"] == {"times": 0, "held_ms": 0, "last_at": None}

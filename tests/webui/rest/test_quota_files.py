@@ -45,7 +45,10 @@ async def test_everything_is_exported_in_one_order_and_whole_numbers_are_whole(
 async def test_what_was_exported_changes_nothing(http: Browserless, stocked: FakeBroker) -> None:
     document = await (await http.get(f"{QUOTAS}:export")).get_json()
     answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
-    assert (answer.status_code, await answer.get_json()) == (200, {"changes": [], "refused": []})
+    assert (answer.status_code, await answer.get_json()) == (
+        200,
+        {"changes": [], "shadow_changes": [], "refused": []},
+    )
     assert stocked.applied == []
 
 
@@ -70,6 +73,26 @@ async def test_listed_entities_get_what_is_listed_and_others_go_if_pruned(
     ]
     after = {ALICE: {PRODUCE: 200}, BOB: {PRODUCE: 7}, **({} if prune else {ANY_APP: {PRODUCE: 50}})}
     assert limits_of(stocked) == (before if dry_run else after)
+
+
+async def test_shadow_mode_is_kept_in_the_file_and_left_out_means_enforced(
+    http: Browserless, stocked: FakeBroker
+) -> None:
+    stocked.set(ALICE, {}, shadow=True)
+    document = FILE.check(await (await http.get(f"{QUOTAS}:export")).get_json())
+    assert [each.get("shadow") for each in document["quotas"]] == [True, None]
+    same = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
+    assert (await same.get_json())["shadow_changes"] == []
+    document["quotas"] = [
+        entry(ALICE, **{PRODUCE: 100, PERCENT: 12.5}),
+        entry(BOB, **{PRODUCE: 7}) | {"shadow": True},
+    ]
+    answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=document)
+    assert IMPORTED.check(await answer.get_json())["shadow_changes"] == [
+        {"entity": dict(ALICE), "shadow": False},
+        {"entity": dict(BOB), "shadow": True},
+    ]
+    assert {entity: row.shadow for entity, row in stocked.rows.items()} == {ALICE: False, BOB: True}
 
 
 async def test_entities_are_refused_by_themselves(http: Browserless, stocked: FakeBroker) -> None:
@@ -117,6 +140,8 @@ async def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
         {"quotas": [entry(BOB, **{PRODUCE: 0})]},
         {"quotas": [entry(BOB, **{PRODUCE: 2.0**63})]},
         {"quotas": [entry(BOB, nonsense=1)]},
+        {"quotas": [entry(BOB, **{PRODUCE: 1}) | {"shadow": "true"}]},
+        {"quotas": [entry(BOB, **{PRODUCE: 1}) | {"shadow": None}]},
         {"quotas": [entry(BOB, **{PRODUCE: 1}), entry(BOB, **{PERCENT: 1})]},
     ],
 )
