@@ -1,9 +1,10 @@
-"""DescribeConfigs: the settings of topics, of the broker and of client metrics, and where each comes from.
+"""DescribeConfigs: the settings of topics, of the broker, of its loggers and of client metrics, and where
+each comes from.
 
-Versions 1-4. A null list of keys asks for all. Synonyms, the places where a value is looked for in their
-order, only where asked for; type and documentation from 3 on (the latter where asked for). Secrets have no
-value.
-Left out: loggers and groups; such a resource is an invalid request.
+Versions 1-4. A null list of keys, or an empty one, asks for all. Synonyms, the places where a value is looked
+for in their order, only where asked for; type and documentation from 3 on (the latter where asked for).
+Secrets have no value.
+Left out: groups; such a resource is an invalid request.
 """
 
 from broker.api.broker import Broker
@@ -45,7 +46,7 @@ def _describe(
         None,
         kind,
         name,
-        [_config(row, message) for row in rows if keys is None or row.name in keys],
+        [_config(row, message) for row in rows if not keys or row.name in keys],
     )
 
 
@@ -59,5 +60,5 @@ def _config(row: ConfigRow, message: DescribeConfigsRequest) -> DescribeConfigsR
         row.sensitive,
         synonyms if message.include_synonyms else [],
         row.type,
-        row.documentation if message.include_documentation else None,
+        (row.documentation or None) if message.include_documentation else None,
     )

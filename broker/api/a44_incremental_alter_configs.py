@@ -1,7 +1,8 @@
 """IncrementalAlterConfigs: sets, removes, extends or shortens settings one by one. (KIP-339)
 
 Versions 0-1. What is not named stays. All changes of one resource stand or fall together; resources do so by
-themselves.
+themselves. The levels of the broker's loggers (KIP-412) hold until it ends, as in Kafka.
+Left out: groups; such a resource is an invalid request.
 """
 
 from broker.api.broker import Broker

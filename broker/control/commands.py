@@ -214,7 +214,7 @@ class PartitionsOutcome(Outcome):
 
 
 # Configuration (IncrementalAlterConfigs, KIP-339). Role: editor for topics and client metrics, admin for the
-# broker.
+# broker and its loggers.
 
 
 class ResourceType(IntEnum):
@@ -241,7 +241,8 @@ class OpType(IntEnum):
 class ConfigResource:
     """`type` and the op's `op` stay plain ints: a request may hold numbers that nobody knows.
 
-    A broker resource is named by its node id; the empty name is the cluster-wide default of all brokers.
+    A broker and its loggers are named by its node id; the empty name is the cluster-wide default of all
+    brokers.
     """
 
     type: int
@@ -266,10 +267,13 @@ class ConfigAlteration:
 
 @dataclass(frozen=True, slots=True)
 class IncrementalAlterConfigs(Command["list[ResourceOutcome]"]):
-    """One answer per distinct resource, in order."""
+    """One answer per resource, in order. `replaces`: what a resource has and its ops do not name is removed,
+    which is the elder AlterConfigs.
+    """
 
     resources: tuple[ConfigAlteration, ...]
     validate_only: bool = False
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

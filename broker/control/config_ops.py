@@ -1,4 +1,4 @@
-"""What one op of IncrementalAlterConfigs does to one setting, whatever the resource. (KIP-339)
+"""What one op of IncrementalAlterConfigs may be, and does to one setting, whatever the resource. (KIP-339)
 
 APPEND and SUBTRACT begin from the value that holds, set or default, as in Kafka.
 """
@@ -16,10 +16,23 @@ def check_ops(ops: tuple[ConfigOp, ...]) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [op.key for op in ops if op.value is None and op.op != OpType.DELETE]
     if nulls:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(nulls)}")
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
     for op in ops:
         if op.op not in list(OpType):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {op.op}.")
+
+
+def check_node_id(name: str, node_id: int) -> None:
+    """That a broker's resource is this broker's, or without a name that of all. Raises ApiError
+    INVALID_REQUEST.
+    """
+    if name in ("", str(node_id)):
+        return
+    if not (name.isascii() and name.isdigit()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {node_id}, but received {name}"
+    )
 
 
 def apply_op(op: ConfigOp, setting: Setting, base: str, wanted: dict[str, str]) -> None:

@@ -1,11 +1,12 @@
-"""Plans IncrementalAlterConfigs on topics, brokers and client metrics. (KIP-339; Kafka: ConfigAdminManager,
-ConfigurationControlManager)
+"""Plans IncrementalAlterConfigs on topics, brokers, their loggers and client metrics, and AlterConfigs as the
+incremental one that leads there. (KIP-339; Kafka: ConfigAdminManager, ConfigurationControlManager)
 
 All ops of one resource stand or fall together. What Kafka answers with INVALID_REQUEST for a broker it
 answers with INVALID_CONFIG for a topic (KAFKA-13609).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from broker.config.table import read_value, setting_of
 from broker.config.topic import default_text
@@ -15,11 +16,13 @@ from broker.control.commands import (
     ConfigOp,
     ConfigResource,
     IncrementalAlterConfigs,
+    OpType,
     ResourceOutcome,
     ResourceType,
 )
-from broker.control.config_ops import apply_op, check_ops
-from broker.control.plan import Plan, Situation
+from broker.control.config_ops import apply_op, check_node_id, check_ops
+from broker.control.loggers import plan_levels
+from broker.control.plan import Effect, Plan, Situation
 from broker.control.replicas import repeated
 from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
 from broker.control.topic_names import validate_topic_name
@@ -33,52 +36,67 @@ def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Plan[
     brokers = dict(at.image.broker_configs)
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
-    for resource, alteration in {each.resource: each for each in command.resources}.items():
+    effects: list[Effect] = []
+    for alteration in command.resources:
+        resource = alteration.resource
         try:
             if resource in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            planned = list(_changes(alteration, brokers, at))
+            if resource.type == ResourceType.BROKER_LOGGER and not command.replaces:
+                _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
+                effects.extend(plan_levels(alteration, at))
+            else:
+                changes.extend(list(_changes(alteration, brokers, at, replaces=command.replaces)))
         except ApiError as error:
             outcomes.append(ResourceOutcome(error.code, error.message, resource))
-            continue
-        outcomes.append(ResourceOutcome(resource=resource))
-        changes.extend(planned)
-    return Plan(outcomes, () if command.validate_only else tuple(changes))
+        else:
+            outcomes.append(ResourceOutcome(resource=resource))
+    return Plan(outcomes) if command.validate_only else Plan(outcomes, tuple(changes), tuple(effects))
 
 
 def _changes(
-    alteration: ConfigAlteration, brokers: dict[str, Mapping[str, str]], at: Situation
+    alteration: ConfigAlteration, brokers: dict[str, Mapping[str, str]], at: Situation, *, replaces: bool
 ) -> Iterator[Change]:
     """`brokers` are the brokers' settings as the resources before this one leave them."""
-    resource, ops = alteration.resource, alteration.ops
+    resource = alteration.resource
     match resource.type:
         case ResourceType.TOPIC:
             _demand(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED, at)
-            check_ops(ops)
+            check_ops(alteration.ops)
             current = _topic_configs(resource, at)
-            wanted = _apply_to_topic(ops, current, at)
+            wanted = _apply_to_topic(_ops(alteration, current, replaces=replaces), current, at)
             kind = Kind.TOPIC_CONFIG
         case ResourceType.BROKER:
             _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
-            check_ops(ops)
-            _check_broker_id(resource, at)
+            check_ops(alteration.ops)
+            check_node_id(resource.name, at.node_id)
             current = brokers.get(resource.name, {})
-            wanted = _apply_to_broker(ops, resource, brokers, at)
+            wanted = _apply_to_broker(_ops(alteration, current, replaces=replaces), resource, brokers, at)
             brokers[resource.name] = wanted
             kind = Kind.BROKER_CONFIG
         case ResourceType.CLIENT_METRICS:
             _demand(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
-            check_ops(ops)
+            check_ops(alteration.ops)
             current = current_subscription(alteration, at)
-            wanted = apply_to_subscription(alteration, current)
+            ops = _ops(alteration, current, replaces=replaces)
+            wanted = apply_to_subscription(replace(alteration, ops=ops), current)
             kind = Kind.CLIENT_METRICS
+        case ResourceType.GROUP:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Groups have no settings of their own here.")
         case _:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.type}.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
     return (
         Change(kind, resource.name, key, wanted.get(key))
         for key in dict.fromkeys([*current, *wanted])
         if wanted.get(key) != current.get(key)
     )
+
+
+def _ops(alteration: ConfigAlteration, current: Mapping[str, str], *, replaces: bool) -> tuple[ConfigOp, ...]:
+    """What the alteration asks for, and what it takes away by not naming it."""
+    named = {op.key for op in alteration.ops}
+    gone = [ConfigOp(key, OpType.DELETE) for key in current if replaces and key not in named]
+    return (*alteration.ops, *gone)
 
 
 def _demand(role: Role, code: ErrorCode, at: Situation) -> None:
@@ -106,18 +124,6 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
         if op.key in wanted:
             read_topic_config(op.key, wanted[op.key])
     return wanted
-
-
-def _check_broker_id(resource: ConfigResource, at: Situation) -> None:
-    if resource.name not in ("", str(at.node_id)):
-        if not (resource.name.isascii() and resource.name.isdigit()):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {resource.name}"
-            )
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {at.node_id}, but received {resource.name}",
-        )
 
 
 def _apply_to_broker(

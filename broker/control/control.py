@@ -113,6 +113,8 @@ class Control:
                 unwritten: Answer = _unwritten(plan.answer, error)
                 return unwritten
             self._publish(image, plan.changes)
+        for effect in plan.effects:
+            effect()
         return plan.answer
 
     def _publish(self, image: Image, changes: Sequence[Change]) -> None:

@@ -1,5 +1,5 @@
-"""What DescribeConfigs answers: every setting of a topic, of the broker or of a subscription to client
-metrics, its value, and where the value comes from.
+"""What DescribeConfigs answers: every setting of a topic, of the broker, of its loggers or of a subscription
+to client metrics, its value, and where the value comes from.
 
 (Kafka: ConfigHelper, KIP-226.) Read by `ControlViews`; a topic's setting is looked for on the topic, then on
 this broker, on all brokers, in the file, and is the default at last.
@@ -13,6 +13,7 @@ from broker.config.setting import Setting, split_listener
 from broker.config.table import SETTINGS, setting_of
 from broker.config.topic import TOPIC_SETTINGS
 from broker.control.commands import ConfigResource, ResourceType
+from broker.control.loggers import levels
 from broker.control.topic_names import validate_topic_name
 from broker.control.views import ConfigRow, ConfigSynonym
 from broker.errors import ApiError, ErrorCode
@@ -28,6 +29,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
     CLIENT_METRICS = 7
 
 
@@ -44,7 +46,23 @@ def describe(resource: ConfigResource, image: Image, configuration: Configuratio
             return _describe_broker(resource.name, image, configuration)
         case ResourceType.CLIENT_METRICS:
             return _describe_subscription(resource.name, image)
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.type}")
+        case ResourceType.BROKER_LOGGER:
+            return _describe_loggers(resource.name, configuration)
+        case ResourceType.GROUP:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Groups have no settings of their own here.")
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {int(resource.type)}")
+
+
+def named_resources(image: Image, configuration: Configuration) -> dict[ResourceType, list[str]]:
+    """The names of what can be described, by type, in the order in which Kafka lists them."""
+    brokers = [str(configuration.rooms.broker.node_id)]
+    return {
+        ResourceType.GROUP: [],
+        ResourceType.CLIENT_METRICS: list(image.client_metrics),
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.BROKER: brokers,
+        ResourceType.TOPIC: list(image.topics),
+    }
 
 
 def describe_topic(configs: Mapping[str, str], image: Image, configuration: Configuration) -> list[ConfigRow]:
@@ -75,6 +93,24 @@ def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
     return rows
 
 
+def _describe_loggers(name: str, configuration: Configuration) -> list[ConfigRow]:
+    node_id = configuration.rooms.broker.node_id
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    _check_broker_id(name, node_id, f"expected {node_id} but received {name}")
+    return [
+        ConfigRow(key, level, Source.DYNAMIC_BROKER_LOGGER, 0, False, False, "")
+        for key, level in levels().items()
+    ]
+
+
+def _check_broker_id(name: str, node_id: int, words: str) -> None:
+    if not (name.isascii() and name.isdigit()):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if name != str(node_id):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {words}")
+
+
 def _describe_broker(name: str, image: Image, configuration: Configuration) -> list[ConfigRow]:
     node_id = configuration.rooms.broker.node_id
     if not name:
@@ -88,13 +124,7 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> l
             for key, value in sorted(image.broker_configs.get("", {}).items())
             if (setting := setting_of(key)) is not None
         ]
-    if not (name.isascii() and name.isdigit()):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
-    if int(name) != node_id:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Unexpected broker id, expected {node_id} or empty string, but received {name}",
-        )
+    _check_broker_id(name, node_id, f"expected {node_id} or empty string, but received {name}")
     rows = []
     for key, setting in SETTINGS.items():
         if not setting.per_listener:

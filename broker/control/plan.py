@@ -1,7 +1,7 @@
 """What a command comes to: its answer, and the changes that make it true.
 
 Every planner of this room is a function (command, situation) -> Plan that touches nothing; `Control` commits
-the changes and only then gives the answer.
+the changes, does the effects, and only then gives the answer.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,18 @@ from broker.metadata.changes import Change
 from broker.metadata.image import Image
 
 Answer = TypeVar("Answer")
+Effect = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[Answer]):
+    """`effects` are for what is not kept: done once the changes hold, and not when they could not be written.
+    They must not fail.
+    """
+
     answer: Answer
     changes: tuple[Change, ...] = ()
+    effects: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,13 @@ async def test_a_topic_without_settings_of_its_own_has_defaults(orders: House, v
     assert (row.synonyms, row.documentation) == ([], None)
 
 
-async def test_null_asks_for_all_and_an_empty_list_for_none(orders: House) -> None:
+async def test_null_asks_for_all_and_so_does_an_empty_list_as_in_kafka(orders: House) -> None:
     assert len((await described(orders, TOPIC, "orders")).configs) > 10
-    assert (await described(orders, TOPIC, "orders", [])).configs == []
+    for kind, name in ((TOPIC, "orders"), (BROKER, "1")):
+        assert (await described(orders, kind, name, [])).configs == (
+            await described(orders, kind, name)
+        ).configs
+    assert (await described(orders, TOPIC, "orders", ["no.such.key"])).configs == []
 
 
 async def test_synonyms_and_words_come_when_they_are_asked_for(orders: House) -> None:

@@ -126,6 +126,28 @@ def test_one_bad_op_refuses_all_ops_of_the_resource(
     assert of_topic(world) == {"retention.ms": "5"}
 
 
+def test_every_key_without_a_value_is_named(world: World) -> None:
+    outcome = alter(world, TOPIC, put("retention.ms", None), put("segment.ms", None))
+    assert outcome.message == "Null value not supported for : retention.ms, segment.ms"
+
+
+def test_replacing_takes_away_what_is_not_named_and_nothing_where_it_is_refused(world: World) -> None:
+    assert alter(world, TOPIC, put("segment.ms", "100")).ok
+
+    def replaced(*ops: ConfigOp, validate_only: bool = False) -> ErrorCode:
+        command = IncrementalAlterConfigs((ConfigAlteration(TOPIC, ops),), validate_only, replaces=True)
+        (outcome,) = world.do(plan_alter_configs, command)
+        return outcome.error
+
+    assert replaced(put("segment.ms", "13"), put("no.such.key", "1")) is ErrorCode.INVALID_CONFIG
+    assert replaced(put("segment.ms", None)) is ErrorCode.INVALID_REQUEST
+    assert replaced(put("segment.ms", "1"), put("segment.ms", "2")) is ErrorCode.INVALID_REQUEST
+    assert replaced(put("segment.ms", "200"), validate_only=True) is ErrorCode.NONE
+    assert of_topic(world) == {"retention.ms": "5", "segment.ms": "100"}
+    assert replaced(put("segment.ms", "200")) is ErrorCode.NONE
+    assert of_topic(world) == {"segment.ms": "200"}
+
+
 def test_a_key_given_twice_is_refused(world: World) -> None:
     outcome = alter(world, TOPIC, put("segment.ms", "1"), put("segment.ms", "2"))
     assert (outcome.error, outcome.message) == (
@@ -152,8 +174,12 @@ def test_a_key_given_twice_is_refused(world: World) -> None:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             "Topic name is invalid: '..' is not allowed",
         ),
-        (ConfigResource(ResourceType.GROUP, "g"), ErrorCode.INVALID_REQUEST, "Unexpected resource type 32."),
-        (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST, "Unexpected resource type 99."),
+        (
+            ConfigResource(ResourceType.GROUP, "g"),
+            ErrorCode.INVALID_REQUEST,
+            "Groups have no settings of their own here.",
+        ),
+        (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST, "Unknown resource type 99"),
         (
             ConfigResource(ResourceType.BROKER, "2"),
             ErrorCode.INVALID_REQUEST,
@@ -162,7 +188,7 @@ def test_a_key_given_twice_is_refused(world: World) -> None:
         (
             ConfigResource(ResourceType.BROKER, "one"),
             ErrorCode.INVALID_REQUEST,
-            "Broker id must be an integer, but it is: one",
+            "Node id must be an integer, but it is: one",
         ),
     ],
 )
@@ -180,6 +206,7 @@ def test_resources_stand_or_fall_by_themselves_and_one_given_twice_falls(world: 
     assert [(each.resource, each.error, each.message) for each in outcomes] == [
         (TOPIC, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."),
         (ALL_BROKERS, ErrorCode.NONE, None),
+        (TOPIC, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once."),
     ]
     assert of_topic(world) == {"retention.ms": "5"}
 

@@ -162,7 +162,8 @@ def test_all_brokers_show_only_what_is_set_for_them() -> None:
         (ConfigResource(ResourceType.TOPIC, ""), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (ConfigResource(ResourceType.BROKER, "2"), ErrorCode.INVALID_REQUEST),
         (ConfigResource(ResourceType.BROKER, "-1"), ErrorCode.INVALID_REQUEST),
-        (ConfigResource(ResourceType.BROKER_LOGGER, "1"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ResourceType.BROKER_LOGGER, "2"), ErrorCode.INVALID_REQUEST),
+        (ConfigResource(ResourceType.GROUP, "g"), ErrorCode.INVALID_REQUEST),
         (ConfigResource(99, "x"), ErrorCode.INVALID_REQUEST),
     ],
 )

@@ -1,0 +1,37 @@
+"""ListConfigResources: what has settings that DescribeConfigs can show. (KIP-1142; before, KIP-714's
+ListClientMetricsResources)
+
+Versions 0-1. Version 0 lists the subscriptions to client metrics, and version 1 the types that are asked for,
+or all: topics, brokers, their loggers, client metrics, groups. A type that is none of them is
+UNSUPPORTED_VERSION, as in Kafka.
+Left out: groups, which have no settings of their own here, so there are none to list.
+"""
+
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.control.commands import ResourceType
+from broker.control.describe import named_resources
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
+
+
+@api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
+def handle(message: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> Outcome:
+    control = broker.control
+    listed = named_resources(control.image, control.configuration)
+    wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)
+    if not wanted <= listed.keys():
+        return Answered(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    found = [ConfigResource(name, kind) for kind, names in listed.items() if kind in wanted for name in names]
+    return Answered(ListConfigResourcesResponse(config_resources=found))
