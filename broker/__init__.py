@@ -15,8 +15,9 @@
     security      logins, certificates, and the console's tokens
     metrics       rates, buckets and counters: the arithmetic of everything above
     exposition    what Prometheus reads of all of them, under the names of Kafka's dashboards
+    events        what the broker writes down about itself, in topics that anybody can read
     config        every key, its default and its reason
-    app           builds all of this once, and takes it down in order
+    house, app    build all of this once; run it, and take it down in order
 
 A frame is read whole by a processor, which mutes its channel (network.processor); it waits in the request
 channel; a handler decodes it and asks its API (network.handling.handler_pool, api.a00_produce); what was

@@ -75,6 +75,7 @@ async def run_house(
             for reaper in (*house.reapers, house.server.handlers.flush_waits.reaper):
                 timers.start_soon(reaper.run, name=reaper.name)
             timers.start_soon(house.server.handlers.run_callbacks, name=CALLBACKS)
+            timers.start_soon(house.events.run, name="event-writer")
             timers.start_soon(_expire_quotas, house, name="quota-sensor-expiry")
             async with open_supervisor() as handlers:
                 house.server.start_handlers(handlers)
@@ -94,6 +95,7 @@ async def run_house(
                     processors.cancel_scope.cancel()
                     console.cancel_scope.cancel()
                 await house.server.end_requests()
+            await house.events.write()
             timers.cancel_scope.cancel()
         storage.cancel_scope.cancel()
     stopped.set()

@@ -28,7 +28,7 @@ KINDS: Final = (
     ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),
     ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
-    ("storage", re.compile(r"^log-")),
+    ("storage", re.compile(r"^log-|^event-writer$")),
     ("supervisor", re.compile(r"^fatal-errors$")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),

@@ -20,6 +20,7 @@ from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
 from broker.control.reading import ControlViews
 from broker.control.views import Place
+from broker.events.writer import EventWriter
 from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
 from broker.following.metadata import MetadataFollower
@@ -43,6 +44,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.security.plain import PlainAuthenticator
+from broker.services.event_log import EventLog
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -121,6 +123,7 @@ class House:
             )
         self.server.gate.configure(rooms.connections)
         self.server.log_requests(rooms.request_log)
+        self.events = EventWriter(EventLog(self.partitions), self.broker, self.server, rooms.events)
         self.exposition = Exposition(
             clock,
             self.server,
@@ -128,6 +131,7 @@ class House:
             self.broker.replication,
             self.partitions,
             self.broker.purgatories,
+            self.events.log,
         )
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)
@@ -144,7 +148,7 @@ class House:
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
         follower = MetadataFollower(self.broker, self.server, self.connections, self.metadata.image)
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
-        follow_settings(self.broker, self.server, self.log, self.tell_bootstrap)
+        follow_settings(self.broker, self.server, self.log, self.events, self.tell_bootstrap)
         self.control.subscribe(follower.follow)
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def handle(message: MetadataRequest, context: RequestContext, broker: Broker) ->
 async def _create(
     names: list[str], asked: list[MetadataRequestTopic], context: RequestContext, broker: Broker
 ) -> Outcome:
-    topics = tuple(automatic_topic(name, broker.group_config) for name in names)
+    topics = tuple(automatic_topic(name, broker) for name in names)
     command = CreateTopics(topics, charge=automatic_charge(context, broker))
     outcomes = await broker.control.apply(command, wire_actor(context, broker, automatic=True))
     errors = {outcome.name: outcome.error for outcome in outcomes if not outcome.ok}

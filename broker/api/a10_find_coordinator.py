@@ -47,7 +47,7 @@ def handle(
 async def _make_offsets_topic(
     message: FindCoordinatorRequest, context: RequestContext, broker: Broker
 ) -> Outcome:
-    topic = automatic_topic(OFFSETS_TOPIC, broker.group_config)
+    topic = automatic_topic(OFFSETS_TOPIC, broker)
     await broker.control.apply(
         CreateTopics((topic,), charge=automatic_charge(context, broker)), BROKER_ITSELF
     )

@@ -15,7 +15,7 @@ from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
-from broker.metadata.image import INTERNAL_TOPICS
+from broker.metadata.image import is_internal
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -52,7 +52,7 @@ def _refusal(name: str, hosted: HostedTopic | None, allowed: bool) -> ErrorCode:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if hosted is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.INVALID_TOPIC_EXCEPTION if name in INTERNAL_TOPICS else ErrorCode.NONE
+    return ErrorCode.INVALID_TOPIC_EXCEPTION if is_internal(name) else ErrorCode.NONE
 
 
 def _delete(asked: DeleteRecordsPartition, hosted: HostedTopic) -> DeleteRecordsPartitionResult:

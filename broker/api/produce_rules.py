@@ -4,7 +4,7 @@ from broker.api.broker import Broker
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
-from broker.metadata.image import INTERNAL_TOPICS
+from broker.metadata.image import is_internal
 from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
 from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import HostedTopic
@@ -34,7 +34,7 @@ def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int
             if topic.topic_id == ZERO_UUID
             else ErrorCode.UNKNOWN_TOPIC_ID
         )
-    if hosted.name in INTERNAL_TOPICS:
+    if is_internal(hosted.name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if acks == -1 and hosted.settings.min_insync_replicas > 1:
         return ErrorCode.NOT_ENOUGH_REPLICAS

@@ -25,6 +25,7 @@ _TITLES: Final = {
     "quotas": "Client quotas",
     "replication": "Replication throttles",
     "request_log": "Request log",
+    "events": "Events",
     "console": "The console and the REST API",
     "security": "Security",
     "tls": "TLS",

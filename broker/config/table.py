@@ -10,6 +10,7 @@ from broker.config.rooms import (
     BrokerConfig,
     ConnectionConfig,
     ConsoleConfig,
+    EventConfig,
     FetchConfig,
     GroupConfig,
     LogConfig,
@@ -41,6 +42,7 @@ class Rooms:
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     request_log: RequestLogConfig = field(default_factory=RequestLogConfig)
+    events: EventConfig = field(default_factory=EventConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
     tls: TlsConfig = field(default_factory=TlsConfig)
@@ -59,6 +61,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "quotas": QuotaConfig,
     "replication": ReplicationConfig,
     "request_log": RequestLogConfig,
+    "events": EventConfig,
     "console": ConsoleConfig,
     "security": SecurityConfig,
     "tls": TlsConfig,

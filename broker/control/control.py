@@ -112,17 +112,17 @@ class Control:
             except ApiError as error:
                 unwritten: Answer = _unwritten(plan.answer, error)
                 return unwritten
-            self._publish(image, plan.changes)
+            self._publish(image, plan.changes, actor)
         for effect in plan.effects:
             effect()
         return plan.answer
 
-    def _publish(self, image: Image, changes: Sequence[Change]) -> None:
+    def _publish(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
         """What is on the disk holds. A room that cannot follow it would serve something else from now on, and
         the next start will not.
         """
         try:
-            self._publisher.publish(image, changes)
+            self._publisher.publish(image, changes, actor)
         except Exception as error:
             raise FatalExitError(
                 f"a change is in the metadata and could not be followed: {type(error).__name__}: {error}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.exposition import connections, memory, requests, topics
+from broker.exposition import connections, events, memory, requests, topics
 from broker.exposition.handlers import HandlerFamilies
 from broker.exposition.sockets import SocketFamilies
 from broker.metrics.prometheus import render
@@ -17,6 +17,7 @@ from broker.quotas import figures as quotas
 from broker.quotas import shadow_figures
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
+from broker.services.event_log import EventLog
 from broker.services.partitions import Partitions
 
 
@@ -31,6 +32,7 @@ class Exposition:
         replication: ReplicationQuotas,
         partitions: Partitions,
         purgatories: Iterable[Purgatory[Any]],
+        events: EventLog,
     ) -> None:
         self._clock = clock
         self._server = server
@@ -40,6 +42,7 @@ class Exposition:
         self._replication = replication
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
+        self._events = events
 
     def page(self) -> str:
         """The Prometheus text format, version 0.0.4."""
@@ -60,3 +63,4 @@ class Exposition:
         yield from memory.families(self._server.memory, now_ms)
         yield from automq.families(self._server.requests)
         yield from topics.families(self._partitions)
+        yield from events.families(self._events)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network
 from broker.config.rooms import NetworkConfig, QuotaConfig, SecurityConfig, TlsConfig
+from broker.events.writer import EventWriter
 from broker.log.store import LogStore
 from broker.network.measuring.request_log import RequestLog
 from broker.network.socket_server import SocketServer
@@ -18,7 +19,11 @@ Tls = tuple[NetworkConfig, TlsConfig]
 
 
 def follow_settings(
-    broker: Broker, server: SocketServer, log: LogStore, listeners_changed: Callable[[], None]
+    broker: Broker,
+    server: SocketServer,
+    log: LogStore,
+    events: EventWriter,
+    listeners_changed: Callable[[], None],
 ) -> None:
     """`listeners_changed` is called when clients are to be told other addresses."""
     control, quotas, partitions = broker.control, broker.quotas, broker.partitions
@@ -56,6 +61,7 @@ def follow_settings(
         lambda _old, new: server.log_requests(new),
         lambda _old, new: RequestLog.check(new),
     )
+    on_change(lambda rooms: rooms.events, lambda _old, new: events.follow(new))
     on_change(lambda rooms: rooms.connections, lambda _old, new: server.gate.configure(new))
     on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)
     on_change(

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from broker.metadata.actor import BROKER_ITSELF, Actor
+
 EntityPairs = tuple[tuple[str, str | None], ...]
 """A quota entity as (type, name) pairs; the name None is the default of that type."""
 
@@ -71,16 +73,17 @@ class ShadowChange:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one commit touched, by name, so that a subscriber need not compare images."""
+    """What one commit touched, by name, so that a subscriber need not compare images; and whose it was."""
 
     topics: frozenset[str]
     quotas: tuple[QuotaChange, ...]
     shadows: tuple[ShadowChange, ...]
     broker_configs: bool
     client_metrics: frozenset[str]
+    actor: Actor = BROKER_ITSELF
 
     @classmethod
-    def of(cls, changes: Iterable[Change]) -> "Delta":
+    def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
         changes = tuple(changes)
         return cls(
             frozenset(each.entity for each in changes if each.kind in (Kind.TOPIC, Kind.TOPIC_CONFIG)),
@@ -96,6 +99,7 @@ class Delta:
             ),
             any(each.kind is Kind.BROKER_CONFIG for each in changes),
             frozenset(each.entity for each in changes if each.kind is Kind.CLIENT_METRICS),
+            actor,
         )
 
 

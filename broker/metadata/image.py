@@ -16,9 +16,16 @@ from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, EntityPairs, Kind, read_pairs
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state"})
+OUR_TOPICS: Final = "__weir_"
+"""What the names of topics begin with that the broker writes its own events to."""
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
+
+
+def is_internal(topic: str) -> bool:
+    """Whether the broker keeps its own books in a topic of this name, so that no client may write to it."""
+    return topic in INTERNAL_TOPICS or topic.startswith(OUR_TOPICS)
 
 
 class Stamp(NamedTuple):
@@ -48,7 +55,7 @@ class Topic:
     @property
     def internal(self) -> bool:
         """Whether the broker keeps its own books in it."""
-        return self.name in INTERNAL_TOPICS
+        return is_internal(self.name)
 
 
 @dataclass(frozen=True, slots=True)

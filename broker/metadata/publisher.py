@@ -6,6 +6,7 @@ partitions and whatever keeps answers that depend on the image.
 
 from collections.abc import Callable, Sequence
 
+from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import Change, Delta
 from broker.metadata.image import Image
 
@@ -25,9 +26,9 @@ class Publisher:
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 
-    def publish(self, image: Image, changes: Sequence[Change]) -> None:
+    def publish(self, image: Image, changes: Sequence[Change], actor: Actor = BROKER_ITSELF) -> None:
         """`image` is the current one from here on; every subscriber sees it as such."""
         old, self.image = self.image, image
-        delta = Delta.of(changes)
+        delta = Delta.of(changes, actor)
         for subscriber in self._subscribers:
             subscriber(old, image, delta)

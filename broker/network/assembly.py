@@ -21,8 +21,9 @@ from broker.network.connection.frame_pool import FramePool
 from broker.network.handling.routes import Routes
 from broker.network.listener import Listener
 from broker.network.machinery import Machinery
+from broker.network.measuring.client_usage import ClientUsage
 from broker.network.measuring.request_log import RequestLog
-from broker.network.measuring.request_metrics import AllMetrics
+from broker.network.measuring.request_metrics import AllMetrics, Taps
 from broker.network.memory.leased_frames import LeasedFrames
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.plane import (
@@ -36,6 +37,7 @@ from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
 from broker.network.tls.handshakes import certificates_of
+from broker.network.watching import Watchers
 
 LOOPBACK: Final = "127.0.0.1"
 """Told to clients of a listener on every address of a broker that does not say another."""
@@ -65,17 +67,19 @@ class Assembly:
         *,
         gate: ConnectionGate,
         reapers: Sequence[Reaper],
-        on_close: Callable[[Channel], None],
+        on_close: Callable[[Channel, str], None],
+        watchers: Watchers,
         machinery: Machinery,
     ) -> None:
         self.config = config
         self.tls = tls
         self.broker = broker
         self.request_log = RequestLog(clock)
-        self.metrics = AllMetrics(self.request_log.metrics)
+        self.client_usage = ClientUsage()
+        self.metrics = AllMetrics(self._taps)
         self.memory = _bounded(config, clock)
         self.frames: FramePool = self.memory or FramePool()
-        self.throttling = machinery.throttling(broker.quotas, clock)
+        self.throttling = machinery.throttling(broker.quotas, clock, watchers)
         self.responders: list[Responder] = []
         self.departed = Departed()
         self._max_receive_before_login = max_receive_before_login
@@ -84,6 +88,7 @@ class Assembly:
         self._reapers = reapers
         self._machinery = machinery
         self._on_close = on_close
+        self._watchers = watchers
         self.by_heart = True
         """Whether answers may be given without a handler; see `Routes`."""
         self._next_id = 0
@@ -177,11 +182,17 @@ class Assembly:
             requests=plane.requests,
             clock=self._clock,
             frames=self.frames,
+            on_open=self._watchers.opened,
             on_close=self._on_close,
             on_drop=listener.acceptor.gate.release,
         )
         self.responders.append(processor.responder)
         return processor
+
+    def _taps(self, name: str) -> Taps:
+        """Who hears of the requests of one API."""
+        taps = self.request_log.tap(name), self.client_usage.tap(name)
+        return tuple(each for each in taps if each is not None)
 
     def _forget_processor(self, processor: Processor) -> None:
         """Its answers have nowhere to go any longer: those that still come are dropped with their request."""

@@ -75,7 +75,8 @@ class Processor:
         requests: Requests,
         clock: TrioClock,
         frames: FramePool,
-        on_close: Callable[[Channel], None],
+        on_open: Callable[[Channel], None],
+        on_close: Callable[[Channel, str], None],
         on_drop: Callable[[Accepted], None],
     ) -> None:
         self.id = processor_id
@@ -91,6 +92,7 @@ class Processor:
         self._put_nowait = requests.put_nowait
         self._clock = clock
         self._frames = frames
+        self._on_open = on_open
         self._on_drop = on_drop
         self.selector = Selector(on_close)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
@@ -353,5 +355,6 @@ class Processor:
             if self.handshakes is not None:
                 self.handshakes.begin(channel)
             self.selector.register(channel)
+            self._on_open(channel)
             if not channel.authenticated:
                 self._late_logins.add(channel)

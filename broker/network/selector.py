@@ -45,9 +45,9 @@ class ConnectionCounts:
 
 
 class Selector:
-    """`channels` is by file descriptor. `on_close` hears of every connection that ends, once."""
+    """`channels` is by file descriptor. `on_close` hears of every connection that ends, once, and why."""
 
-    def __init__(self, on_close: Callable[[Channel], None]) -> None:
+    def __init__(self, on_close: Callable[[Channel, str], None]) -> None:
         self.channels: dict[int, Channel] = {}
         self.counts = ConnectionCounts()
         self._on_close = on_close
@@ -119,7 +119,7 @@ class Selector:
         channel.receive.close()
         channel.sock.close()
         self._count_closed(channel)
-        self._on_close(channel)
+        self._on_close(channel, reason)
         channel.send = None
 
     def _count_closed(self, channel: Channel) -> None:

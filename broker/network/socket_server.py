@@ -26,6 +26,7 @@ from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
 from broker.network.supervisor import TaskStarter
+from broker.network.watching import Watchers
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
 
@@ -55,7 +56,8 @@ class SocketServer:
         machinery: Machinery = KAFKA,
     ) -> None:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
-        self.gate = ConnectionGate(connections, clock, self._selectors)
+        self.watchers = Watchers()
+        self.gate = ConnectionGate(connections, clock, self._selectors, self.watchers)
         self._clock = clock
         self.listeners: list[Listener] = []
         self._broker = broker
@@ -69,11 +71,13 @@ class SocketServer:
             gate=self.gate,
             reapers=reapers,
             on_close=self._closed,
+            watchers=self.watchers,
             machinery=machinery,
         )
         self.metrics = assembly.metrics
         self.departed = assembly.departed
         self.request_log = assembly.request_log
+        self.client_usage = assembly.client_usage
         self.frames = assembly.frames
         self.memory = assembly.memory
         self.throttling = assembly.throttling
@@ -249,6 +253,13 @@ class SocketServer:
         for listener in self.listeners:
             listener.routes.recount()
 
+    def count_by_client(self, is_wanted: bool) -> None:
+        """Whether `client_usage` is kept from now on."""
+        if is_wanted is not self.client_usage.is_kept:
+            self.client_usage.is_kept = is_wanted
+            for listener in self.listeners:
+                listener.routes.recount()
+
     def time_requests(self, is_timed: bool) -> None:
         """Whether a request quota is to be kept from now on."""
         for plane in self.planes.values():
@@ -277,7 +288,8 @@ class SocketServer:
     def _accept(self, listener: Listener, nursery: TaskStarter) -> None:
         nursery.start_soon(listener.accept, self._ready, name=listener.acceptor_task)
 
-    def _closed(self, channel: Channel) -> None:
+    def _closed(self, channel: Channel, reason: str) -> None:
+        self.watchers.closed(channel, reason)
         self.gate.release(channel.listener, channel.address)
         send = channel.send
         if send is not None and send.request is not None:

@@ -13,6 +13,7 @@ from broker.network.connection.mute import MuteEvent
 from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
+from broker.network.watching import Watchers
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.throttled import ThrottledChannels
@@ -33,9 +34,10 @@ RUNNING_MS: Final = 1_000
 class Throttling:
     """The throttled channels of every kind of quota, and the reapers that free them."""
 
-    def __init__(self, quotas: ClientQuotas, clock: TrioClock) -> None:
+    def __init__(self, quotas: ClientQuotas, clock: TrioClock, watchers: Watchers) -> None:
         self._quotas = quotas
         self._clock = clock
+        self._watchers = watchers
         self._reapers = {
             kind: _reaper(REAPERS[kind], manager.throttled, clock)
             for kind, manager in quotas.managers.items()
@@ -51,6 +53,7 @@ class Throttling:
             return
         channel.on(MuteEvent.THROTTLE_STARTED)
         self._quotas.throttle(channel, channel, throttle, self._clock.ms())
+        self._watchers.throttled(channel, throttle)
         self._reapers[throttle.kind].poke()
 
     def poke(self) -> None:

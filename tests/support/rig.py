@@ -30,7 +30,7 @@ class Rig:
         self.clock = RunClock()
         self.frames = LeasedFrames(MemoryPool(size, largest), 5_000, self.clock)
         self.memory = self.frames.memory
-        self.selector = Selector(lambda channel: None)
+        self.selector = Selector(lambda _channel, _reason: None)
         self.responder = Responder(
             self.selector, self.clock, FailedLogins("", self.selector, 0, self.clock), largest
         )

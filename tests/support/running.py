@@ -39,8 +39,14 @@ class RunningBroker:
 
 @asynccontextmanager
 async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[RunningBroker]:
-    """Stops by its own drain when the block is left."""
-    settings = ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={directory}", "console.listener=", *overrides]
+    """Stops by its own drain when the block is left. Writes no events unless they are asked for."""
+    settings = [
+        "listeners=PLAINTEXT://127.0.0.1:0",
+        f"log.dirs={directory}",
+        "console.listener=",
+        "events.topics=",
+        *overrides,
+    ]
     house = House(load(None, settings, {}), TrioClock())
     stop = trio.Event()
     try:

@@ -9,6 +9,7 @@ from broker.config.rooms.automq import AutomqConfig
 from broker.config.rooms.broker import BrokerConfig
 from broker.config.rooms.connections import ConnectionConfig
 from broker.config.rooms.console import ConsoleConfig
+from broker.config.rooms.events import EventConfig
 from broker.config.rooms.fetch import FetchConfig
 from broker.config.rooms.groups import GroupConfig
 from broker.config.rooms.log import LogConfig
@@ -25,6 +26,7 @@ __all__ = [
     "BrokerConfig",
     "ConnectionConfig",
     "ConsoleConfig",
+    "EventConfig",
     "FetchConfig",
     "GroupConfig",
     "LogConfig",

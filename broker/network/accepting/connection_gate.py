@@ -23,6 +23,7 @@ from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
 from broker.network.supervisor import Supervisor
+from broker.network.watching import Watchers
 from broker.quotas.connections import (
     IP_RATE,
     PER_IP,
@@ -54,9 +55,11 @@ class ConnectionGate:
         quotas: ConnectionQuotas,
         clock: TrioClock,
         selectors: Callable[[], Iterable[tuple[str, Selector]]],
+        watchers: Watchers,
     ) -> None:
         self.quotas = quotas
         self.clock = clock
+        self.watchers = watchers
         self.rechecks = False
         """ip.throttle.mode=kip: a parked connection is tried again, and not just closed."""
         self.excess = ExcessConnections(quotas, selectors)
@@ -117,6 +120,7 @@ class ConnectionGate:
         """Counts a refusal, and has the burst that it belongs to told about."""
         now_ms = self.clock.ms()
         self.quotas.reject(listener, address, rule, now_ms)
+        self.watchers.refused(listener.name, address, rule, bound)
         self._rejections.note(listener.name, address, rule, bound, now_ms)
         self._teller.poke()
 
@@ -207,6 +211,7 @@ class ListenerGate:
                 self.release(accepted)
                 self._gate.reject(self._quota, peer[0], PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
+                self._gate.watchers.delayed(self.name, peer[0], throttle_ms, bound)
                 pushed_out = self.parked.add(Parked(sock, peer, now_ms + throttle_ms, bound))
                 if pushed_out is not None:
                     self._close(pushed_out, IP_RATE, pushed_out.bound)

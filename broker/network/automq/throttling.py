@@ -12,5 +12,9 @@ from broker.quotas.verdict import Throttle
 class PipelinedThrottling(Throttling):
     def start(self, request: Request, throttle: Throttle) -> None:
         channel = request.channel
-        if channel.fd >= 0 and not self._quotas.prolong(channel, throttle, self._clock.ms()):
+        if channel.fd < 0:
+            return
+        if self._quotas.prolong(channel, throttle, self._clock.ms()):
+            self._watchers.throttled(channel, throttle)
+        else:
             super().start(request, throttle)

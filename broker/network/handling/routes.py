@@ -103,7 +103,7 @@ class Route:
         every request is logged: what is answered by heart leaves no trace of itself.
         """
         size = len(request) + len(answer)
-        if size > KEPT_ANSWER_BYTES or self.metrics.is_logged:
+        if size > KEPT_ANSWER_BYTES or self.metrics.wants_all:
             return
         if len(self.answers) >= KEPT_ANSWERS or self.kept_bytes + size > KEPT_BYTES:
             self.forget()

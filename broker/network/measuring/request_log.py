@@ -2,19 +2,19 @@
 kafka.request.logger, RequestChannel.updateRequestMetrics)
 
 Asked for by API or by client id, while the broker runs. Off, it costs nothing: a route that is logged has
-`LoggedMetrics` in the place of its metrics, and answers nothing by heart. A line says who asked for what, how
-long each phase took and which errors were answered; it never has what was sent: no records, no tokens.
+metrics with a tap of this log, and answers nothing by heart. A line says who asked for what, how long each
+phase took and which errors were answered; it never has what was sent: no records, no tokens.
 """
 
 import logging
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from broker.config.rooms import RequestLogConfig
 from broker.errors import ConfigError, ErrorCode
 from broker.network.clock import TrioClock
 from broker.network.handling.request import Request
-from broker.network.measuring.request_metrics import WHOLE, RequestMetrics
+from broker.network.measuring.request_metrics import WHOLE
 from broker.protocol.api_key import NAMES
 
 logger = logging.getLogger("kafka.request.logger")
@@ -35,6 +35,7 @@ class RequestLog:
         self._second = 0
         self._in_second = 0
         self._untold = 0
+        self._taps: dict[str, LogTap] = {}
 
     @staticmethod
     def check(config: RequestLogConfig) -> None:
@@ -47,12 +48,12 @@ class RequestLog:
         """Holds for the routes that are made or recounted from now on."""
         self._config = config
 
-    def metrics(self, name: str, version: int) -> RequestMetrics:
-        """What one API in one version is recorded with."""
+    def tap(self, name: str) -> "LogTap | None":
+        """Who writes the requests of one API to the log; None if nobody has asked for them."""
         config = self._config
         if config.client_ids or EVERY in config.apis or name in config.apis or WHOLE.get(name) in config.apis:
-            return LoggedMetrics(name, version, self)
-        return RequestMetrics(name, version)
+            return self._taps.setdefault(name, LogTap(name, self))
+        return None
 
     def wants(self, name: str, client_id: str | None) -> bool:
         config = self._config
@@ -80,44 +81,29 @@ class RequestLog:
         logger.info("request", extra=facts)
 
 
-class LoggedMetrics(RequestMetrics):
-    """Records as its base does, and tells the log."""
+class LogTap:
+    """Puts one API's requests into words."""
 
-    is_logged: ClassVar[bool] = True
+    wants_all = True
 
-    __slots__ = ("_log",)
-
-    def __init__(self, name: str, version: int, log: RequestLog) -> None:
-        super().__init__(name, version)
+    def __init__(self, name: str, log: RequestLog) -> None:
+        self._name = name
         self._log = log
-        count = self.record
 
-        def record(request: Request, taken: int, size: int) -> None:
-            count(request, taken, size)
-            self._tell(request, taken, taken, size)
-
-        self.record = record
-
-    def record_slow(self, request: Request, taken: int, sent: int, size: int) -> None:
-        super().record_slow(request, taken, sent, size)
-        self._tell(request, taken, sent, size)
-
-    def count_errors(self, request: Request, codes: Sequence[int]) -> None:
-        super().count_errors(request, codes)
+    def erred(self, request: Request, codes: Sequence[int]) -> None:
         request.errors = tuple(codes)
 
-    def count_throttle(self, request: Request, throttle_ms: int) -> None:
-        super().count_throttle(request, throttle_ms)
+    def throttled(self, request: Request, throttle_ms: int) -> None:
         request.throttle_ms = throttle_ms
 
-    def _tell(self, request: Request, taken: int, sent: int, size: int) -> None:
+    def answered(self, request: Request, taken: int, sent: int, size: int) -> None:
         client_id: str | None = getattr(request, "client_id", None)
-        if not self._log.wants(self.name, client_id):
+        if not self._log.wants(self._name, client_id):
             return
         channel = request.channel
         local_complete = request.local_complete or request.completed
         facts: dict[str, object] = {
-            "api": self.name,
+            "api": self._name,
             "version": request.route.version,
             "correlation_id": request.correlation_id,
             "connection": channel.id,

@@ -7,7 +7,7 @@ of the run's clock; they are recorded in ticks of 1,024 ns, so that no division 
 
 from collections.abc import Callable, Iterator, Sequence
 from math import nan
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.metrics.spread import BUCKET_OF, Counts, Recent, bucket_of, merged, no_counts, quantiles
 
@@ -40,6 +40,26 @@ WHOLE: Final = {"FetchConsumer": FETCH, "FetchFollower": FETCH}
 """Requests that are also counted under another name, as in Kafka."""
 
 
+class Tap(Protocol):
+    """Hears of every request that is recorded with the metrics which it was given to."""
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether it wants every request in full, so that none may be answered by heart."""
+
+    def answered(self, request: "Request", taken: int, sent: int, size: int) -> None:
+        """`size` bytes of the answer were written between `taken` and `sent`."""
+
+    def erred(self, request: "Request", codes: Sequence[int]) -> None:
+        """The answer, which is to follow, has these error codes."""
+
+    def throttled(self, request: "Request", throttle_ms: int) -> None:
+        """The answer, which is to follow, tells its client to wait."""
+
+
+Taps = tuple[Tap, ...]
+
+
 class RequestMetrics:
     """One API in one version. `kept` counts requests that the processor answered by heart, which have no
     phases; `errors` counts error codes, of which one answer may have several, and `faulty` answers that have
@@ -50,17 +70,15 @@ class RequestMetrics:
     that it touches at hand, since it is called as often as anything in the broker.
     """
 
-    is_logged: ClassVar[bool] = False
-    """Whether every request is wanted in full, so that none may be answered by heart."""
-
     __slots__ = (
         *("errors", "faulty", "kept", "local", "name", "queue", "record", "remote", "response_queue"),
-        *("response_send", "size", "throttle", "total", "version"),
+        *("response_send", "size", "taps", "throttle", "total", "version"),
     )
 
-    def __init__(self, name: str, version: int) -> None:
+    def __init__(self, name: str, version: int, taps: Taps = ()) -> None:
         self.name = name
         self.version = version
+        self.taps = taps
         self.kept = 0
         self.errors: dict[int, int] = {}
         self.faulty = 0
@@ -72,7 +90,12 @@ class RequestMetrics:
         self.response_send = no_counts()
         self.total = no_counts()
         self.size = no_counts()
-        self.record: Record = _recorder(self)
+        self.record: Record = _tapped(_recorder(self), taps) if taps else _recorder(self)
+
+    @property
+    def wants_all(self) -> bool:
+        """Whether anybody wants every request, so that none may be answered by heart."""
+        return any(tap.wants_all for tap in self.taps)
 
     @property
     def requests(self) -> int:
@@ -82,6 +105,8 @@ class RequestMetrics:
     def record_slow(self, request: "Request", taken: int, sent: int, size: int) -> None:
         """An answer that waited for its socket, or whose connection ended: `size` bytes were written."""
         self.count_phases(request, taken, sent)
+        for tap in self.taps:
+            tap.answered(request, taken, sent, size)
 
     def count_phases(self, request: "Request", taken: int, sent: int) -> None:
         """All that a request can go through, however long it takes."""
@@ -101,10 +126,14 @@ class RequestMetrics:
         self.faulty += 1
         for code in codes:
             self.errors[code] = self.errors.get(code, 0) + 1
+        for tap in self.taps:
+            tap.erred(request, codes)
 
     def count_throttle(self, request: "Request", throttle_ms: int) -> None:
         """The request's channel is held for so long."""
         self.throttle[_bucket(throttle_ms * 1_000_000)] += 1
+        for tap in self.taps:
+            tap.throttled(request, throttle_ms)
 
 
 def _recorder(metrics: RequestMetrics) -> Record:
@@ -143,6 +172,20 @@ def _recorder(metrics: RequestMetrics) -> Record:
         response_queue[lay] += 1
         total[spent] += 1
         sizes[asked] += 1
+
+    return record
+
+
+def _tapped(count: Record, taps: Taps) -> Record:
+    answered = taps[0].answered
+    others = [tap.answered for tap in taps[1:]]
+
+    def record(request: "Request", taken: int, size: int) -> None:
+        count(request, taken, size)
+        answered(request, taken, taken, size)
+        if others:
+            for each in others:
+                each(request, taken, taken, size)
 
     return record
 
@@ -194,19 +237,19 @@ class ApiMetrics:
 
 
 class AllMetrics:
-    """Every API that was asked for. `make` builds what one API and version is recorded with."""
+    """Every API that was asked for. `taps` says who wants to hear of the requests of one."""
 
-    def __init__(self, make: Callable[[str, int], RequestMetrics] = RequestMetrics) -> None:
-        self.make = make
+    def __init__(self, taps: Callable[[str], Taps] = lambda _name: ()) -> None:
+        self._taps = taps
         self.by_name: dict[str, ApiMetrics] = {}
 
     def of(self, name: str, version: int) -> RequestMetrics:
         """The metrics to record with, the same for every listener."""
-        api = self._api(name)
-        made = self.make(name, version)
+        api, taps = self._api(name), self._taps(name)
         for part in api.parts:
-            if part.version == version and part.is_logged == made.is_logged:
+            if part.version == version and part.taps == taps:
                 return part
+        made = RequestMetrics(name, version, taps)
         api.parts.append(made)
         whole = WHOLE.get(name)
         if whole is not None:

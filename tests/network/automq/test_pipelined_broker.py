@@ -10,7 +10,6 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.exposition.page import Exposition
 from broker.network.automq.channel import QUEUE_FULL
 from broker.network.automq.request_queues import RequestQueues
 from tests.network.automq.frames import (
@@ -239,15 +238,7 @@ async def test_a_connection_with_requests_in_hand_is_not_idle(tmp_path: Path, mo
 
 async def test_the_permits_and_the_queues_are_shown_to_prometheus(tmp_path: Path) -> None:
     async with running_broker(tmp_path, AUTOMQ, "num.io.threads=2") as broker:
-        house = broker.house
-        page = Exposition(
-            house.clock,
-            house.server,
-            house.quotas,
-            house.broker.replication,
-            house.partitions,
-            house.broker.purgatories,
-        ).page()
+        page = broker.house.exposition.page()
         assert "kafka_network_requestchannel_availablerequestsize 104857600" in page
         assert 'kafka_network_requestchannel_handlerqueuesize{handler="1"} 0' in page
 

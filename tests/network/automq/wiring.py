@@ -52,7 +52,7 @@ class Wiring:
         if send_buffer:
             near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         clock = TrioClock()
-        self.selector = Selector(lambda channel: channel.abandon())
+        self.selector = Selector(lambda channel, _reason: channel.abandon())
         failed = FailedLogins("test", self.selector, 100, clock)
         self.responder = PipelinedResponder(self.selector, clock, failed, 1_000, watermarks)
         self.channel = PipelinedChannel(

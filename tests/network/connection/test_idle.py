@@ -96,9 +96,9 @@ async def test_of_many_that_are_due_the_longest_unused_goes_first_and_one_in_a_t
     ended: list[tuple[int, int]] = []
     turns = Turns()
     on_close = processor.selector._on_close
-    processor.selector._on_close = lambda channel: (
+    processor.selector._on_close = lambda channel, reason: (
         ended.append((order[channel.port], turns.count)),
-        on_close(channel),
+        on_close(channel, reason),
     )[1]
     trio.lowlevel.add_instrument(turns)
     await passes(mock_clock, 4.95)

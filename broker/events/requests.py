@@ -1,0 +1,64 @@
+"""What clients asked for in the second that is over: a row for each principal, client id and API.
+
+Taken from the network's `ClientUsage`; requests that processors answer by heart are counted by API alone.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from broker.events.source import encode, topic_of
+from broker.metrics.spread import top_of
+from broker.network.measuring.client_usage import TIMED_PHASES, Asker, ClientUsage, Histogram, Use
+from broker.network.measuring.request_metrics import TICK_NS, AllMetrics
+
+BY_HEART: Final = "by_heart"
+OTHERS: Final = "others"
+
+
+class RequestEvents:
+    """A `Source`, with room for `most` rows a second; more clients than that are added up in one."""
+
+    def __init__(self, most: int, usage: ClientUsage, metrics: AllMetrics) -> None:
+        self.topic = topic_of("requests")
+        self.left_out = 0
+        self._most = most
+        self._usage = usage
+        self._metrics = metrics
+        self._kept: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """What was done up to now is nobody's."""
+        for _ in self._usage.take(0):
+            pass
+        self._kept = {api.name: sum(part.kept for part in api.parts) for api in self._metrics.once()}
+
+    def take(self, time_ms: int) -> Iterator[bytes]:
+        for asker, use in self._usage.take(self._most):
+            yield encode(time_ms, _row(asker, use))
+        for api in self._metrics.once():
+            kept = sum(part.kept for part in api.parts)
+            more = kept - self._kept.get(api.name, 0)
+            if more:
+                self._kept[api.name] = kept
+                yield encode(time_ms, {"source": BY_HEART, "api": api.name, "requests": more})
+
+
+def _row(asker: Asker | None, use: Use) -> dict[str, object]:
+    who = {"source": OTHERS} if asker is None else {"source": "client", **asker._asdict()}
+    return {
+        **who,
+        "requests": use.requests,
+        "bytes_in": use.bytes_in,
+        "bytes_out": use.bytes_out,
+        "throttle_ms": use.throttle_ms,
+        "errors": {str(code): count for code, count in use.errors.items()},
+        "timed": use.timed,
+        "phases": {name: _spread(phase) for name, phase in zip(TIMED_PHASES, use.phases, strict=True)},
+    }
+
+
+def _spread(histogram: Histogram) -> list[list[int]]:
+    """Pairs of microseconds, which no value of the bucket exceeds, and how many there were."""
+    return [
+        [-(-(top_of(bucket) + 1) * TICK_NS // 1000), count] for bucket, count in sorted(histogram.items())
+    ]

@@ -1,0 +1,71 @@
+"""Who was held for which quota: a row for each connection and rule that a second's throttles had.
+
+Told by the network's `Throttling`.
+"""
+
+from collections.abc import Iterator
+
+from broker.events.source import encode, entity_of, topic_of
+from broker.network.connection.channel import Channel
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.verdict import Throttle
+
+
+class _Held:
+    """The throttles of one row, added up; the figures are the last one's."""
+
+    __slots__ = ("channel", "count", "last", "longest_ms", "total_ms")
+
+    def __init__(self, channel: Channel, throttle: Throttle) -> None:
+        self.channel = channel
+        self.last = throttle
+        self.count = self.total_ms = self.longest_ms = 0
+
+    def add(self, throttle: Throttle) -> None:
+        self.last = throttle
+        self.count += 1
+        self.total_ms += throttle.throttle_ms
+        self.longest_ms = max(self.longest_ms, throttle.throttle_ms)
+
+
+class ThrottleEvents:
+    """A `Source`, with room for `most` rows."""
+
+    def __init__(self, most: int) -> None:
+        self.topic = topic_of("throttles")
+        self.left_out = 0
+        self._most = most
+        self._rows: dict[tuple[Channel, QuotaKind, Entity], _Held] = {}
+
+    def throttled(self, channel: Channel, throttle: Throttle) -> None:
+        key = channel, throttle.kind, throttle.rule
+        held = self._rows.get(key)
+        if held is None:
+            if len(self._rows) >= self._most:
+                self.left_out += 1
+                return
+            held = self._rows[key] = _Held(channel, throttle)
+        held.add(throttle)
+
+    def take(self, time_ms: int) -> Iterator[bytes]:
+        rows, self._rows = self._rows, {}
+        for held in rows.values():
+            channel, last = held.channel, held.last
+            yield encode(
+                time_ms,
+                {
+                    "kind": last.kind,
+                    "entity": entity_of(last.rule.pairs),
+                    "principal": channel.principal,
+                    "client_id": channel.client_id or "",
+                    "connection": channel.id,
+                    "listener": channel.listener,
+                    "address": channel.address,
+                    "observed": last.observed,
+                    "bound": last.bound,
+                    "count": held.count,
+                    "throttle_ms": held.total_ms,
+                    "longest_ms": held.longest_ms,
+                },
+            )

@@ -1,0 +1,126 @@
+"""The task that writes the broker's events to their topics, once a second. Made by `house`, started by `app`.
+
+It takes what the sources have collected, in portions with a turn for everybody else in between, makes topics
+that are missing, appends, and wakes who waits for them. A request never waits for it.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+import trio
+
+from broker.api.automatic_topics import automatic_topic
+from broker.api.broker import Broker
+from broker.api.waking import wake_fetches
+from broker.config.rooms import EventConfig
+from broker.control.commands import CreateTopics
+from broker.events.connections import ConnectionEvents
+from broker.events.quota_changes import QuotaChangeEvents
+from broker.events.requests import RequestEvents
+from broker.events.source import Source
+from broker.events.throttles import ThrottleEvents
+from broker.metadata.actor import BROKER_ITSELF
+from broker.metadata.changes import Delta
+from broker.metadata.image import Image
+from broker.network.connection.channel import Channel
+from broker.network.socket_server import SocketServer
+from broker.quotas.verdict import Throttle
+from broker.records.build import NewRecord
+from broker.services.event_log import EventLog
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_SECONDS: Final = 1.0
+
+PORTION: Final = 100
+"""Rows that are put into words in one turn, about a millisecond's worth."""
+
+
+class EventWriter:
+    """`log` takes records of other rooms too (pushed telemetry). It is the watcher of those of its sources
+    that are wanted.
+    """
+
+    def __init__(self, log: EventLog, broker: Broker, server: SocketServer, config: EventConfig) -> None:
+        self.log = log
+        self._broker = broker
+        self._server = server
+        self._node = str(broker.config.node_id).encode()
+        most = config.max_rows_per_second
+        self._requests = RequestEvents(most, server.client_usage, server.metrics)
+        self._throttles = ThrottleEvents(most)
+        self._connections = ConnectionEvents(most)
+        self._quota_changes = QuotaChangeEvents(most)
+        self._wanted: frozenset[str] = frozenset()
+        server.watchers.all.append(self)
+        broker.control.subscribe(self._follow_metadata)
+        self.follow(config)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return self._requests, self._throttles, self._connections, self._quota_changes
+
+    def follow(self, config: EventConfig) -> None:
+        """The settings that hold from now on; what was collected so far is still written."""
+        self._wanted = frozenset(config.topics)
+        is_counted = "requests" in self._wanted
+        if is_counted:
+            self._requests.begin()
+        self._server.count_by_client(is_counted)
+
+    async def run(self) -> None:
+        """Until cancelled; what was not written by then is lost, unless `write` is called once more."""
+        while True:
+            await trio.sleep(INTERVAL_SECONDS)
+            await self.write()
+
+    async def write(self) -> None:
+        """Writes what there is."""
+        wall_ms = self._broker.clock.wall_ms()
+        headers = (("node", self._node),)
+        for source in self._due():
+            for number, value in enumerate(source.take(wall_ms), 1):
+                self.log.offer(source.topic, NewRecord(None, value, wall_ms, headers))
+                if not number % PORTION:
+                    await trio.lowlevel.checkpoint()
+            if source.left_out:
+                self.log.drop(source.topic, source.left_out)
+                source.left_out = 0
+        missing = self.log.missing()
+        if missing:
+            topics = tuple(automatic_topic(name, self._broker) for name in missing)
+            await self._broker.control.apply(CreateTopics(topics), BROKER_ITSELF)
+        for log in self.log.write(wall_ms):
+            wake_fetches(self._broker, log)
+        self._server.handlers.deliver()
+
+    def _due(self) -> Iterable[Source]:
+        """Those of the requests only while they are counted: what is answered by heart always is."""
+        return self.sources if "requests" in self._wanted else self.sources[1:]
+
+    def _follow_metadata(self, old: Image, new: Image, delta: Delta) -> None:
+        if "quota_changes" in self._wanted:
+            self._quota_changes.follow(old, new, delta)
+
+    # A broker.network.watching.Watcher
+
+    def opened(self, channel: Channel) -> None:
+        if "connections" in self._wanted:
+            self._connections.opened(channel)
+
+    def closed(self, channel: Channel, reason: str) -> None:
+        if "connections" in self._wanted:
+            self._connections.closed(channel, reason)
+
+    def refused(self, listener: str, address: str, rule: str, bound: float) -> None:
+        if "connections" in self._wanted:
+            self._connections.refused(listener, address, rule, bound)
+
+    def delayed(self, listener: str, address: str, throttle_ms: int, bound: float) -> None:
+        if "connections" in self._wanted:
+            self._connections.delayed(listener, address, throttle_ms, bound)
+
+    def throttled(self, channel: Channel, throttle: Throttle) -> None:
+        if "throttles" in self._wanted:
+            self._throttles.throttled(channel, throttle)

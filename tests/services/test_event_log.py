@@ -1,0 +1,91 @@
+"""The bounded buffers of event topics, and what becomes of records that do not fit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.control.commands import BROKER_ITSELF, CreateTopics, NewTopic
+from broker.records.build import NewRecord
+from broker.services.event_log import RECORD_OVERHEAD, EventLog
+from tests.api.house import WALL_MS, House
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path)
+    yield made
+    made.close()
+
+
+def record(size: int) -> NewRecord:
+    """One that takes `size` bytes of its buffer."""
+    return NewRecord(None, b"x" * (size - RECORD_OVERHEAD), WALL_MS)
+
+
+async def make(house: House, name: str, **configs: str) -> None:
+    settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
+    (outcome,) = await house.control.apply(CreateTopics((NewTopic(name, 1, 1, settings),)), BROKER_ITSELF)
+    assert outcome.ok
+
+
+@pytest.mark.parametrize(("size", "is_taken"), [(499, True), (500, True), (501, False)])
+def test_a_buffer_takes_what_it_has_room_for_and_counts_the_rest(
+    house: House, size: int, is_taken: bool
+) -> None:
+    log = EventLog(house.partitions, buffer_bytes=1_000)
+    assert log.offer("__weir_a", record(500))
+    assert log.offer("__weir_a", record(size)) is is_taken
+    assert log.topics["__weir_a"].dropped == (not is_taken)
+    assert log.offer("__weir_b", record(1_000))  # each topic has its own
+
+
+async def test_records_wait_until_their_topic_exists(house: House) -> None:
+    log = EventLog(house.partitions)
+    log.offer("__weir_a", record(100))
+    assert log.missing() == ["__weir_a"] and log.write(WALL_MS) == []
+    await make(house, "__weir_a")
+    assert log.missing() == []
+    (grown,) = log.write(WALL_MS)
+    assert grown.high_watermark == 1 and log.topics["__weir_a"].written == 1
+    assert log.write(WALL_MS) == []
+
+
+async def test_what_was_written_makes_room(house: House) -> None:
+    log = EventLog(house.partitions, buffer_bytes=1_000)
+    await make(house, "__weir_a")
+    assert log.offer("__weir_a", record(1_000)) and not log.offer("__weir_a", record(100))
+    log.write(WALL_MS)
+    assert log.offer("__weir_a", record(1_000))
+
+
+async def test_one_record_that_the_topic_refuses_costs_no_other(house: House) -> None:
+    log = EventLog(house.partitions)
+    await make(house, "__weir_a", max_message_bytes="300000")
+    for size in (300_000, 400_000, 100):
+        log.offer("__weir_a", NewRecord(None, bytes(range(256)) * (size // 256), WALL_MS))
+    log.write(WALL_MS)
+    waiting = log.topics["__weir_a"]
+    assert (waiting.written, waiting.dropped) == (2, 1)
+
+
+async def test_a_full_disk_drops_and_counts_and_the_next_second_is_written(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(house.partitions)
+    await make(house, "__weir_a")
+    log.offer("__weir_a", record(100))
+    partition = house.partitions.by_name["__weir_a"].log(0)
+    assert partition is not None
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwritev", _refuse)
+        patch.setattr("os.pwrite", _refuse)
+        log.write(WALL_MS)
+    log.offer("__weir_a", record(100))
+    log.write(WALL_MS)
+    waiting = log.topics["__weir_a"]
+    assert (waiting.written, waiting.dropped) == (1, 1) and partition.high_watermark == 1
+
+
+def _refuse(*_: object) -> int:
+    raise OSError(28, "No space left on device")
