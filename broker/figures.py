@@ -8,6 +8,7 @@ from typing import Final
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     ConnectionRow,
+    Decided,
     Figures,
     GroupRow,
     PhaseRow,
@@ -29,7 +30,9 @@ from broker.network.socket_server import SocketServer
 from broker.quotas import shadow_figures
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use
+from broker.quotas.entity import Entity
 from broker.quotas.figures import rule_use
+from broker.quotas.kinds import CLIENT_KEYS
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 
@@ -137,7 +140,8 @@ class BrokerFigures:
                 principal=row.principal,
                 address=row.address,
                 quota_type=QuotaKind(row.quota_type.value),
-                entity=row.entity.pairs,
+                entity=row.entity.pairs if isinstance(row.entity, Entity) else (),
+                tags=() if isinstance(row.entity, Entity) else row.entity.pairs,
                 observed=row.observed,
                 bound=row.bound,
                 throttle_ms=row.throttle_ms,
@@ -189,6 +193,15 @@ class BrokerFigures:
             )
             for use in shadow_figures.rule_use(self._quotas)
         ]
+
+    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
+        manager = self._quotas.managers[CLIENT_KEYS[key].kind]
+        decision = manager.decide(user, client_id)
+        if decision is None:
+            return None
+        sensor = manager.find(user, client_id)
+        observed = None if sensor is None else sensor.observed(self._clock.ms())
+        return Decided(decision.tags, decision.bound, observed)
 
     def topic_sizes(self) -> Sequence[TopicSize]:
         return [

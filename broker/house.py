@@ -40,8 +40,10 @@ from broker.network.measuring.request_log import RequestLog
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
 from broker.purgatory.purgatory import Purgatory
+from broker.quotas.callback_class import load_callback
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.guarded import GuardedCallback
 from broker.quotas.replication import ReplicationQuotas
 from broker.security.plain import PlainAuthenticator
 from broker.services.event_log import EventLog
@@ -62,6 +64,7 @@ class House:
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
         self.clock = clock
+        callback = _quota_callback(configuration, clock)
         first_directory = Path(configuration.rooms.log.dirs[0])
         first_directory.mkdir(parents=True, exist_ok=True)
         self.metadata = MetadataStore.open(first_directory / METADATA_FILE, clock.wall_ms())
@@ -86,6 +89,7 @@ class House:
             Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
             longest_throttle_ms=longest_throttle(rooms.quotas),
             paced=rooms.quotas.bandwidth_algorithm == "paced",
+            callback=callback,
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         self.broker = Broker(
@@ -156,6 +160,8 @@ class House:
         for error in self.log.close():
             logger.error("a log was not closed cleanly", extra={"reason": str(error)})
         self.metadata.close()
+        if self.quotas.callback is not None:
+            self.quotas.callback.close()
 
     def tell_bootstrap(self) -> None:
         """Clients are to be told other addresses."""
@@ -178,6 +184,16 @@ class House:
             Reaper(f"ExpirationReaper-{node}-Fetch", broker.fetches.next_deadline, expire_parked, self.clock),
             Reaper("group-coordinator-timer", broker.groups.next_deadline, expire_members, self.clock),
         ]
+
+
+def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCallback | None:
+    """`client.quota.callback.class`, told the configuration as it was written. Raises ConfigError."""
+    name = configuration.rooms.quotas.callback_class
+    if not name:
+        return None
+    node = str(configuration.rooms.broker.node_id)
+    texts = {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
+    return GuardedCallback(load_callback(name, texts), name, clock.ms)
 
 
 def _report(recovery: Recovery) -> None:

@@ -212,10 +212,18 @@ def resolve(console: Console, user: str, client_id: str) -> None:
     for limit in found["limits"]:
         bound = "no limit" if limit["bound"] is None else number(limit["bound"])
         click.echo(f"{limit['key']}: {bound}")
+        if "callback" in limit:
+            click.echo(f"  -> {_in_words(limit['callback'])}")
         for probe in limit["probes"]:
             mark = "->" if probe["matched"] else "  "
             value = "-" if probe["value"] is None else number(probe["value"])
             click.echo(f"  {mark} {in_words(probe['entity'])}: {value}")
+
+
+def _in_words(callback: Mapping[str, Any]) -> str:
+    tags = ", ".join(f"{tag['name']}={tag['value']}" for tag in callback["tags"])
+    said = (tags or "no tags") if callback["answered"] else "nothing, for it failed"
+    return f"the callback {callback['class']} answers {said}"
 
 
 @quotas.command()

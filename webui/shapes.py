@@ -70,9 +70,14 @@ def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, 
             "since": utc(now_ms - row.since_ms),
             "times": row.times,
             "obeys": row.obeys,
+            "tags": tags_json(row.tags),
         }
         for row in rows
     ]
+
+
+def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in tags]
 
 
 def task_json(row: TaskRow) -> dict[str, Any]:

@@ -7,7 +7,7 @@ value that is not allowed stops the start with ConfigError, naming key, value an
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,13 +32,15 @@ _MISNOMERS: Final = {
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """`static` is what the file and the command line set, as text; `warnings` are sentences for the log;
-    `forget` are keys whose dynamic settings are taken back at the start.
+    `forget` are keys whose dynamic settings are taken back at the start; `unknown` are keys that are not the
+    broker's, with their texts.
     """
 
     static: Mapping[str, str]
     rooms: Rooms
     warnings: tuple[str, ...]
     forget: tuple[str, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> Rooms:
         """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises
@@ -54,19 +56,22 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     properties += [_read_override(text) for text in overrides]
     source = path.name if path is not None else ""
     static: dict[str, str] = {}
-    warnings: list[str] = []
+    unknown: dict[str, str] = {}
+    places: list[tuple[str, str]] = []
     for entry in properties:
         if setting_of(entry.key) is not None:
             static[entry.key] = entry.value
         else:
-            place = f"{source} line {entry.line}: " if entry.line else "--override: "
-            warnings.append(f"{place}there is no key {entry.key}; it is ignored{_hint(entry.key)}")
+            unknown[entry.key] = entry.value
+            places.append((f"{source} line {entry.line}" if entry.line else "--override", entry.key))
     rooms = build_rooms(static)
+    fate = "only the quota callback is told of it" if rooms.quotas.callback_class else "it is ignored"
+    warnings = [f"{place}: there is no key {key}; {fate}{_hint(key)}" for place, key in places]
     token = _admin_token(environ)
     if token is not None and len(token) < _SHORT_TOKEN:
         warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
     rooms = replace(rooms, security=replace(rooms.security, admin_token=token))
-    return Configuration(static, rooms, (*warnings, *_doubts(rooms)))
+    return Configuration(static, rooms, (*warnings, *_doubts(rooms)), unknown=unknown)
 
 
 def build_rooms(values: Mapping[str, str]) -> Rooms:

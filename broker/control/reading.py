@@ -68,6 +68,10 @@ class ControlViews:
     def version(self) -> int:
         return self._control.image.version
 
+    @property
+    def quota_callback(self) -> str:
+        return self._control.rooms.quotas.callback_class
+
     def overview(self) -> Overview:
         image, place = self._control.image, self._place()
         return Overview(
@@ -111,7 +115,10 @@ class ControlViews:
         answers = []
         for user, client_id in clients:
             steps = [_pairs(*rule) for rule in probes(user or ANONYMOUS, client_id or "")]
-            answers.append([self._resolved(key, steps, use) for key in CLIENT_KEYS if key in keys])
+            found = [self._resolved(key, steps, use) for key in CLIENT_KEYS if key in keys]
+            if self.quota_callback:
+                found = [self._decided(limit, user or ANONYMOUS, client_id or "") for limit in found]
+            answers.append(found)
         return answers
 
     def connections(self) -> list[ConnectionRow]:
@@ -161,6 +168,14 @@ class ControlViews:
 
     def _shadows(self) -> dict[tuple[EntityPairs, str], ShadowUse]:
         return {(use.entity, use.key): use for use in self._live.shadow_use()}
+
+    def _decided(self, limit: ResolvedLimit, user: str, client_id: str) -> ResolvedLimit:
+        """The same where a callback decides: the rules are only what it was told."""
+        decided = self._live.decided(user, client_id, limit.key)
+        if decided is None:
+            return limit
+        told = tuple(replace(probe, matched=False) for probe in limit.probes)
+        return ResolvedLimit(limit.key, told, None, decided.bound, decided.observed, decided)
 
     def _resolved(
         self, key: str, steps: list[EntityPairs], use: dict[tuple[EntityPairs, str], QuotaUse]

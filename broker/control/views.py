@@ -16,6 +16,7 @@ from broker.control.commands import ConfigResource, EntityPairs
 from broker.control.rows.connections import ConnectionRow, ThrottledRow
 from broker.control.rows.overview import Figures, Overview, PhaseRow, Place, QueueRow
 from broker.control.rows.quotas import (
+    Decided,
     MatchType,
     ProbeRow,
     QuotaFilter,
@@ -37,6 +38,7 @@ __all__ = [
     "ConfigRow",
     "ConfigSynonym",
     "ConnectionRow",
+    "Decided",
     "Figures",
     "GroupRow",
     "LiveFigures",
@@ -77,6 +79,9 @@ class LiveFigures(Protocol):
     def shadow_use(self) -> Sequence[ShadowUse]:
         """Of every limit in shadow mode."""
 
+    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
+        """None where no callback decides."""
+
     def topic_sizes(self) -> Sequence[TopicSize]: ...
 
     def groups(self) -> Sequence[GroupRow]: ...
@@ -92,6 +97,10 @@ class Views(Protocol):
     @property
     def version(self) -> int:
         """Of the metadata image: changes whenever anything that an operator can edit has changed."""
+
+    @property
+    def quota_callback(self) -> str:
+        """The class that decides in the place of the quota rules, "" where they do."""
 
     def overview(self) -> Overview: ...
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from broker.events.source import encode, entity_of, topic_of
 from broker.network.connection.channel import Channel
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.verdict import Throttle
 
@@ -36,7 +36,7 @@ class ThrottleEvents:
         self.topic = topic_of("throttles")
         self.left_out = 0
         self._most = most
-        self._rows: dict[tuple[Channel, QuotaKind, Entity], _Held] = {}
+        self._rows: dict[tuple[Channel, QuotaKind, Governing], _Held] = {}
 
     def throttled(self, channel: Channel, throttle: Throttle) -> None:
         key = channel, throttle.kind, throttle.rule

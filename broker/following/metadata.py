@@ -34,6 +34,7 @@ class MetadataFollower:
                 self._apply_quota(Entity.of(entry.entity), key, limit.value)
             if entry.shadow:
                 broker.quotas.set_shadow(Entity.of(entry.entity), is_shadow=True)
+        self._tell_topics(image)
         self._time_requests()
 
     def follow(self, old: Image, new: Image, delta: Delta) -> None:
@@ -49,6 +50,8 @@ class MetadataFollower:
         self._server.forget_answers()
         if delta.topics:
             self._follow_topics(old, new, delta)
+            if self._tell_topics(new):
+                self._server.throttling.poke()
 
     def _apply_quota(self, entity: Entity, key: str, value: float | None) -> None:
         if entity.ip is None:
@@ -60,6 +63,14 @@ class MetadataFollower:
         for name in names:
             topic = image.topics.get(name)
             self._broker.replication.mark(name, None if topic is None else topic_throttles(topic.configs))
+
+    def _tell_topics(self, image: Image) -> bool:
+        """Whether a quota callback has other limits by that."""
+        quotas = self._broker.quotas
+        if quotas.callback is None:
+            return False
+        partitions = {name: topic.partitions for name, topic in image.topics.items()}
+        return quotas.follow_cluster(image.cluster_id, self._broker.config.node_id, partitions)
 
     def _time_requests(self) -> None:
         """Requests are timed while a rule is there for it."""

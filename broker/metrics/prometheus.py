@@ -2,6 +2,7 @@
 collected.
 """
 
+import re
 from collections.abc import Iterable
 from math import inf
 from typing import Final
@@ -9,6 +10,9 @@ from typing import Final
 from broker.metrics.registry import FamilySamples
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+_NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_]")
 
 
 def render(families: Iterable[FamilySamples]) -> bytes:
@@ -27,6 +31,12 @@ def render(families: Iterable[FamilySamples]) -> bytes:
             lines.append(f"{family.name}{sample.suffix}{braces} {_number(sample.value)}")
     text = "".join(line + "\n" for lines in pages.values() for line in lines)
     return text.encode("utf-8", "backslashreplace")
+
+
+def label_name(text: str) -> str:
+    """`text` as the name of a label: what the format does not allow in one becomes "_"."""
+    name = _NOT_IN_A_NAME.sub("_", text)
+    return f"_{name}" if not name or name[0].isdigit() else name
 
 
 def _escape_help(text: str) -> str:

@@ -10,7 +10,8 @@ from sys import float_info
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Governing
+from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.pacing import Pace
@@ -31,7 +32,7 @@ class RateSensor(ClientSensor):
         self.pace: Pace | None = None
         self.fits = float_info.max
 
-    def set_bound(self, bound: float, rule: Entity | None, shadow: ShadowTotal | None = None) -> None:
+    def set_bound(self, bound: float, rule: Governing | None, shadow: ShadowTotal | None = None) -> None:
         """What is owed under another limit is forgotten; what was recorded is not."""
         if bound != self.bound:
             self.pace = None
@@ -58,8 +59,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         *,
         paced: bool = False,
         max_sensors: int = MAX_SENSORS,
+        callback: GuardedCallback | None = None,
     ) -> None:
-        super().__init__(kind, window, partial(RateSensor, window=window), max_sensors)
+        super().__init__(kind, window, partial(RateSensor, window=window), max_sensors, callback)
         self._paced = paced
         # A reply carries the wait as an int32; Kafka's narrowing of a longer one can make it negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms

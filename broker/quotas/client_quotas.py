@@ -4,10 +4,14 @@ Built by the composition root. Handlers test `quotas.produce.active` before they
 network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
 """
 
+from collections.abc import Mapping
+from functools import partial
+
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
 from broker.quotas.entity import Entity
+from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
@@ -20,10 +24,11 @@ class ClientQuotas:
     """The managers by kind.
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
-    quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`.
+    quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`; `callback` decides in
+    the place of the rules where there is one.
     """
 
-    __slots__ = ("fetch", "managers", "mutation", "produce", "request")
+    __slots__ = ("callback", "fetch", "managers", "mutation", "produce", "request")
 
     def __init__(
         self,
@@ -32,11 +37,14 @@ class ClientQuotas:
         longest_throttle_ms: int | None = None,
         *,
         paced: bool = True,
+        callback: GuardedCallback | None = None,
     ) -> None:
-        self.produce = RateQuotaManager(QuotaKind.PRODUCE, window, longest_throttle_ms, paced=paced)
-        self.fetch = RateQuotaManager(QuotaKind.FETCH, window, longest_throttle_ms, paced=paced)
-        self.request = RequestQuotaManager(window)
-        self.mutation = MutationQuotaManager(mutation_window)
+        rate = partial(RateQuotaManager, window=window, longest_ms=longest_throttle_ms, paced=paced)
+        self.callback = callback
+        self.produce = rate(QuotaKind.PRODUCE, callback=callback)
+        self.fetch = rate(QuotaKind.FETCH, callback=callback)
+        self.request = RequestQuotaManager(window, callback=callback)
+        self.mutation = MutationQuotaManager(mutation_window, callback=callback)
         self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
         }
@@ -59,6 +67,16 @@ class ClientQuotas:
         """Whether the limits of a user, a client-id or both are measured and counted, and not enforced."""
         for manager in self.managers.values():
             manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow)
+
+    def follow_cluster(self, cluster_id: str, node_id: int, partitions: Mapping[str, int]) -> bool:
+        """Tells the callback which topics there are, and swept if limits became others by that: whether they
+        did. `partitions` is their number by topic.
+        """
+        if self.callback is None or not self.callback.cluster_changed(cluster_id, node_id, partitions):
+            return False
+        for manager in self.managers.values():
+            manager.sweep()
+        return True
 
     def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:
         """Counts a produce request of `nbytes`; the throttle if that breaks the client's quota."""

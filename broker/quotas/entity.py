@@ -59,3 +59,17 @@ class Entity:
 
     def __str__(self) -> str:
         return " ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class TagGroup:
+    """Everybody for whom a quota callback answers the same tags, which are `pairs`; see `custom`."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        return " ".join(f"{name} {value}" for name, value in self.pairs)
+
+
+Governing = Entity | TagGroup
+"""Whom the limit of a sensor is for: the rule that matched, or the callback's group."""

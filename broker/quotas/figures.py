@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import Final
 
+from broker.metrics.prometheus import label_name
 from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.table import UNLIMITED
+from broker.quotas.usage import ClientSensor
 
 GROUPS: Final = {
     QuotaKind.PRODUCE: ("kafka_server_produce", "byte_rate", "Bytes per second counted for produce quotas"),
@@ -53,7 +55,7 @@ class RuleUse:
     the busiest one's. `throttled` counts the channels that are held by this rule.
     """
 
-    entity: Entity
+    entity: Governing
     key: str
     observed: float
     throttled: int
@@ -63,15 +65,22 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> list[RuleUse]:
     """Every rule under which somebody has been seen lately."""
     uses: list[RuleUse] = []
     for kind, manager in quotas.managers.items():
-        held: dict[Entity, int] = {}
+        held: dict[Governing, int] = {}
         for row in manager.throttled.rows(now_ms):
             held[row.entity] = held.get(row.entity, 0) + 1
-        busiest: dict[Entity, float] = {}
+        busiest: dict[Governing, float] = {}
         for sensor in manager.sensors():
             if sensor.rule is not None:
                 busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
         uses += [RuleUse(rule, KEY_OF[kind], use, held.get(rule, 0)) for rule, use in busiest.items()]
     return uses
+
+
+def labels_of(sensor: ClientSensor) -> tuple[tuple[str, str], ...]:
+    """Kafka's tags of the sensor, spelt as Prometheus allows: what a label cannot hold becomes "_"."""
+    if sensor.group is None:
+        return (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+    return tuple((label_name(name), value) for name, value in sensor.group.pairs)
 
 
 def families(quotas: ClientQuotas, now_ms: int) -> Iterator[FamilySamples]:
@@ -80,7 +89,7 @@ def families(quotas: ClientQuotas, now_ms: int) -> Iterator[FamilySamples]:
         prefix, figure, text = GROUPS[kind]
         use, waits, limits, tokens = [], [], [], []
         for sensor in nlargest(MAX_SERIES, manager.sensors(), key=lambda sensor: sensor.last_record_ms):
-            labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
+            labels = labels_of(sensor)
             use.append(Sample(labels, sensor.observed(now_ms)))
             waits.append(Sample(labels, sensor.throttle_time.measure(now_ms)))
             if sensor.rule is not None:
@@ -94,6 +103,10 @@ def families(quotas: ClientQuotas, now_ms: int) -> Iterator[FamilySamples]:
         yield FamilySamples(f"{prefix}_queue_size", "Channels that are held for this quota", Kind.GAUGE, held)
         if kind is QuotaKind.CONTROLLER_MUTATION:
             yield FamilySamples(f"{prefix}_tokens", "Mutations left before a throttle", Kind.GAUGE, tokens)
+    if quotas.callback is not None:
+        failures = [Sample((("method", name),), count) for name, count in quotas.callback.failures.items()]
+        name = "kafka_server_client_quota_callback_failures_total"
+        yield FamilySamples(name, "Calls of the quota callback that failed", Kind.COUNTER, failures)
     exempt = [Sample((), quotas.request.exempt.measure(now_ms))]
     yield FamilySamples(
         "kafka_server_request_exempt_request_time", "Percent of one thread, never limited", Kind.GAUGE, exempt

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Generic
 
 from broker.metrics.window import Window
+from broker.quotas.custom import CustomUsage
 from broker.quotas.entity import Name
+from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED, QuotaTable, Resolution, Rule
+from broker.quotas.table import Levels, QuotaTable, Resolution, Rule
 from broker.quotas.throttled import Throttleable, ThrottledChannels
-from broker.quotas.usage import MAX_SENSORS, S, Usage
+from broker.quotas.usage import MAX_SENSORS, Decision, S, Usage
 from broker.quotas.verdict import Throttle
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
@@ -22,7 +24,10 @@ CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 
 
 class QuotaManager(Generic[S]):
-    """One kind of quota. While `active` is False no rule exists: callers test it and skip everything else."""
+    """One kind of quota. While `active` is False no rule exists: callers test it and skip everything else.
+
+    With a `callback` it is always active: the callback decides, and rules are what it is told.
+    """
 
     __slots__ = ("_table", "_usage", "_window", "active", "kind", "throttled")
 
@@ -32,13 +37,18 @@ class QuotaManager(Generic[S]):
         window: Window,
         build: Callable[[str | None, str | None, int], S],
         max_sensors: int = MAX_SENSORS,
+        callback: GuardedCallback | None = None,
     ) -> None:
         self.kind = kind
-        self.active = False
+        self.active = callback is not None
         self.throttled = ThrottledChannels()
         self._window = window
-        self._table = QuotaTable()
-        self._usage: Usage[S] = Usage(self._table, build, max_sensors)
+        self._table = QuotaTable(Levels.NONE if callback is None else Levels.CUSTOM)
+        self._usage: Usage[S] = (
+            Usage(self._table, build, max_sensors)
+            if callback is None
+            else CustomUsage(callback, kind, self._table, build, max_sensors)
+        )
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None) -> None:
         """Sets the limit of a rule, or removes the rule (None). The next record obeys; usage is kept.
@@ -46,8 +56,8 @@ class QuotaManager(Generic[S]):
         Who is held for less than is allowed now is freed: `throttled.next_deadline()` is to be asked again.
         """
         self._table.set(user, client_id, bound)
-        self._usage.rules_changed()
         self.active = bool(self._table.enabled)
+        self._usage.rule_changed(user, client_id, bound)
         self._free_early()
 
     def set_shadow(self, user: Name, client_id: Name, *, is_shadow: bool) -> None:
@@ -59,13 +69,16 @@ class QuotaManager(Generic[S]):
             self._table.shadows.setdefault(rule, ShadowTotal())
         elif self._table.shadows.pop(rule, None) is not None:
             self._usage.forget_under(rule)
-        self._usage.rules_changed()
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Limits may have become others, for another reason than a rule. The same."""
+        self._usage.sweep()
         self._free_early()
 
     def bound(self, user: str, client_id: str | None) -> float:
         """The limit of this client, UNLIMITED without one."""
-        rule = self._table.match(user, client_id or "")
-        return UNLIMITED if rule is None else self._table[rule]
+        return self._usage.bound(user, client_id)
 
     @property
     def shadows(self) -> Mapping[Rule, ShadowTotal]:
@@ -75,6 +88,10 @@ class QuotaManager(Generic[S]):
     def resolve(self, user: str, client_id: str | None) -> Resolution:
         """Which of the eight levels applies, and all that were tried."""
         return self._table.resolve(user, client_id or "")
+
+    def decide(self, user: str, client_id: str | None) -> Decision | None:
+        """What the callback says of this client; None where there is none, and rules decide."""
+        return self._usage.decide(user, client_id)
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Holds `channel` for a throttle of this manager, before the reply is enqueued (KIP-219)."""
@@ -102,9 +119,7 @@ class QuotaManager(Generic[S]):
 
     def _free_early(self) -> None:
         for held in self.throttled.held():
-            rule = self._table.match(held.channel.principal, held.channel.client_id or "")
-            is_free = rule is None or rule in self._table.shadows
-            if is_free or (rule is not None and self._table[rule] > held.throttle.bound):
+            if self._usage.enforced(held.channel.principal, held.channel.client_id) > held.throttle.bound:
                 self.throttled.end_early(held)
 
     def __len__(self) -> int:

@@ -13,7 +13,8 @@ from broker.errors import ApiError, ErrorCode
 from broker.metrics.quota import INT_MAX, java_divide, java_round
 from broker.metrics.token_bucket import TokenBucket
 from broker.metrics.window import Window
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Governing
+from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.shadow import ShadowTotal
@@ -31,7 +32,7 @@ class MutationSensor(ClientSensor):
         super().__init__(user, client_id, now_ms, window)
         self.bucket = TokenBucket.full(window, UNLIMITED, now_ms)
 
-    def set_bound(self, bound: float, rule: Entity | None, shadow: ShadowTotal | None = None) -> None:
+    def set_bound(self, bound: float, rule: Governing | None, shadow: ShadowTotal | None = None) -> None:
         super().set_bound(bound, rule, shadow)
         self.bucket.bound = bound
 
@@ -109,9 +110,14 @@ class MutationQuotaManager(QuotaManager[MutationSensor]):
 
     __slots__ = ()
 
-    def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, max_sensors: int = MAX_SENSORS) -> None:
+    def __init__(
+        self,
+        window: Window = CLIENT_QUOTA_WINDOW,
+        max_sensors: int = MAX_SENSORS,
+        callback: GuardedCallback | None = None,
+    ) -> None:
         build = partial(MutationSensor, window=window)
-        super().__init__(QuotaKind.CONTROLLER_MUTATION, window, build, max_sensors)
+        super().__init__(QuotaKind.CONTROLLER_MUTATION, window, build, max_sensors, callback)
 
     def quota_for(self, user: str, client_id: str | None, now_ms: int, *, strict: bool) -> MutationQuota:
         """What a request of this client may do.

@@ -11,6 +11,7 @@ from typing import Final
 from broker.metrics.rate import Rate
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.usage import MAX_SENSORS
@@ -24,8 +25,15 @@ class RequestQuotaManager(RateQuotaManager):
 
     __slots__ = ("exempt",)
 
-    def __init__(self, window: Window = CLIENT_QUOTA_WINDOW, max_sensors: int = MAX_SENSORS) -> None:
-        super().__init__(QuotaKind.REQUEST, window, window.window_ms, max_sensors=max_sensors)
+    def __init__(
+        self,
+        window: Window = CLIENT_QUOTA_WINDOW,
+        max_sensors: int = MAX_SENSORS,
+        callback: GuardedCallback | None = None,
+    ) -> None:
+        super().__init__(
+            QuotaKind.REQUEST, window, window.window_ms, max_sensors=max_sensors, callback=callback
+        )
         self.exempt = Rate(window)
 
     def record_handled(self, user: str, client_id: str | None, ns: int, now_ms: int) -> Throttle | None:

@@ -17,12 +17,15 @@ UNLIMITED: Final = float(2**63 - 1)
 
 
 class Levels(IntFlag):
-    """The kinds of rules that exist. (Kafka: quotaTypesEnabled)"""
+    """The kinds of rules that exist, and always CUSTOM where a callback decides. (Kafka:
+    quotaTypesEnabled)
+    """
 
     NONE = 0
     CLIENT_ID = 1
     USER = 2
     USER_CLIENT_ID = 4
+    CUSTOM = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +70,10 @@ class QuotaTable:
 
     __slots__ = ("_bounds", "_rules_per_level", "enabled", "shadows")
 
-    def __init__(self) -> None:
+    def __init__(self, always: Levels = Levels.NONE) -> None:
         self._bounds: dict[Rule, float] = {}
         self._rules_per_level = {Levels.CLIENT_ID: 0, Levels.USER: 0, Levels.USER_CLIENT_ID: 0}
-        self.enabled = Levels.NONE
+        self.enabled = always
         self.shadows: dict[Rule, ShadowTotal] = {}
 
     def set(self, user: Name, client_id: Name, bound: float | None) -> None:

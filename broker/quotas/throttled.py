@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
 
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.verdict import Throttle
 
@@ -37,7 +37,7 @@ class ThrottledRow:
     principal: str
     address: str
     quota_type: QuotaKind
-    entity: Entity
+    entity: Governing
     observed: float
     bound: float
     throttle_ms: int

@@ -6,12 +6,14 @@ so the number of sensors has a limit, and idle ones are forgotten.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from heapq import nsmallest
+from math import inf
 from typing import Final, Generic, TypeVar
 
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Entity, Governing, Name, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule
 
@@ -30,19 +32,21 @@ class ClientSensor:
 
     `user` and `client_id` are what tells them apart: None where the rule makes no difference (Kafka's metric
     tag is "" then). `rule` is the entity that set `bound`, None if no rule matched. `shadow` counts what
-    `bound` would do, None where it is enforced.
+    `bound` would do, None where it is enforced. `group` is who shares the sensor where a callback says so
+    (`custom`), None otherwise.
     """
 
     __slots__ = (
-        *("bound", "client_id", "last_record_ms", "rate", "rule", "shadow", "throttle_time", "throttles"),
-        "user",
+        *("bound", "client_id", "group", "last_record_ms", "rate", "rule", "shadow", "throttle_time"),
+        *("throttles", "user"),
     )
 
     def __init__(self, user: str | None, client_id: str | None, now_ms: int, window: Window) -> None:
         self.user = user
         self.client_id = client_id
+        self.group: TagGroup | None = None
         self.bound = UNLIMITED
-        self.rule: Entity | None = None
+        self.rule: Governing | None = None
         self.shadow: ShadowCount | None = None
         self.last_record_ms = now_ms
         self.rate = Rate(window)
@@ -57,7 +61,7 @@ class ClientSensor:
         self.throttle_time.record(throttle_ms, now_ms)
         self.throttles += 1
 
-    def set_bound(self, bound: float, rule: Entity | None, shadow: ShadowTotal | None = None) -> None:
+    def set_bound(self, bound: float, rule: Governing | None, shadow: ShadowTotal | None = None) -> None:
         """Changes the limit and leaves the usage alone. `shadow`: count there and do not enforce."""
         self.bound = bound
         self.rule = rule
@@ -67,7 +71,18 @@ class ClientSensor:
             self.shadow = ShadowCount(shadow)
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a callback says of one client now: its tags, None where it failed; its limit, None for none."""
+
+    tags: tuple[tuple[str, str], ...] | None
+    bound: float | None
+
+
 S = TypeVar("S", bound=ClientSensor)
+
+SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
+"""What tells the clients of a sensor apart from others: (user, client-id), or a callback's tags."""
 
 
 class Usage(Generic[S]):
@@ -84,7 +99,7 @@ class Usage(Generic[S]):
         self._table = table
         self._build = build
         self._max_sensors = max_sensors
-        self._sensors: dict[tuple[str | None, str | None], S] = {}
+        self._sensors: dict[SensorKey, S] = {}
         # The way from a client to its sensor, remembered until a rule changes or a sensor goes.
         self._by_client: dict[tuple[str, str | None], S] = {}
 
@@ -102,7 +117,20 @@ class Usage(Generic[S]):
         """The sensor of this client if it has one; makes none."""
         return self._sensors.get(self._key(user, client_id or ""))
 
-    def rules_changed(self) -> None:
+    def bound(self, user: str, client_id: str | None) -> float:
+        """The limit of this client, UNLIMITED without one."""
+        rule = self._table.match(user, client_id or "")
+        return UNLIMITED if rule is None else self._table[rule]
+
+    def decide(self, user: str, client_id: str | None) -> Decision | None:
+        """What a callback says of this client; None, since rules decide."""
+        return None
+
+    def rule_changed(self, user: Name, client_id: Name, bound: float | None) -> None:
+        """A rule was set in the table, or removed (None)."""
+        self.sweep()
+
+    def sweep(self) -> None:
         """Every client is looked up again when next seen, whatever the number of rules."""
         self._by_client.clear()
 
@@ -112,9 +140,20 @@ class Usage(Generic[S]):
             [key for key, sensor in self._sensors.items() if now_ms - sensor.last_record_ms > IDLE_MS]
         )
 
+    def enforced(self, user: str, client_id: str | None) -> float:
+        """The limit that this client is held to, infinite where none is enforced."""
+        rule = self._table.match(user, client_id or "")
+        return inf if rule is None or rule in self._table.shadows else self._table[rule]
+
     def forget_under(self, rule: Rule) -> int:
         """Forgets the sensors that this rule governs; how many."""
-        return self._drop([key for key in self._sensors if self._table.governing(*key) == rule])
+        return self._drop(
+            [
+                key
+                for key, sensor in self._sensors.items()
+                if self._table.governing(sensor.user, sensor.client_id) == rule
+            ]
+        )
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -158,7 +197,7 @@ class Usage(Generic[S]):
         share = max(1, self._max_sensors // 8)
         self._drop(nsmallest(share, self._sensors, key=lambda key: self._sensors[key].last_record_ms))
 
-    def _drop(self, keys: list[tuple[str | None, str | None]]) -> int:
+    def _drop(self, keys: list[SensorKey]) -> int:
         for key in keys:
             del self._sensors[key]
         if keys:

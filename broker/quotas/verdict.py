@@ -6,7 +6,7 @@ console, which shows why.
 
 from dataclasses import dataclass, field
 
-from broker.quotas.entity import Entity
+from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.usage import ClientSensor
 
@@ -21,7 +21,7 @@ class Throttle:
 
     kind: QuotaKind
     throttle_ms: int
-    rule: Entity
+    rule: Governing
     observed: float
     bound: float
     sensor: ClientSensor = field(repr=False, compare=False)

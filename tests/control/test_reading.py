@@ -24,6 +24,7 @@ from broker.control.reading import ControlViews
 from broker.control.views import (
     AuditFilter,
     ConnectionRow,
+    Decided,
     Figures,
     GroupRow,
     MatchType,
@@ -55,6 +56,7 @@ class Live:
         self.use: list[QuotaUse] = []
         self.shadows: list[ShadowUse] = []
         self.asked = 0
+        self.decisions: dict[str, Decided] = {}
         self.held: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
@@ -74,6 +76,9 @@ class Live:
 
     def shadow_use(self) -> Sequence[ShadowUse]:
         return self.shadows
+
+    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
+        return self.decisions.get(key)
 
     def topic_sizes(self) -> Sequence[TopicSize]:
         return self.sizes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PYTHON_ROOMS: Final = ("broker", "webui", "templates", "pipeline", "tests", "benchmarks", "demo")
+PYTHON_ROOMS: Final = ("broker", "webui", "templates", "pipeline", "tests", "benchmarks", "demo", "examples")
 OTHER_SOURCES: Final = ("webui/**/*.css", "webui/**/*.js", "templates/**/*.html", "benchmarks/load/*.?")
 # Folders of what is fetched, measured or borrowed.
 NOT_OURS: Final = frozenset({"peers", "results", "vendor", "__pycache__"})

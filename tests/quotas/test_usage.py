@@ -60,7 +60,7 @@ def test_a_user_rule_and_the_unnamed_client_of_that_user_are_kept_apart():
     assert (unnamed.user, unnamed.client_id) == ("alice", "")
     table.set("alice", DEFAULT, None)
     table.set("alice", None, 20)
-    sensors.rules_changed()
+    sensors.sweep()
     assert sensors.sensor("alice", "", BASE_MS) is not unnamed
 
 
@@ -71,7 +71,7 @@ def test_a_changed_rule_reaches_the_sensor_when_its_client_is_next_seen():
     sensor = sensors.sensor("alice", "app", BASE_MS)
     table.set(None, "app", 20)
     assert sensors.sensor("alice", "app", BASE_MS).bound == 10
-    sensors.rules_changed()
+    sensors.sweep()
     assert sensors.sensor("alice", "app", BASE_MS) is sensor
     assert sensor.bound == 20
 

@@ -25,6 +25,7 @@ from broker.control.views import (
     AuditRow,
     ConfigRow,
     ConnectionRow,
+    Decided,
     Figures,
     GroupRow,
     MatchType,
@@ -196,6 +197,8 @@ class FakeBroker:
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
     shadow_use: dict[tuple[EntityPairs, str], ShadowUse] = field(default_factory=dict)
     bootstrap: tuple[str, ...] = ("127.0.0.1:9092",)
+    callback: str = ""
+    decisions: dict[str, Decided] = field(default_factory=dict)
     topic_count: int = 0
     is_ready: bool = True
     version: int = 1
@@ -283,6 +286,10 @@ class FakeBroker:
         else:
             self.rows.pop(entity, None)
 
+    @property
+    def quota_callback(self) -> str:
+        return self.callback
+
     def overview(self) -> Overview:
         self.overviews += 1
         return Overview(
@@ -351,7 +358,8 @@ class FakeBroker:
                 probes.append(ProbeRow(entity, value, matched == entity and value is not None))
             bound = self.rows[matched].value(key) if matched else None
             observed = self.observed.get(matched, {}).get(key) if matched else None
-            answers.append(ResolvedLimit(key, tuple(probes), matched, bound, observed))
+            decided = self.decisions.get(key)
+            answers.append(ResolvedLimit(key, tuple(probes), matched, bound, observed, decided))
         return answers
 
     def resolve_all(

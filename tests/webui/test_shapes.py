@@ -66,6 +66,13 @@ def test_a_throttle_by_the_default_names_it_null() -> None:
     assert answer["entity"] == {"user": None, "client-id": "<default>"} and answer["observed"] is None
 
 
+def test_a_throttle_by_a_callback_names_its_tags() -> None:
+    row = replace(throttled(), entity=(), tags=(("group", "red"),))
+    [answer] = throttled_json([row], NOW_MS)
+    assert (answer["entity"], answer["tags"]) == ({}, [{"name": "group", "value": "red"}])
+    THROTTLED.check(answer)
+
+
 @pytest.mark.parametrize(
     ("value", "kept"), [(1.5, 1.5), (0.0, 0.0), (None, None), (float("nan"), None), (float("inf"), None)]
 )

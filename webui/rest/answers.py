@@ -28,6 +28,9 @@ WOULD_HAVE: Final = Record(
     {"times": COUNT, "held_ms": COUNT, "last_at": Text(form="date-time", nullable=True)}
 )
 
+TAGS: Final = Listing(Record({"name": NAME, "value": NAME}))
+"""What a quota callback tells the clients of one limit by."""
+
 LIMIT: Final = Record(
     {
         "value": Number(above=0),
@@ -88,7 +91,7 @@ THROTTLED: Final = Record(
         "principal": NAME,
         "address": NAME,
         "quota_type": Text(),
-        "entity": ENTITY,
+        "entity": Record(ENTITY.fields, optional=ENTITY.optional),
         "observed": MAYBE,
         "bound": Number(),
         "throttle_ms": COUNT,
@@ -96,6 +99,7 @@ THROTTLED: Final = Record(
         "since": TIME,
         "times": COUNT,
         "obeys": Flag(nullable=True),
+        "tags": TAGS,
     }
 )
 

@@ -157,6 +157,8 @@ async def _add_reach(
     call: Call, entries: Sequence[QuotaAlteration], results: Sequence[dict[str, Any]]
 ) -> None:
     views = call.console.backend.views
+    if views.quota_callback:
+        return  # nobody can say what it will answer
     connections = views.connections()
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:

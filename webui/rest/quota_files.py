@@ -11,11 +11,11 @@ from broker.control.commands import AlterClientQuotas
 from broker.control.views import ResolvedLimit
 from webui.quotas.entities import ALL_KEYS, json_of
 from webui.quotas.files import Difference, alterations, differences, document, wanted_by
-from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE
+from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE, NAME, TAGS
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Text
-from webui.shapes import finite
+from webui.shapes import finite, tags_json
 
 MOST_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -52,8 +52,9 @@ RESOLVED: Final = Record(
                     "observed": MAYBE,
                     "matched": Record(ENTITY.fields, optional=ENTITY.optional),
                     "probes": Listing(Record({"entity": ENTITY, "value": MAYBE, "matched": Flag()})),
+                    "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
                 },
-                optional=frozenset({"matched"}),
+                optional=frozenset({"matched", "callback"}),
             )
         ),
     }
@@ -97,12 +98,13 @@ async def import_quotas(call: Call) -> Reply:
 
 async def resolve(call: Call) -> Reply:
     user, client_id = call.query["user"], call.query["client-id"]
-    limits = call.console.backend.views.resolve(user or None, client_id)
+    views = call.console.backend.views
+    limits = views.resolve(user or None, client_id)
     return Reply(
         {
             "user": user or "ANONYMOUS",
             "client_id": client_id,
-            "limits": [_resolved_json(each) for each in limits],
+            "limits": [_resolved_json(each, views.quota_callback) for each in limits],
         }
     )
 
@@ -111,7 +113,7 @@ def _change_json(change: Difference) -> dict[str, Any]:
     return {"entity": json_of(change.entity), "key": change.key, "old": change.old, "new": change.new}
 
 
-def _resolved_json(limit: ResolvedLimit) -> dict[str, Any]:
+def _resolved_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
     answer: dict[str, Any] = {
         "key": limit.key,
         "bound": limit.bound,
@@ -121,6 +123,13 @@ def _resolved_json(limit: ResolvedLimit) -> dict[str, Any]:
             for probe in limit.probes
         ],
     }
+    if limit.decided is not None:
+        tags = limit.decided.tags
+        answer["callback"] = {
+            "class": callback,
+            "answered": tags is not None,
+            "tags": tags_json(tags or ()),
+        }
     return answer if limit.matched is None else answer | {"matched": json_of(limit.matched)}
 
 
@@ -131,7 +140,8 @@ ROUTES: Final = (
         "GET",
         "/api/v1/client-quotas:resolve",
         "resolveClientQuotas",
-        "Which rule governs a client for each kind of limit: the eight that are looked for, in order.",
+        "Which rule governs a client for each kind of limit: the eight that are looked for, in order. Where "
+        "a quota callback decides, none of them matches, and `callback` has the tags that it answers.",
         resolve,
         {200: Answer("What was found; no `matched` where nothing limits this client", RESOLVED)},
         query=(

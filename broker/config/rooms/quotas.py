@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import integer, long, one_of
+from broker.config.kinds import TEXT, integer, long, one_of
 from broker.config.setting import setting
 
 
@@ -33,6 +33,14 @@ class QuotaConfig:
         integer(1),
         "The length of one of them.",
         unit="s",
+    )
+    callback_class: str = setting(
+        "client.quota.callback.class",
+        "",
+        TEXT,
+        "A Python class, `package.module:Class`, that decides in the place of the rules who shares a client "
+        "quota and how high it is (KIP-257, [quota-callback.md](quota-callback.md)). It is told all keys, "
+        "also those that the broker does not know.",
     )
     bandwidth_algorithm: str = setting(
         "quota.bandwidth.algorithm",

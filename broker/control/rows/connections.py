@@ -10,9 +10,10 @@ from broker.quotas.kinds import QuotaKind
 class ThrottledRow:
     """One connection that is muted at this moment, and why.
 
-    `entity` is the rule that matched. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long
-    it has been muted. `times` counts this connection's throttles so far. `obeys` says whether the client
-    waited after its last throttle (None: not known yet).
+    `entity` is the rule that matched; where a quota callback decides it is empty, and `tags` are what it
+    answered. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
+    counts this connection's throttles so far. `obeys` says whether the client waited after its last throttle
+    (None: not known yet).
     """
 
     connection_id: str
@@ -28,6 +29,7 @@ class ThrottledRow:
     since_ms: int
     times: int
     obeys: bool | None = None
+    tags: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,21 @@ class ProbeRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Decided:
+    """What a quota callback says of one client and key: who shares the limit, as tags (None where it failed),
+    and the limit (None for none). `observed` is what all of them use, None if nobody has been seen.
+    """
+
+    tags: tuple[tuple[str, str], ...] | None
+    bound: float | None
+    observed: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ResolvedLimit:
     """Which rule governs (user, client id) for one key, and the probes in the order in which they are
-    made.
+    made. Where a callback decides (`decided`) no rule does: none of the probes matched, and `bound` is the
+    callback's.
     """
 
     key: str
@@ -91,6 +103,7 @@ class ResolvedLimit:
     matched: EntityPairs | None
     bound: float | None
     observed: float | None
+    decided: Decided | None = None
 
 
 class MatchType(StrEnum):

@@ -6,6 +6,7 @@ import pytest
 from quart import Response
 
 from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker
 from webui.app import build_app
 from webui.console import Console
 from webui.pages.catalogue import PAGES, Page
@@ -34,6 +35,15 @@ async def csrf_of(http: Browserless, cookie: str) -> str:
     found = re.search(r'data-csrf="([\w-]+)"', page)
     assert found is not None
     return found[1]
+
+
+@pytest.mark.parametrize("callback", ["", "acme.quotas:Groups"])
+async def test_the_quotas_page_says_where_a_callback_decides(
+    http: Browserless, broker: FakeBroker, callback: str
+) -> None:
+    broker.callback = callback
+    page = await text_of(await http.get("/quotas", token=None, Cookie=await sign_in(http)))
+    assert ("The quota callback <code>acme.quotas:Groups</code> decides" in page) is bool(callback)
 
 
 async def test_the_printed_link_signs_in_and_loses_its_token(http: Browserless) -> None:

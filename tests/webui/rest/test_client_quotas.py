@@ -137,6 +137,14 @@ async def test_validation_changes_nothing_and_says_whom_it_would_reach(
     assert broker.rows == {} and broker.applied[0][0].validate_only
 
 
+async def test_where_a_callback_decides_nobody_can_say_whom_an_edit_reaches(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    broker.callback = "acme:Groups"
+    answer = await http.patch(f"{PATH}?validate_only=true", one({"client-id": "app"}, setting(100)))
+    assert "reach" not in RESULTS.check(await answer.get_json())["results"][0]
+
+
 async def test_many_validations_at_once_are_not_told_whom_they_reach(
     http: Browserless, broker: FakeBroker
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from broker.control.commands import EntityPairs
+from broker.control.views import Decided
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from webui.rest.quota_files import FILE, IMPORTED, REFUSED_IMPORT, RESOLVED
@@ -159,6 +160,19 @@ async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) ->
     answer = await http.ask("POST", f"{QUOTAS}:import", body=document, token="viewer-token")
     assert answer.status_code == 403
     assert BOB not in stocked.rows
+
+
+@pytest.mark.parametrize(
+    ("tags", "shown"), [(None, []), ((), []), ((("group", "red"),), [{"name": "group", "value": "red"}])]
+)
+async def test_what_a_callback_decided_is_told_with_its_tags(
+    http: Browserless, stocked: FakeBroker, tags: tuple[tuple[str, str], ...] | None, shown: list[Any]
+) -> None:
+    stocked.callback = "acme:Groups"
+    stocked.decisions[PRODUCE] = Decided(tags, 5.0, None)
+    produce, fetch, *_ = RESOLVED.check(await (await http.get(f"{QUOTAS}:resolve")).get_json())["limits"]
+    assert produce["callback"] == {"class": "acme:Groups", "answered": tags is not None, "tags": shown}
+    assert "callback" not in fetch
 
 
 async def test_the_eight_probes_and_the_one_that_found_a_limit(

@@ -26,6 +26,16 @@ export function entityWords(entity) {
   return words.join(", ");
 }
 
+/** What a quota callback tells the clients of one limit by; there is no rule to link to. */
+export function tagChips(tags) {
+  const chips = tags.map(({ name, value }) => h("span.chip", { title: `A quota callback answered ${name}=${value}` }, h("span", name), h("span.name", value)));
+  return chips.length ? h("span.chips", chips) : h("span.quiet", { title: "A quota callback answered no tags" }, "no tags");
+}
+
+export function tagWords(tags) {
+  return tags.map(({ name, value }) => `${name} ${value}`).join(", ");
+}
+
 /** The same entity gives the same key, in whatever order its parts came. */
 export function entityKey(entity) {
   return JSON.stringify(Object.entries(entity).sort(([one], [other]) => (one < other ? -1 : 1)));

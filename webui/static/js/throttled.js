@@ -1,7 +1,7 @@
 // Throttled now: who is held, by which rule, and the milliseconds left, counted down here between updates.
 
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
-import { entityWords, ruleLink } from "./entity.js";
+import { entityWords, ruleLink, tagChips, tagWords } from "./entity.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
@@ -29,7 +29,7 @@ const SORTS = {
   client: (row) => row.client_id.toLowerCase(),
   address: (row) => row.address,
   type: (row) => row.quota_type,
-  rule: (row) => entityWords(row.entity),
+  rule: ruleWords,
   over: (row) => (row.observed ?? 0) / row.bound,
   delay: (row) => row.throttle_ms,
   left: (row) => row.endsAt,
@@ -44,13 +44,26 @@ const table = new Table({
     { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
     { label: "Address", sort: "address", size: "address", cell: (row, td) => once(td, row.address, () => h("span.mono.small", row.address)) },
     { label: "Quota", sort: "type", size: "type", cell: typeCell },
-    { label: "Rule that matched", sort: "rule", size: "rule", whole: true, cell: (row, td) => once(td, JSON.stringify(row.entity), () => ruleLink(row.entity)) },
+    { label: "Rule that matched", sort: "rule", size: "rule", whole: true, cell: ruleCell },
     { label: "Rate against limit", sort: "over", size: "rate", whole: true, cell: rateCell },
     { label: "Delay", sort: "delay", size: "delay", num: true, cell: (row, td) => setText(td, milliseconds(row.throttle_ms)) },
     { label: "Left", sort: "left", size: "left", num: true, cell: leftCell },
     { label: "Times", sort: "times", size: "times", num: true, cell: timesCell },
   ],
 });
+
+// Where a quota callback decides no rule matched, and the row has what it answered instead.
+function hasRule(row) {
+  return Object.keys(row.entity).length > 0;
+}
+
+function ruleWords(row) {
+  return hasRule(row) ? entityWords(row.entity) : tagWords(row.tags);
+}
+
+function ruleCell(row, td) {
+  once(td, JSON.stringify([row.entity, row.tags]), () => (hasRule(row) ? ruleLink(row.entity) : tagChips(row.tags)));
+}
 
 function clientCell(row, td) {
   once(td, JSON.stringify([row.client_id, row.principal, row.connection_id]), () =>
@@ -124,7 +137,7 @@ function beat() {
 }
 
 function matches(row, needle) {
-  const text = [row.client_id, row.principal, row.address, row.quota_type, entityWords(row.entity)].join("\n");
+  const text = [row.client_id, row.principal, row.address, row.quota_type, ruleWords(row)].join("\n");
   return text.toLowerCase().includes(needle);
 }
 

@@ -1,0 +1,90 @@
+"""From the text of `client.quota.callback.class` to an object that is ready. Called by the composition root
+at the start, before anything is opened.
+
+Whatever is wrong stops the start with ConfigError: key, value, and the reason in one line.
+"""
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final, cast
+
+from broker.errors import ConfigError
+from broker.quotas.callback import ClientQuotaCallback
+
+KEY: Final = "client.quota.callback.class"
+
+PARAMETERS: Final = {
+    "configure": 1,
+    "quota_metric_tags": 3,
+    "quota_limit": 2,
+    "update_quota": 3,
+    "remove_quota": 2,
+    "quota_reset_required": 1,
+    "update_cluster_metadata": 1,
+    "close": 0,
+}
+"""Each method that a callback must have, and how many arguments it is called with."""
+
+
+def load_callback(name: str, configs: Mapping[str, str]) -> ClientQuotaCallback:
+    """An object of the class `package.module:Class` or `package.module.Class`, configured. Raises
+    ConfigError.
+    """
+    kind = _class_of(name)
+    try:
+        made = kind()
+    except Exception as error:
+        raise _refused(name, f"it could not be made: {_words(error)}") from error
+    for method, arguments in PARAMETERS.items():
+        _check(name, made, method, arguments)
+    callback = cast(ClientQuotaCallback, made)
+    try:
+        callback.configure(configs)
+    except Exception as error:
+        raise _refused(name, f"configure() raised {_words(error)}") from error
+    return callback
+
+
+def _class_of(name: str) -> type:
+    module_name, colon, path = name.partition(":")
+    if not colon:
+        module_name, _, path = name.rpartition(".")
+    if not all(part.isidentifier() for part in f"{module_name}.{path}".split(".")):
+        raise _refused(name, "it must be package.module:Class or package.module.Class")
+    found: object
+    try:
+        found = import_module(module_name)
+    except Exception as error:
+        raise _refused(name, f"the module {module_name} cannot be imported: {_words(error)}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise _refused(name, f"the module {module_name} has no {path}")
+        found = getattr(found, part)
+    if not inspect.isclass(found):
+        raise _refused(name, f"{path} is no class")
+    return found
+
+
+def _check(name: str, made: object, method: str, arguments: int) -> None:
+    bound = getattr(made, method, None)
+    if not callable(bound):
+        raise _refused(name, f"it has no method {method}")
+    if inspect.iscoroutinefunction(bound):
+        raise _refused(name, f"{method} is async, and is called in the middle of a request")
+    try:
+        inspect.signature(bound).bind(*range(arguments))
+    except TypeError as error:
+        raise _refused(name, f"{method} is called with {arguments} arguments: {error}") from error
+    except ValueError:
+        pass  # written in C, so it says nothing of its arguments
+
+
+def _refused(name: str, reason: str) -> ConfigError:
+    return ConfigError(KEY, name, reason)
+
+
+def _words(error: Exception) -> str:
+    """The kind of an exception, and what it says, in one line."""
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

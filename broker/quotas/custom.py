@@ -1,0 +1,135 @@
+"""The sensors of one kind of quota where a callback decides who shares one. (Kafka: CUSTOM_QUOTAS)
+
+Takes the place of `usage` in a manager whose broker has `client.quota.callback.class`. As in Kafka nothing
+is remembered of a client but in case of trouble: the callback is asked for its tags with every record.
+"""
+
+from collections.abc import Callable, Iterator
+
+from broker.quotas.entity import Entity, Name, TagGroup
+from broker.quotas.guarded import GuardedCallback, Tags
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.table import UNLIMITED, QuotaTable, Rule
+from broker.quotas.usage import Decision, S, SensorKey, Usage
+
+
+class CustomUsage(Usage[S]):
+    """The sensors by their tags. Limits are asked for when a sensor is made, and swept when they may have
+    changed.
+    """
+
+    __slots__ = ("_callback", "_kind", "_unknown")
+
+    def __init__(
+        self,
+        callback: GuardedCallback,
+        kind: QuotaKind,
+        table: QuotaTable,
+        build: Callable[[str | None, str | None, int], S],
+        max_sensors: int,
+    ) -> None:
+        super().__init__(table, build, max_sensors)
+        self._callback = callback
+        self._kind = kind
+        self._unknown: S | None = None
+
+    def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
+        """The sensor of the tags that the callback answers; if it fails, the one of before, and for a client
+        that was never seen one without a limit.
+        """
+        tags = self._callback.tags(self._kind, user, client_id or "")
+        if tags is None:
+            return self._last_known(user, client_id, now_ms)
+        try:
+            sensor = self._sensors[tags]
+        except (KeyError, TypeError):
+            if not self._callback.are_tags(tags):
+                return self._last_known(user, client_id, now_ms)
+            sensor = self._make(tags, now_ms)
+        self._remember(user, client_id, sensor)
+        if self._callback.reset_required(self._kind):
+            self.sweep()
+        return sensor
+
+    def find(self, user: str, client_id: str | None) -> S | None:
+        tags = self._callback.tags(self._kind, user, client_id or "")
+        if tags is None or not self._callback.are_tags(tags):
+            return self._by_client.get((user, client_id))
+        return self._sensors.get(tags)
+
+    def bound(self, user: str, client_id: str | None) -> float:
+        bound = self.decide(user, client_id).bound
+        return UNLIMITED if bound is None else bound
+
+    def enforced(self, user: str, client_id: str | None) -> float:
+        return self.bound(user, client_id)
+
+    def forget_under(self, rule: Rule) -> int:
+        """No rule governs a sensor."""
+        return 0
+
+    def decide(self, user: str, client_id: str | None) -> Decision:
+        """What would govern this client if it sent something now; makes no sensor."""
+        tags = self._callback.tags(self._kind, user, client_id or "")
+        if tags is None or not self._callback.are_tags(tags):
+            sensor = self._by_client.get((user, client_id))
+            return Decision(None, None if sensor is None else _bound_of(sensor))
+        sensor = self._sensors.get(tags)
+        last = None if sensor is None else _bound_of(sensor)
+        return Decision(tags, self._callback.limit(self._kind, tags, last))
+
+    def rule_changed(self, user: Name, client_id: Name, bound: float | None) -> None:
+        self._callback.rule_changed(self._kind, Entity(user, client_id), bound)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Asks for the limit of every sensor again. (updateQuotaMetricConfigs)"""
+        for sensor in self._sensors.values():
+            self._set_bound(sensor)
+
+    def __iter__(self) -> Iterator[S]:
+        return iter(self._sensors.values())
+
+    def _make(self, tags: Tags, now_ms: int) -> S:
+        if len(self._sensors) >= self._max_sensors:
+            self._make_room()
+        named = dict(tags)
+        sensor = self._sensors[tags] = self._build(named.get("user"), named.get("client-id"), now_ms)
+        sensor.group = TagGroup(tags)
+        self._set_bound(sensor)
+        return sensor
+
+    def _set_bound(self, sensor: S) -> None:
+        assert sensor.group is not None
+        bound = self._callback.limit(self._kind, sensor.group.pairs, _bound_of(sensor))
+        if bound is None:
+            sensor.set_bound(UNLIMITED, None)
+        else:
+            sensor.set_bound(bound, sensor.group)
+
+    def _remember(self, user: str, client_id: str | None, sensor: S) -> None:
+        """For the day on which the callback fails. Clients choose their names, so the oldest are let go."""
+        known = self._by_client
+        known[user, client_id] = sensor
+        if len(known) > self._max_sensors:
+            del known[next(iter(known))]
+
+    def _last_known(self, user: str, client_id: str | None, now_ms: int) -> S:
+        sensor = self._by_client.get((user, client_id))
+        if sensor is not None:
+            return sensor
+        if self._unknown is None:
+            self._unknown = self._build(None, None, now_ms)
+        return self._unknown
+
+    def _drop(self, keys: list[SensorKey]) -> int:
+        gone = {id(self._sensors.pop(key)) for key in keys}
+        if gone:
+            self._by_client = {
+                client: sensor for client, sensor in self._by_client.items() if id(sensor) not in gone
+            }
+        return len(keys)
+
+
+def _bound_of(sensor: S) -> float | None:
+    return None if sensor.rule is None else sensor.bound

@@ -1,0 +1,120 @@
+"""What stands between the broker and a quota callback: no answer of it and no failure reaches a request as
+anything but a value.
+
+Made by the composition root around the object that `callback_class` loaded; called by `custom` and
+`client_quotas`. A failure is counted for each method, and told in the log once in `TELL_EVERY_MS` for each,
+with how many there were; its traceback goes with it.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from math import isfinite
+from typing import Final
+
+from broker.quotas.callback import ClientQuotaCallback, Cluster, Principal
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+
+logger = logging.getLogger(__name__)
+
+TELL_EVERY_MS: Final = 60_000
+
+_principal: Final = lru_cache(maxsize=4096)(Principal)
+
+Tags = tuple[tuple[str, str], ...]
+"""What a callback answered, in the order of the names: equal for all who share a limit."""
+
+
+class GuardedCallback:
+    """`name` is the class as the configuration has it, `failures` are by method since the start.
+
+    `now_ms` is asked only when something failed.
+    """
+
+    __slots__ = ("_callback", "_now_ms", "_tell_at_ms", "_untold", "failures", "name")
+
+    def __init__(self, callback: ClientQuotaCallback, name: str, now_ms: Callable[[], int]) -> None:
+        self.name = name
+        self.failures: dict[str, int] = {}
+        self._callback = callback
+        self._now_ms = now_ms
+        self._tell_at_ms: dict[str, int] = {}
+        self._untold: dict[str, int] = {}
+
+    def tags(self, kind: QuotaKind, user: str, client_id: str) -> Tags | None:
+        """None where it failed."""
+        try:
+            answer = dict(self._callback.quota_metric_tags(kind, _principal(user), client_id))
+            return tuple(answer.items()) if len(answer) < 2 else tuple(sorted(answer.items()))
+        except Exception:  # noqa: BLE001 - the operator's code may raise anything
+            self._failed("quota_metric_tags")
+            return None
+
+    def are_tags(self, tags: Tags) -> bool:
+        """Whether these are names and values, as text. Asked of tags that are met for the first time."""
+        if all(isinstance(part, str) for pair in tags for part in pair):
+            return True
+        self._failed("quota_metric_tags", f"tags must be text, not {dict(tags)!r:.200}")
+        return False
+
+    def limit(self, kind: QuotaKind, tags: Tags, last: float | None) -> float | None:
+        """None for no limit; `last` where it failed, or what it answered cannot be a limit."""
+        try:
+            answer = self._callback.quota_limit(kind, dict(tags))
+            if answer is None:
+                return None
+            bound = float(answer)
+        except Exception:  # noqa: BLE001
+            self._failed("quota_limit")
+            return last
+        if bound > 0 and isfinite(bound):
+            return bound
+        reason = f"a limit must be a number above 0, not {answer!r:.200}, for {dict(tags)!r:.200}"
+        self._failed("quota_limit", reason)
+        return last
+
+    def rule_changed(self, kind: QuotaKind, entity: Entity, bound: float | None) -> None:
+        """A rule was set, or removed (None)."""
+        try:
+            if bound is None:
+                self._callback.remove_quota(kind, entity)
+            else:
+                self._callback.update_quota(kind, entity, bound)
+        except Exception:  # noqa: BLE001
+            self._failed("remove_quota" if bound is None else "update_quota")
+
+    def reset_required(self, kind: QuotaKind) -> bool:
+        try:
+            return bool(self._callback.quota_reset_required(kind))
+        except Exception:  # noqa: BLE001
+            self._failed("quota_reset_required")
+            return False
+
+    def cluster_changed(self, cluster_id: str, node_id: int, partitions: Mapping[str, int]) -> bool:
+        """Whether limits became others. `partitions` is their number by topic; this broker leads them all."""
+        topics = {name: (node_id,) * count for name, count in partitions.items()}
+        try:
+            return bool(self._callback.update_cluster_metadata(Cluster(cluster_id, topics)))
+        except Exception:  # noqa: BLE001
+            self._failed("update_cluster_metadata")
+            return False
+
+    def close(self) -> None:
+        try:
+            self._callback.close()
+        except Exception:  # noqa: BLE001
+            self._failed("close")
+
+    def _failed(self, method: str, reason: str = "") -> None:
+        self.failures[method] = self.failures.get(method, 0) + 1
+        self._untold[method] = self._untold.get(method, 0) + 1
+        now_ms = self._now_ms()
+        if now_ms >= self._tell_at_ms.get(method, 0):
+            self._tell_at_ms[method] = now_ms + TELL_EVERY_MS
+            logger.error(
+                "the quota callback failed",
+                exc_info=not reason,
+                extra={"callback": self.name, "method": method, "times": self._untold.pop(method)}
+                | ({"reason": reason} if reason else {}),
+            )

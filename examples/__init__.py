@@ -1,0 +1,1 @@
+"""Things that an operator can start from: each file is explained in docs/ and tested in tests/examples."""

@@ -1,0 +1,65 @@
+"""`client.quota.callback.class` is loaded, or the start is refused with key, value and reason."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ConfigError
+from broker.quotas.callback_class import KEY, load_callback
+from tests.quotas.callbacks import Scripted
+
+HERE = "tests.quotas.callbacks"
+
+
+@pytest.mark.parametrize("name", [f"{HERE}:Scripted", f"{HERE}.Scripted"])
+def test_a_class_is_made_and_configured_once(name: str) -> None:
+    callback = load_callback(name, {"node.id": "7"})
+    assert isinstance(callback, Scripted)
+    assert callback.calls == [("configure", {"node.id": "7"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "it must be package.module:Class or package.module.Class"),
+        ("Alone", "it must be package.module:Class or package.module.Class"),
+        (f"{HERE}:", "it must be package.module:Class or package.module.Class"),
+        (f"{HERE}:Scripted()", "it must be package.module:Class or package.module.Class"),
+        ("../evil:Class", "it must be package.module:Class or package.module.Class"),
+        (
+            "nowhere:Class",
+            "the module nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'",
+        ),
+        (f"{HERE}:Missing", f"the module {HERE} has no Missing"),
+        (f"{HERE}:Scripted.Missing", f"the module {HERE} has no Scripted.Missing"),
+        (f"{HERE}:NO_CLASS", "NO_CLASS is no class"),
+        (f"{HERE}:Nothing", "it has no method configure"),
+        (f"{HERE}:RaisesWhenMade", "it could not be made: RuntimeError: no licence found"),
+        (f"{HERE}:RaisesWhenConfigured", "configure() raised KeyError: 'quota.file'"),
+        (f"{HERE}:Asynchronous", "quota_limit is async, and is called in the middle of a request"),
+        (
+            f"{HERE}:TakesOther",
+            "quota_metric_tags is called with 3 arguments: too many positional arguments",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_key_value_and_reason(name: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_callback(name, {})
+    assert str(refused.value) == f"{KEY}={name!r} is not allowed: {reason}"
+
+
+def test_a_class_that_inherits_the_protocol_and_forgets_a_method_cannot_be_made() -> None:
+    with pytest.raises(ConfigError, match=r"could not be made: TypeError: .*Unfinished.*close"):
+        load_callback(f"{HERE}:Unfinished", {})
+
+
+def test_a_module_that_fails_to_import_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_written.py").write_text("raise ValueError('half a file')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="half_written cannot be imported: ValueError: half a file"):
+        load_callback("half_written:Class", {})
+    assert "half_written" not in sys.modules
