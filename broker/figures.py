@@ -5,8 +5,11 @@ nothing of pages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from broker.connection_uses import address_uses, connection_limits
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
+    AddressUse,
+    ConnectionLimitRow,
     ConnectionRow,
     Decided,
     Figures,
@@ -202,6 +205,12 @@ class BrokerFigures:
         sensor = manager.find(user, client_id)
         observed = None if sensor is None else sensor.observed(self._clock.ms())
         return Decided(decision.tags, decision.bound, observed)
+
+    def addresses(self) -> Sequence[AddressUse]:
+        return address_uses(self._server.gate.quotas, self._clock.ms())
+
+    def connection_limits(self) -> Sequence[ConnectionLimitRow]:
+        return connection_limits(self._server.gate.quotas, self._clock.ms())
 
     def topic_sizes(self) -> Sequence[TopicSize]:
         return [

@@ -6,6 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from broker.control.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.figures import PHASES_EVERY_MS, PhaseRows
 from broker.network.measuring.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -48,3 +49,25 @@ def test_phases_are_made_anew_every_five_seconds(later: int, shown: int) -> None
     rows = phases.rows(metrics, 7 + later)
     assert {row.count for row in rows} == {shown}
     assert [row.phase for row in rows] == list(PHASES)
+
+
+async def test_addresses_are_seen_without_a_rule_and_held_with_one(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path, "quota.window.num=2") as broker:
+        views = broker.house.broker.views
+        for _ in range(2):
+            await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
+        (row,) = views.addresses()
+        assert row.address == "127.0.0.1" and row.limit is None and row.bound is None
+        assert row.use is not None and (row.use.accepted, row.use.connections, row.use.held) == (2, 2, 0)
+        whole, plain = views.connection_limits()
+        assert whole.connections == plain.connections == 2 and plain.listener == "PLAINTEXT"
+        assert whole.max_connections is None and whole.rejected == ()
+        one = QuotaAlteration((("ip", "127.0.0.1"),), (QuotaOp("connection_creation_rate", 1.0),))
+        await broker.house.control.apply(AlterClientQuotas((one,)), BROKER_ITSELF)
+        for _ in range(2):
+            await broker.connect()
+        await wait_all_tasks_blocked(0.02)
+        (row,) = views.addresses()
+        assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.held) == (3, 1)

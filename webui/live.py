@@ -13,7 +13,8 @@ from typing import Any, Final, Generic
 
 import trio
 
-from broker.control.views import Overview, ThrottledRow, Views
+from broker.control.views import Overview, QuotaRow, ThrottledRow, Views
+from webui.addresses.listing import ADDRESSES, limit_json
 from webui.history import History, Sample, sample_json
 from webui.listing import Page, Row, Table
 from webui.quotas.listing import RULES
@@ -112,7 +113,18 @@ class LiveTable(Generic[Row]):
 
 def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     """By the name of their event."""
-    return {"quotas": LiveTable(RULES, views.quotas, views)}
+
+    def client_rules() -> list[QuotaRow]:
+        """Those for addresses have a table of their own."""
+        return [row for row in views.quotas() if row.entity[0][0] != "ip"]
+
+    def limits() -> dict[str, Any]:
+        return {"limits": [limit_json(row) for row in views.connection_limits()]}
+
+    return {
+        "quotas": LiveTable(RULES, client_rules, views),
+        "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),
+    }
 
 
 class Live:

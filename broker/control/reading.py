@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from broker.config.table import setting_of
+from broker.control.addresses import address_rows
 from broker.control.commands import ConfigResource, EntityPairs
 from broker.control.committer import Committer
 from broker.control.control import Control
@@ -15,9 +16,11 @@ from broker.control.describe import describe
 from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
 from broker.control.views import (
+    AddressRow,
     AuditFilter,
     AuditRow,
     ConfigRow,
+    ConnectionLimitRow,
     ConnectionRow,
     GroupRow,
     LiveFigures,
@@ -123,6 +126,12 @@ class ControlViews:
 
     def connections(self) -> list[ConnectionRow]:
         return list(self._live.connections())
+
+    def addresses(self) -> list[AddressRow]:
+        return address_rows(self._control.image, self._live.addresses())
+
+    def connection_limits(self) -> list[ConnectionLimitRow]:
+        return list(self._live.connection_limits())
 
     def topics(self) -> list[TopicRow]:
         sizes = {size.name: size for size in self._live.topic_sizes()}

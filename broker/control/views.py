@@ -13,7 +13,13 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from broker.control.commands import ConfigResource, EntityPairs
-from broker.control.rows.connections import ConnectionRow, ThrottledRow
+from broker.control.rows.connections import (
+    AddressRow,
+    AddressUse,
+    ConnectionLimitRow,
+    ConnectionRow,
+    ThrottledRow,
+)
 from broker.control.rows.overview import Figures, Overview, PhaseRow, Place, QueueRow
 from broker.control.rows.quotas import (
     Decided,
@@ -33,10 +39,13 @@ from broker.metadata.audit import AuditFilter, AuditRow
 from broker.quotas.kinds import QuotaKind
 
 __all__ = [
+    "AddressRow",
+    "AddressUse",
     "AuditFilter",
     "AuditRow",
     "ConfigRow",
     "ConfigSynonym",
+    "ConnectionLimitRow",
     "ConnectionRow",
     "Decided",
     "Figures",
@@ -73,6 +82,10 @@ class LiveFigures(Protocol):
     def throttled(self) -> Sequence[ThrottledRow]: ...
 
     def connections(self) -> Sequence[ConnectionRow]: ...
+
+    def addresses(self) -> Sequence[AddressUse]: ...
+
+    def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
 
     def quota_use(self) -> Sequence[QuotaUse]: ...
 
@@ -127,6 +140,12 @@ class Views(Protocol):
         """
 
     def connections(self) -> list[ConnectionRow]: ...
+
+    def addresses(self) -> list[AddressRow]:
+        """Those with a `connection_creation_rate`, and those that have connected in the last hour."""
+
+    def connection_limits(self) -> list[ConnectionLimitRow]:
+        """The broker's, then each listener's."""
 
     def topics(self) -> list[TopicRow]: ...
 

@@ -21,8 +21,11 @@ from broker.control.commands import (
 )
 from broker.control.control import Control
 from broker.control.reading import ControlViews
+from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
+    AddressUse,
     AuditFilter,
+    ConnectionLimitRow,
     ConnectionRow,
     Decided,
     Figures,
@@ -60,6 +63,7 @@ class Live:
         self.held: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
+        self.seen: list[AddressUse] = []
 
     def figures(self) -> Figures:
         return FIGURES
@@ -68,6 +72,15 @@ class Live:
         return self.held
 
     def connections(self) -> Sequence[ConnectionRow]:
+        return []
+
+    def addresses(self) -> Sequence[AddressUse]:
+        return self.seen
+
+    def connection_limits(self) -> Sequence[ConnectionLimitRow]:
+        return []
+
+    def tasks(self) -> list[TaskRow]:
         return []
 
     def quota_use(self) -> Sequence[QuotaUse]:
@@ -383,3 +396,23 @@ async def test_the_trail_is_read_with_its_values(control: Control, views: Contro
     await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
     (row,) = await views.audit(AuditFilter(kind="client-quota"))
     assert (row.entity, row.key, row.old, row.new) == ('[["user","alice"]]', "producer_byte_rate", None, "1")
+
+
+async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    def limit(name: str | None, value: float) -> QuotaAlteration:
+        return QuotaAlteration((("ip", name),), (QuotaOp("connection_creation_rate", value),))
+
+    limits = (limit(None, 5), limit("::ffff:10.0.0.7", 20), limit("10.0.0.8", 3))
+    await control.apply(AlterClientQuotas(limits), actor(Role.ADMIN))
+    live.seen = [AddressUse(address, 1.0, 2, None, 9, 1, 0) for address in ("10.0.0.7", "10.0.0.9")]
+    rows = {row.address: row for row in views.addresses()}
+    assert {address: (row.limit, row.bound) for address, row in rows.items()} == {
+        None: (5, 5),
+        "::ffff:10.0.0.7": (20, 20),
+        "10.0.0.8": (3, 3),
+        "10.0.0.9": (None, 5),
+    }
+    assert rows["::ffff:10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
+    assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0

@@ -21,9 +21,12 @@ from broker.control.commands import (
 )
 from broker.control.rows.tasks import Owned, TaskRow
 from broker.control.views import (
+    AddressRow,
+    AddressUse,
     AuditFilter,
     AuditRow,
     ConfigRow,
+    ConnectionLimitRow,
     ConnectionRow,
     Decided,
     Figures,
@@ -46,6 +49,7 @@ from webui.backend import Backend
 
 NOW_MS = 1_800_000_000_000
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+IP_KEY = "connection_creation_rate"
 
 ADMIN = TokenRow("root", "admin", NOW_MS, "broker")
 EDITOR = TokenRow("ed", "editor", NOW_MS, "root")
@@ -166,6 +170,34 @@ def tasks() -> list[TaskRow]:
     ]
 
 
+def use(address: str, rate: float = 0.5, **changes: Any) -> AddressUse:
+    return replace(AddressUse(address, rate, 3, None, 40, 0, 0), **changes)
+
+
+def limits() -> list[ConnectionLimitRow]:
+    """Nobody is limited."""
+    return [
+        ConnectionLimitRow("", 12, None, 1.5, None, ()),
+        ConnectionLimitRow("PLAINTEXT", 12, None, 1.5, None, ()),
+    ]
+
+
+def address_rows(broker: "FakeBroker") -> list[AddressRow]:
+    """As broker.control.addresses makes them."""
+    uses = {each.address: each for each in broker.address_uses}
+    anybody = broker.rows.get((("ip", None),))
+    default = None if anybody is None else anybody.value(IP_KEY)
+    rows = []
+    for row in broker.rows.values():
+        if row.entity[0][0] == "ip":
+            address, limit = row.entity[0][1], row.value(IP_KEY)
+            mine = None if address is None else uses.pop(address, None)
+            rows.append(
+                AddressRow(address, limit, limit, row.version, row.changed_at_ms, row.changed_by, mine)
+            )
+    return rows + [AddressRow(address, None, default, 0, 0, "", each) for address, each in uses.items()]
+
+
 def probe_entities(user: str, client_id: str) -> list[EntityPairs]:
     """Kafka's eight, in order."""
     named = ("user", user)
@@ -191,6 +223,8 @@ class FakeBroker:
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
+    address_uses: list[AddressUse] = field(default_factory=list)
+    limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
     now: Figures = field(default_factory=figures)
     token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
@@ -253,7 +287,7 @@ class FakeBroker:
 
         row = self.rows.get(entry.entity)
         for op in entry.ops:
-            if op.key not in KEYS:
+            if op.key not in (IP_KEY,) if entry.entity[0][0] == "ip" else op.key not in KEYS:
                 return refused(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
             if op.value is not None and op.key.endswith("byte_rate") and op.value != int(op.value):
                 return refused(ErrorCode.INVALID_REQUEST, f"{op.key} must be a whole number")
@@ -280,7 +314,7 @@ class FakeBroker:
             else:
                 values[key] = QuotaLimit(key, value, None, 0, at_ms or self.now_ms, by)
         if values:
-            made = tuple(values[key] for key in KEYS if key in values)
+            made = tuple(values[key] for key in (*KEYS, IP_KEY) if key in values)
             marked = shadow if shadow is not None else old is not None and old.shadow
             self.rows[entity] = QuotaRow(entity, made, self.version, at_ms or self.now_ms, by, marked)
         else:
@@ -369,6 +403,12 @@ class FakeBroker:
 
     def connections(self) -> list[ConnectionRow]:
         return list(self.connection_rows)
+
+    def addresses(self) -> list[AddressRow]:
+        return address_rows(self)
+
+    def connection_limits(self) -> list[ConnectionLimitRow]:
+        return list(self.limit_rows)
 
     def tokens(self) -> list[TokenRow]:
         return list(self.token_rows)

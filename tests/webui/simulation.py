@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import trio
 
 from broker.control.commands import EntityPairs
-from broker.control.views import PhaseRow, QueueRow, QuotaKind, ThrottledRow
+from broker.control.views import AddressUse, ConnectionLimitRow, PhaseRow, QueueRow, QuotaKind, ThrottledRow
 from tests.webui.fakes import FakeBroker, connection, tasks
 
 HOUR_MS = 3_600_000
@@ -91,6 +91,9 @@ class Simulation:
             connection(client_id, user, index, address=f"10.0.{index % 3}.{20 + index}")
             for index, (client_id, user, _, _) in enumerate(CLIENTS)
         ]
+        for address, limit, by in ((None, 20.0, "root"), ("10.0.1.24", 5.0, "ops-anna")):
+            broker.version += 1
+            broker.set((("ip", address),), {"connection_creation_rate": limit}, by=by)
 
     async def run(self) -> None:
         while True:
@@ -99,6 +102,7 @@ class Simulation:
 
     def step(self, ms: int) -> None:
         self.elapsed_ms += ms
+        self._connect(ms)
         broker, seconds = self.broker, ms / 1000
         broker.now_ms += ms
         wave = 1 + 0.25 * math.sin(self.elapsed_ms / 21_000) + self.random.uniform(-0.12, 0.12)
@@ -128,6 +132,23 @@ class Simulation:
             ),
             phases=tuple(self._phases(wave)),
         )
+
+    def _connect(self, ms: int) -> None:
+        """One address connects in a storm, the others now and then."""
+        stormy = "10.0.1.24"
+        uses = []
+        for index, row in enumerate(self.broker.connection_rows):
+            rate = 5.0 if row.address == stormy else 0.1 * (1 + index % 3)
+            accepted = int(rate * self.elapsed_ms / 1000)
+            held = int(31 * self.elapsed_ms / 1000) if row.address == stormy else 0
+            uses.append(
+                AddressUse(row.address, rate, 1 + index % 2, 200, accepted, held, held - min(held, 9))
+            )
+        self.broker.address_uses = uses
+        self.broker.limit_rows = [
+            ConnectionLimitRow(name, len(uses), most, 7.4, fastest, (("connection_creation_rate", 912),))
+            for name, most, fastest in (("", 5_000, 200), ("PLAINTEXT", 4_000, None), ("SASL_SSL", None, 50))
+        ]
 
     def _phases(self, wave: float) -> list[PhaseRow]:
         rows = []

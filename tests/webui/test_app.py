@@ -22,6 +22,8 @@ CHANGES = {
     },
     "importClientQuotas": {"quotas": [{"entity": {"user": "a"}, "limits": {"producer_byte_rate": 1}}]},
     "alterBrokerConfigs": {"ops": [{"key": "num.io.threads", "value": "9"}]},
+    "setIpQuota": {"connection_creation_rate": 1},
+    "removeIpQuota": None,
     "setRequestLog": {"apis": ["*"], "client_ids": [], "max_per_second": 1},
 }
 """One that makes sense for each route that changes something."""

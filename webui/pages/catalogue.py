@@ -25,6 +25,13 @@ PAGES: Final = (
     Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
     Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "table")),
     Page("quotas", "/quotas", "Client quotas", "Limits", (*_FRAME, *_EDITOR, "table")),
+    Page(
+        "addresses",
+        "/ip-quotas",
+        "IP quotas",
+        "Limits",
+        ("api", "dom", "live", "shell", "units", "table", "listing", "address_editor"),
+    ),
     Page("tasks", "/tasks", "Tasks", "Broker", ("api", "dom", "live", "shell", "table", "units")),
 )
 

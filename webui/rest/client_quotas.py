@@ -17,10 +17,10 @@ from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
 from webui.quotas.listing import RULES, listed, row_json
 from webui.quotas.preview import Reach, preview
 from webui.rest.answers import ENTITY, LONGEST_NAME, QUOTAS, REFUSED_RESULTS, RESULTS
+from webui.rest.conditions import etag, expected_version
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Text
-from webui.security.headers import HeaderLookup
 
 MOST_ENTRIES: Final = 1_000
 MOST_PREVIEWS: Final = 8
@@ -69,7 +69,7 @@ async def list_quotas(call: Call) -> Reply:
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity: what a later If-Match is about.
-        headers["ETag"] = f'"{rows[0].version if rows else 0}"'
+        headers["ETag"] = etag(rows[0].version if rows else 0)
     return Reply(listed(rows, page_of(call.query)), headers=headers)
 
 
@@ -78,7 +78,7 @@ async def alter_quotas(call: Call) -> Reply:
         if not entry["ops"] and "shadow" not in entry:
             raise Invalid(f"/entries/{index}/ops", "must have 1 to 16 elements where shadow is not given")
     entries = [_alteration(entry) for entry in call.body["entries"]]
-    version = _if_match(call.headers)
+    version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
             raise Problem(400, "If-Match is about one entity; give each of several entries its version.")
@@ -115,18 +115,6 @@ def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
 def _alteration(entry: Mapping[str, Any]) -> QuotaAlteration:
     ops = tuple(QuotaOp(op["key"], op.get("value")) for op in entry["ops"])
     return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"), entry.get("shadow"))
-
-
-def _if_match(headers: HeaderLookup) -> int | None:
-    if headers.get("If-None-Match") == "*":
-        return 0
-    tag = headers.get("If-Match")
-    if tag is None:
-        return None
-    digits = tag.strip().removeprefix('"').removesuffix('"')
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
-        raise Problem(400, 'If-Match must be the ETag of one entity, as "17".')
-    return int(digits)
 
 
 def _results(

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from webui.rest import broker_configs, client_quotas, events, monitoring, quota_files, request_log
+from webui.rest import (
+    broker_configs,
+    client_quotas,
+    events,
+    ip_quotas,
+    monitoring,
+    quota_files,
+    request_log,
+)
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
 
@@ -14,6 +22,7 @@ async def openapi(call: Call) -> Reply:
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
     *quota_files.ROUTES,
+    *ip_quotas.ROUTES,
     *broker_configs.ROUTES,
     *monitoring.ROUTES,
     *request_log.ROUTES,

@@ -202,6 +202,19 @@ class OneOf:
         return {"oneOf": [option.describe() for option in self.options]}
 
 
+@dataclass(frozen=True, slots=True)
+class Maybe:
+    """Something, or null."""
+
+    schema: Schema
+
+    def check(self, value: object, where: str = "") -> Any:
+        return None if value is None else self.schema.check(value, where)
+
+    def describe(self) -> dict[str, Any]:
+        return {"anyOf": [self.schema.describe(), {"type": "null"}]}
+
+
 def _pointer(name: object) -> str:
     """A key inside a JSON pointer, cut so that a refusal does not echo a megabyte."""
     return str(name)[:80].replace("~", "~0").replace("/", "~1")

@@ -53,3 +53,49 @@ class ConnectionRow:
     bytes_out: int
     mute_state: str
     tls: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressUse:
+    """What one address does now. `rate` is of accepted connections; `accepted`, `held` (for their address's
+    rate) and `refused` are totals since it was first seen; `max_connections` None: as many as it likes.
+    """
+
+    address: str
+    rate: float
+    connections: int
+    max_connections: int | None
+    accepted: int
+    held: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRow:
+    """One address that has a rule or was seen in the last hour. `address` None is the rule for all others.
+
+    `limit` is its own `connection_creation_rate`, `bound` the one that holds, which may be the default's;
+    `version` 0, and nobody who changed it: it has none of its own. `use` None: not seen.
+    """
+
+    address: str | None
+    limit: float | None
+    bound: float | None
+    version: int
+    changed_at_ms: int
+    changed_by: str
+    use: AddressUse | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimitRow:
+    """The connections of the broker (`listener` empty) or of one listener: how many, how fast, and the most
+    that there may be of either, None without a limit. `rejected` counts by the key of the rule.
+    """
+
+    listener: str
+    connections: int
+    max_connections: int | None
+    rate: float
+    max_rate: int | None
+    rejected: tuple[tuple[str, int], ...]

@@ -10,7 +10,7 @@ from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker, connection, tasks, throttled
 from tests.webui.simulation import Simulation
 
-PATHS = ("/", "/throttled", "/quotas", "/tasks")
+PATHS = ("/", "/throttled", "/quotas", "/ip-quotas", "/tasks")
 
 
 def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> None:

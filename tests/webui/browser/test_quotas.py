@@ -128,6 +128,7 @@ def test_an_edit_against_a_changed_rule_shows_both_versions(
 ) -> None:
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Produce").fill("2 MB")
+    expect(quotas.locator(".reach")).to_contain_text("2 connected clients fall under this")
     broker.version += 1
     broker.set(APP, {PRODUCE: 3e6}, by="somebody")
     quotas.get_by_role("button", name="Save limits").click()

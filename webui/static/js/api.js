@@ -20,8 +20,21 @@ export function post(path, body) {
   return ask("POST", path, body);
 }
 
-async function ask(method, path, body, signal) {
-  const headers = {};
+/** `version`: the one that the edit is about; 0 is nothing yet. */
+export function put(path, body, version, signal) {
+  return ask("PUT", path, body, signal, condition(version));
+}
+
+export function remove(path, version, signal) {
+  return ask("DELETE", path, undefined, signal, condition(version));
+}
+
+function condition(version) {
+  return version === undefined ? {} : { "If-Match": `"${version}"` };
+}
+
+async function ask(method, path, body, signal, more = {}) {
+  const headers = { ...more };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (document.body.dataset.csrf) headers["X-CSRF-Token"] = document.body.dataset.csrf;
   let response;

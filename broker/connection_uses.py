@@ -1,0 +1,52 @@
+"""Addresses, and how many connections there are of how many, as the console reads them. For `figures`."""
+
+from broker.control.rows.connections import AddressUse, ConnectionLimitRow
+from broker.metrics.quota import INT_MAX
+from broker.quotas.connections import ConnectionQuotas
+
+
+def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
+    return [
+        AddressUse(
+            address,
+            each.rate.observed(now_ms),
+            quotas.counts.get(address, 0),
+            _limit(quotas.per_ip.of(address)),
+            each.accepted,
+            each.held,
+            each.refused,
+        )
+        for address, each in quotas.addresses
+    ]
+
+
+def connection_limits(quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionLimitRow]:
+    """The broker's first, whose refusals are all listeners' together."""
+    listeners = [
+        ConnectionLimitRow(
+            each.name,
+            each.count,
+            _limit(each.max_connections),
+            each.rate.observed(now_ms),
+            _limit(each.rate.bound),
+            tuple(sorted(each.rejected.items())),
+        )
+        for each in quotas.listeners.values()
+    ]
+    rejected: dict[str, int] = {}
+    for row in listeners:
+        for rule, count in row.rejected:
+            rejected[rule] = rejected.get(rule, 0) + count
+    broker = ConnectionLimitRow(
+        "",
+        quotas.total,
+        _limit(quotas.max_connections),
+        quotas.rate.observed(now_ms),
+        _limit(quotas.rate.bound),
+        tuple(sorted(rejected.items())),
+    )
+    return [broker, *listeners]
+
+
+def _limit(value: float) -> int | None:
+    return None if value == INT_MAX else int(value)

@@ -1,0 +1,43 @@
+"""The addresses that have a rule or have connected lately, as rows. Called by `reading`; the rules are the
+image's, the use is what the composition root hands in.
+"""
+
+from collections.abc import Iterable
+
+from broker.control.rows.connections import AddressRow, AddressUse
+from broker.metadata.image import Image, QuotaEntry
+from broker.quotas.connection_rates import canonical_address
+from broker.quotas.connections import IP_RATE
+from broker.quotas.entity import IP
+
+
+def address_rows(image: Image, uses: Iterable[AddressUse]) -> list[AddressRow]:
+    """The default first where there is one; an address written in two ways is one row."""
+    seen = {use.address: use for use in uses}
+    default: float | None = None
+    rows: list[AddressRow] = []
+    ruled: dict[str, tuple[QuotaEntry, float]] = {}
+    for entity, entry in image.quotas.items():
+        if len(entity) == 1 and entity[0][0] == IP and IP_RATE in entry.limits:
+            name, value = entity[0][1], entry.limits[IP_RATE].value
+            if name is None:
+                default = value
+                rows.append(_row(None, entry, value, value, None))
+            else:
+                ruled[name] = entry, value
+    for name, (entry, value) in ruled.items():
+        rows.append(_row(name, entry, value, value, seen.pop(canonical_address(name), None)))
+    rows += [_row(address, None, None, default, use) for address, use in seen.items()]
+    return rows
+
+
+def _row(
+    address: str | None,
+    entry: QuotaEntry | None,
+    limit: float | None,
+    bound: float | None,
+    use: AddressUse | None,
+) -> AddressRow:
+    if entry is None:
+        return AddressRow(address, None, bound, 0, 0, "", use)
+    return AddressRow(address, limit, bound, entry.version, entry.changed_at_ms, entry.changed_by, use)

@@ -1,0 +1,99 @@
+"""The page of addresses: who connects how fast, and limits that are set in place."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import IP_KEY, FakeBroker, use
+
+ONE = (("ip", "10.0.0.7"),)
+
+
+@pytest.fixture
+def addresses(page: Watched, broker: FakeBroker) -> Any:
+    broker.version = 5
+    broker.set(ONE, {IP_KEY: 20.0})
+    broker.address_uses = [use("10.0.0.7", 12.0, held=3, max_connections=5), use("10.0.0.9", 9.0)]
+    page.sign_in()
+    return page.go("/ip-quotas")
+
+
+def row(page: Any, address: str) -> Any:
+    return page.locator("#table tbody tr:not(.panel)", has_text=address)
+
+
+def test_an_address_shows_its_limit_its_rate_and_what_was_stopped(addresses: Any, expect: Any) -> None:
+    for words in ("20/s", "12/s", "3 of 5", "by root"):
+        expect(row(addresses, "10.0.0.7")).to_contain_text(words)
+    expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "good")
+    expect(row(addresses, "10.0.0.9")).to_contain_text("9/s")
+    expect(addresses.locator("#count")).to_have_text("2 addresses")
+    expect(addresses.locator("#limits")).to_contain_text("12, no limit")
+
+
+def test_figures_of_an_address_move_by_themselves(addresses: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.address_uses = [use("10.0.0.7", 25.0, refused=8)]
+    expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "urgent")
+    expect(row(addresses, "10.0.0.9")).to_have_count(0)
+
+
+def test_an_address_is_limited_and_freed_again(addresses: Any, expect: Any, broker: FakeBroker) -> None:
+    addresses.keyboard.press("n")
+    addresses.get_by_label("Address", exact=True).fill("10.0.0.9")
+    addresses.get_by_label("New connections per second").fill("4")
+    expect(addresses.locator(".reach")).to_contain_text("1 address seen in the last hour")
+    expect(addresses.locator(".reach")).to_contain_text("1 connects faster now and would be held")
+    expect(addresses.locator(".copyable pre")).to_contain_text("--entity-type ips --entity-name 10.0.0.9")
+    addresses.get_by_role("button", name="Save limit").click()
+    expect(row(addresses, "10.0.0.9")).to_contain_text("4/s")
+    assert broker.rows[(("ip", "10.0.0.9"),)].value(IP_KEY) == 4
+    addresses.get_by_role("button", name="Undo").click()
+    expect(addresses.locator(".toast")).to_contain_text("back")
+    assert (("ip", "10.0.0.9"),) not in broker.rows
+
+
+def test_the_default_is_chosen_and_not_typed(addresses: Any, expect: Any, broker: FakeBroker) -> None:
+    addresses.get_by_role("button", name="Limit an address").click()
+    addresses.get_by_label("Whom it limits").select_option("default")
+    expect(addresses.get_by_label("Address", exact=True)).to_be_hidden()
+    addresses.get_by_label("New connections per second").fill("30")
+    addresses.get_by_role("button", name="Save limit").click()
+    expect(row(addresses, "Every other address")).to_contain_text("30/s")
+    expect(row(addresses, "10.0.0.9")).to_contain_text("default")
+    assert broker.rows[(("ip", None),)].value(IP_KEY) == 30
+
+
+def test_a_rate_that_makes_no_sense_stands_beside_its_field(addresses: Any, expect: Any) -> None:
+    addresses.get_by_label("Edit the limit of 10.0.0.7").click()
+    field = addresses.get_by_label("New connections per second")
+    for typed in ("0", "-1", "1.5", "many"):
+        field.fill(typed)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(addresses.get_by_role("button", name="Save limit")).to_be_disabled()
+    expect(field).to_have_value("many")
+    addresses.keyboard.press("Escape")
+    expect(addresses.get_by_label("Edit the limit of 10.0.0.7")).to_be_focused()
+
+
+def test_both_versions_are_shown_where_somebody_was_quicker(
+    addresses: Any, expect: Any, broker: FakeBroker
+) -> None:
+    addresses.get_by_label("Edit the limit of 10.0.0.7").click()
+    broker.version += 1
+    broker.set(ONE, {IP_KEY: 99.0}, by="bob")
+    addresses.get_by_label("New connections per second").fill("7")
+    conflict = addresses.locator(".conflict")
+    for words in ("bob changed this limit meanwhile", "99/s", "7/s"):
+        expect(conflict).to_contain_text(words)
+    addresses.get_by_role("button", name="Save mine over it").click()
+    expect(row(addresses, "10.0.0.7")).to_contain_text("7/s")
+    assert broker.rows[ONE].value(IP_KEY) == 7
+
+
+def test_a_viewer_sees_no_buttons(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.set(ONE, {IP_KEY: 20.0})
+    page.sign_in("viewer-token")
+    opened = page.go("/ip-quotas")
+    expect(row(opened, "10.0.0.7")).to_be_visible()
+    expect(opened.locator(".actions, #add")).to_have_count(0)

@@ -1,0 +1,131 @@
+"""How many connections an address may make in a second, over REST."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import IP_KEY, FakeBroker, use
+from webui.rest.ip_quotas import ADDRESS, EDITED, IP_QUOTAS
+
+PATH = "/api/v1/ip-quotas"
+DEFAULT = f"{PATH}/%3Cdefault%3E"
+ONE = f"{PATH}/10.0.0.7"
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    broker = FakeBroker(version=7)
+    broker.set((("ip", None),), {IP_KEY: 5.0}, by="ann")
+    broker.set((("ip", "10.0.0.7"),), {IP_KEY: 20.0})
+    broker.set((("user", "alice"),), {"producer_byte_rate": 1e6})
+    broker.address_uses = [
+        use("10.0.0.7", 12.0, held=3),
+        use("10.0.0.9", 9.0, connections=1, refused=2),
+        use("fe80::1", 1.0, connections=2),
+    ]
+    return broker
+
+
+def put(http: Browserless, path: str, value: Any, **rest: Any) -> Any:
+    return http.ask("PUT", path, body={IP_KEY: value}, **rest)
+
+
+async def listed(http: Browserless, query: str = "") -> list[str]:
+    answer = IP_QUOTAS.check(await (await http.get(f"{PATH}{query}")).get_json())
+    return [item["address"] for item in answer["items"]]
+
+
+async def test_addresses_stand_by_number_behind_the_default(http: Browserless) -> None:
+    assert await listed(http) == ["<default>", "10.0.0.7", "10.0.0.9", "fe80::1"]
+    assert await listed(http, "?shape=limited") == ["<default>", "10.0.0.7"]
+    assert await listed(http, "?shape=stopped&sort=refused&order=desc") == ["10.0.0.9", "10.0.0.7"]
+    assert await listed(http, "?search=ANN") == ["<default>"]
+    assert await listed(http, "?limit=1&offset=3") == ["fe80::1"]
+
+
+async def test_an_address_without_a_limit_has_the_default(http: Browserless) -> None:
+    answer = await http.get(f"{PATH}/10.0.0.9")
+    row = ADDRESS.check(await answer.get_json())
+    assert row[IP_KEY] is None and row["bound"] == 5.0 and row["use"]["refused"] == 2
+    assert answer.headers["ETag"] == '"0"'
+
+
+async def test_an_address_can_be_an_ipv6_one(http: Browserless) -> None:
+    assert (await (await http.get(f"{PATH}/fe80::1")).get_json())["use"]["connections"] == 2
+
+
+async def test_an_unknown_address_is_not_found(http: Browserless) -> None:
+    assert (await http.get(f"{PATH}/10.9.9.9")).status_code == 404
+    assert (await http.ask("DELETE", f"{PATH}/10.0.0.9")).status_code == 404
+
+
+async def test_a_limit_is_set_and_taken_away(http: Browserless, broker: FakeBroker) -> None:
+    answer = await put(http, f"{PATH}/10.0.0.9", 8)
+    edited = EDITED.check(await answer.get_json())
+    assert edited["current"][IP_KEY] == 8 and answer.headers["ETag"] == '"8"'
+    assert edited["command"] == (
+        "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --add-config connection_creation_rate=8 "
+        "--entity-type ips --entity-name 10.0.0.9"
+    )
+    answer = await http.ask("DELETE", f"{PATH}/10.0.0.9", If_Match='"8"')
+    edited = EDITED.check(await answer.get_json())
+    assert edited["current"][IP_KEY] is None and "--delete-config" in edited["command"]
+    assert (("ip", "10.0.0.9"),) not in broker.rows
+
+
+async def test_the_default_is_an_entity_of_its_own(http: Browserless, broker: FakeBroker) -> None:
+    assert (await put(http, DEFAULT, 6)).status_code == 200
+    assert broker.rows[(("ip", None),)].value(IP_KEY) == 6
+    assert (await http.ask("DELETE", DEFAULT)).status_code == 200
+    assert (("ip", None),) not in broker.rows
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reach"),
+    [
+        (f"{PATH}/10.0.0.9", 9.0, {"addresses": 1, "over": 0, "connections": 1}),
+        (f"{PATH}/10.0.0.9", 8.0, {"addresses": 1, "over": 1, "connections": 1}),
+        (f"{PATH}/10.9.9.9", 1.0, {"addresses": 0, "over": 0, "connections": 0}),
+        (DEFAULT, 1.0, {"addresses": 2, "over": 1, "connections": 3}),
+    ],
+)
+async def test_asking_first_says_whom_it_would_reach(
+    http: Browserless, broker: FakeBroker, path: str, value: float, reach: dict[str, int]
+) -> None:
+    before = dict(broker.rows)
+    answer = await put(http, f"{path}?validate_only=true", value)
+    assert EDITED.check(await answer.get_json())["reach"] == reach
+    assert broker.rows == before
+
+
+async def test_taking_a_limit_away_leaves_the_default(http: Browserless) -> None:
+    answer = await http.ask("DELETE", f"{ONE}?validate_only=true")
+    assert (await answer.get_json())["reach"] == {"addresses": 1, "over": 1, "connections": 3}
+
+
+@pytest.mark.parametrize("headers", [{"If_Match": '"6"'}, {"If_None_Match": "*"}])
+async def test_a_version_that_has_passed_is_refused_with_what_is_now(
+    http: Browserless, broker: FakeBroker, headers: dict[str, str]
+) -> None:
+    answer = await put(http, ONE, 1, **headers)
+    assert answer.status_code == 412
+    assert (await answer.get_json())["current"][IP_KEY] == 20
+    assert broker.rows[(("ip", "10.0.0.7"),)].value(IP_KEY) == 20
+    assert (await put(http, ONE, 1, If_Match='"7"')).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {IP_KEY: 0}, {IP_KEY: -1}, {IP_KEY: 2**63}, {IP_KEY: "5"}, {IP_KEY: None}, {IP_KEY: 1, "x": 1}],
+)
+async def test_what_is_no_rate_is_refused(http: Browserless, broker: FakeBroker, body: Any) -> None:
+    assert (await http.ask("PUT", ONE, body=body)).status_code == 400
+    assert broker.applied == []
+
+
+async def test_a_viewer_may_look_and_not_edit(http: Browserless, broker: FakeBroker) -> None:
+    assert (await http.get(PATH, token="viewer-token")).status_code == 200
+    assert (await put(http, ONE, 1, token="viewer-token")).status_code == 403
+    assert (await http.ask("DELETE", ONE, token="viewer-token")).status_code == 403
+    assert broker.rows[(("ip", "10.0.0.7"),)].value(IP_KEY) == 20

@@ -1,0 +1,67 @@
+"""The table of addresses: which rule governs each, how fast it connects, how often it was held or refused.
+
+Used by GET /ip-quotas and by the live stream of the page. Knows nothing of HTTP.
+"""
+
+from dataclasses import asdict
+from ipaddress import ip_address
+from typing import Any, Final
+
+from broker.control.views import AddressRow, ConnectionLimitRow
+from webui.listing import Table
+from webui.shapes import finite, utc
+
+DEFAULT: Final = "<default>"
+"""How a path names the rule for all other addresses; no address looks like it."""
+
+
+def address_json(row: AddressRow) -> dict[str, Any]:
+    use = row.use
+    return {
+        "address": DEFAULT if row.address is None else row.address,
+        "connection_creation_rate": row.limit,
+        "bound": row.bound,
+        "version": row.version,
+        "changed_at": None if row.limit is None else utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+        "use": None if use is None else asdict(use) | {"rate": finite(use.rate)},
+    }
+
+
+def limit_json(row: ConnectionLimitRow) -> dict[str, Any]:
+    return asdict(row) | {"rejected": [{"rule": rule, "count": count} for rule, count in row.rejected]}
+
+
+def order_of(row: AddressRow) -> tuple[int, int]:
+    """The default, then IPv4 addresses by number, then IPv6."""
+    if row.address is None:
+        return (0, 0)
+    address = ip_address(row.address)
+    return (address.version, int(address))
+
+
+def _used(row: AddressRow) -> float | None:
+    return None if row.use is None or row.bound is None else row.use.rate / row.bound
+
+
+ADDRESSES: Final[Table[AddressRow]] = Table(
+    json=address_json,
+    words=lambda row: (DEFAULT if row.address is None else row.address, row.changed_by),
+    natural="address",
+    order=order_of,
+    sorts={
+        "limit": lambda row: row.limit,
+        "rate": lambda row: row.use and row.use.rate,
+        "used": _used,
+        "connections": lambda row: row.use and row.use.connections,
+        "accepted": lambda row: row.use and row.use.accepted,
+        "held": lambda row: row.use and row.use.held,
+        "refused": lambda row: row.use and row.use.refused,
+        "changed": lambda row: row.changed_at_ms or None,
+    },
+    shapes={
+        "limited": lambda row: row.limit is not None,
+        "connected": lambda row: row.use is not None and row.use.connections > 0,
+        "stopped": lambda row: row.use is not None and row.use.held + row.use.refused > 0,
+    },
+)

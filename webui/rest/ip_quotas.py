@@ -1,0 +1,210 @@
+"""GET, PUT and DELETE /ip-quotas: how many connections an address may make in a second, beside how many it
+makes. (KIP-612)
+
+The same command as AlterClientQuotas with an entity of type ip; `<default>` names the rule for all others.
+"""
+
+from typing import Any, Final
+
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOp
+from broker.control.views import AddressRow
+from broker.errors import ErrorCode
+from webui.addresses.listing import ADDRESSES, DEFAULT, address_json, limit_json
+from webui.quotas.command_line import kafka_configs
+from webui.rest.answers import COUNT, MAYBE, NAME, TIME
+from webui.rest.conditions import HEADERS, etag, expected_version
+from webui.rest.problem import PROBLEM_FIELDS, Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
+from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Schema, Text
+
+KEY: Final = "connection_creation_rate"
+BEYOND: Final = 2.0**63
+
+_MAYBE_COUNT = Number(integer=True, least=0, nullable=True)
+_USE = Record(
+    {
+        "address": NAME,
+        "rate": Number(least=0, nullable=True),
+        "connections": COUNT,
+        "max_connections": _MAYBE_COUNT,
+        "accepted": COUNT,
+        "held": COUNT,
+        "refused": COUNT,
+    }
+)
+ADDRESS_FIELDS: Final[dict[str, Schema]] = {
+    "address": NAME,
+    KEY: Number(above=0, nullable=True),
+    "bound": MAYBE,
+    "version": COUNT,
+    "changed_at": Text(form=TIME.form, nullable=True),
+    "changed_by": NAME,
+    "use": Maybe(_USE),
+}
+ADDRESS: Final = Record(ADDRESS_FIELDS)
+_LIMIT = Record(
+    {
+        "listener": NAME,
+        "connections": COUNT,
+        "max_connections": _MAYBE_COUNT,
+        "rate": Number(least=0),
+        "max_rate": _MAYBE_COUNT,
+        "rejected": Listing(Record({"rule": Text(), "count": COUNT})),
+    }
+)
+IP_QUOTAS: Final = Record(
+    {
+        "items": Listing(ADDRESS, most=1_000),
+        "total": COUNT,
+        "of": COUNT,
+        "offset": COUNT,
+        "limit": COUNT,
+        "limits": Listing(_LIMIT),
+    }
+)
+EDITED: Final = Record(
+    {
+        "current": ADDRESS,
+        "command": Text(longest=8192),
+        "reach": Record({"addresses": COUNT, "over": COUNT, "connections": COUNT}),
+    }
+)
+REFUSED: Final = Record(
+    {**PROBLEM_FIELDS, "current": ADDRESS}, optional=frozenset({"code", "where", "current"})
+)
+
+_PLACE = (Query("address", Text(longest=256, shortest=1), "An IP address, or `<default>` for all others."),)
+_VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would reach.", default=False)
+
+
+async def list_ip_quotas(call: Call) -> Reply:
+    views = call.console.backend.views
+    page = ADDRESSES.cut(views.addresses(), page_of(call.query))
+    return Reply(page | {"limits": [limit_json(row) for row in views.connection_limits()]})
+
+
+async def get_ip_quota(call: Call) -> Reply:
+    row = _row(call)
+    if row is None or (row.limit is None and row.use is None):
+        raise Problem(404, "This address has no limit of its own and was not seen in the last hour.")
+    return Reply(address_json(row), headers={"ETag": etag(row.version)})
+
+
+async def put_ip_quota(call: Call) -> Reply:
+    return await _alter(call, call.body[KEY])
+
+
+async def delete_ip_quota(call: Call) -> Reply:
+    before = _row(call)
+    reply = await _alter(call, None)
+    if before is None or before.limit is None:
+        raise Problem(404, "This address has no limit of its own.")
+    return reply
+
+
+async def _alter(call: Call, value: float | None) -> Reply:
+    ops = (QuotaOp(KEY, value),)
+    entry = QuotaAlteration(_entity(call), ops, expected_version(call.headers))
+    validate_only = call.query["validate_only"]
+    command = AlterClientQuotas((entry,), validate_only)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    row = _row(call) or AddressRow(_address(call), None, None, 0, 0, "", None)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=address_json(row))
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message, where=KEY)
+    if not validate_only:
+        call.console.live.nudge()
+    views = call.console.backend.views
+    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    answer = {
+        "current": address_json(row),
+        "command": kafka_configs(bootstrap, entry.entity, ops),
+        "reach": _reach(views.addresses(), _address(call), value),
+    }
+    return Reply(answer, headers={"ETag": etag(row.version)})
+
+
+def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> dict[str, Any]:
+    """Addresses seen lately that the rule governs, and those that connect faster than it will allow."""
+    default = next((row.limit for row in rows if row.address is None), None)
+    bound = value if value is not None or address is None else default
+    governed = [
+        row.use
+        for row in rows
+        if row.use is not None and (row.address == address if address is not None else row.limit is None)
+    ]
+    return {
+        "addresses": len(governed),
+        "over": sum(bound is not None and use.rate > bound for use in governed),
+        "connections": sum(use.connections for use in governed),
+    }
+
+
+def _row(call: Call) -> AddressRow | None:
+    address = _address(call)
+    return next((row for row in call.console.backend.views.addresses() if row.address == address), None)
+
+
+def _address(call: Call) -> str | None:
+    named = str(call.place["address"])
+    return None if named == DEFAULT else named
+
+
+def _entity(call: Call) -> EntityPairs:
+    return (("ip", _address(call)),)
+
+
+_EDITS: Final = {
+    200: Answer("The limit as it is now, or before it was asked about; ETag: its version", EDITED),
+    400: Answer("The address or the rate makes no sense", REFUSED),
+    403: Answer("The role does not suffice", REFUSED),
+    412: Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED),
+}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/ip-quotas",
+        "listIpQuotas",
+        "Addresses with a limit or seen in the last hour, and how many connections there may be at all.",
+        list_ip_quotas,
+        {200: Answer("A page of addresses; `limits` are the broker's and its listeners'", IP_QUOTAS)},
+        query=page_query(ADDRESSES),
+    ),
+    Route(
+        "GET",
+        "/api/v1/ip-quotas/{address}",
+        "getIpQuota",
+        "One address, or the rule for all others.",
+        get_ip_quota,
+        {
+            200: Answer('The address; ETag: the version of its limit, "0" for none', ADDRESS),
+            404: Answer("It has no limit and was not seen", REFUSED),
+        },
+        place=_PLACE,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/ip-quotas/{address}",
+        "setIpQuota",
+        "Sets how many connections an address may make in a second.",
+        put_ip_quota,
+        _EDITS,
+        query=(_VALIDATE,),
+        body=Record({KEY: Number(above=0, below=BEYOND)}),
+        headers=HEADERS,
+        place=_PLACE,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/ip-quotas/{address}",
+        "removeIpQuota",
+        "Takes the limit of an address away; the one for all others holds then, if there is one.",
+        delete_ip_quota,
+        {**_EDITS, 404: Answer("There is no such limit", REFUSED)},
+        query=(_VALIDATE,),
+        headers=HEADERS,
+        place=_PLACE,
+    ),
+)

@@ -1,0 +1,167 @@
+// IP quotas: every address that has a limit or connects, how fast it does, and how often it was turned away.
+
+import { AddressEditor, addressWords, DEFAULT, limitWords } from "./address_editor.js";
+import { empty, h, iconButton, replace, setText } from "./dom.js";
+import { Listing } from "./listing.js";
+import { once, Table } from "./table.js";
+import { ago, digits, group } from "./units.js";
+
+const KEY = "connection_creation_rate";
+const RULES = {
+  "max.connections": "no place left",
+  "max.connections.per.ip": "too many of one address",
+  connection_creation_rate: "too fast",
+};
+const mayEdit = document.body.dataset.mayEdit === "yes";
+const adding = document.getElementById("adding");
+const limits = document.getElementById("limits");
+
+// What is open below which row: {key, panel}.
+let open = null;
+
+const list = new Listing({
+  topic: "ip-quotas",
+  label: "Addresses and their limits",
+  nouns: ["address", "addresses"],
+  keyOf: (row) => row.address,
+  sort: "address",
+  none: nothing,
+  below: (key) => (open?.key === key ? open.element : null),
+  arrived: ({ limits: rows }) => showLimits(rows),
+  columns: [
+    { label: "Address", sort: "address", size: "address", whole: "bare", cell: addressCell },
+    { label: "Limit", sort: "limit", size: "limit", num: true, cell: limitCell },
+    { label: "New per second", sort: "rate", size: "rate", num: true, cell: rateCell },
+    { label: "Open now", sort: "connections", size: "count", num: true, cell: openCell },
+    { label: "Accepted", sort: "accepted", size: "count", num: true, cell: (row, td) => setText(td, row.use ? group(row.use.accepted) : "–") },
+    { label: "Held", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.held, "Held because the address connected too fast") },
+    { label: "Refused", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.refused, "Closed by a limit") },
+    { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
+    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+  ],
+});
+
+function addressCell({ address }, td) {
+  once(td, address, () => (address === DEFAULT ? h("b", "Every other address") : h("span.name.mono", address)));
+}
+
+function limitCell(row, td) {
+  once(td, `${row[KEY]} ${row.bound}`, () => {
+    if (row[KEY] !== null) return h("b", limitWords(row[KEY]));
+    if (row.bound !== null) return h("span.two", { title: "The limit of every other address" }, h("span", limitWords(row.bound)), h("span", "default"));
+    return h("span.quiet", { title: "It may connect as often as it likes" }, "–");
+  });
+}
+
+function rateCell({ use, bound }, td) {
+  const shown = use ? `${digits(use.rate)}/s` : "–";
+  const used = use && bound ? use.rate / bound : null;
+  once(td, `${shown} ${used === null ? "" : Math.round(used * 100)}`, () => {
+    if (used === null) return h("span", { class: use ? "" : "quiet" }, shown);
+    const fill = h("i");
+    fill.style.transform = `scaleX(${Math.min(1, used)})`;
+    const level = used >= 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+    return h("span.limit", { title: `${Math.round(used * 100)} % of ${limitWords(bound)}` }, h("span", shown), h("span.bar", { data: { level } }, fill));
+  });
+}
+
+function openCell({ use }, td) {
+  if (!use) return void once(td, "none", () => h("span.quiet", "–"));
+  const most = use.max_connections;
+  once(td, `${use.connections} ${most}`, () => [group(use.connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)]);
+}
+
+function stopped(td, times, title) {
+  td.toggleAttribute("data-none", !times);
+  once(td, String(times), () => h("span", { title, class: times ? "warn" : "quiet" }, times ? group(times) : "–"));
+}
+
+function changedCell(row, td) {
+  td.toggleAttribute("data-none", row.changed_at === null);
+  if (row.changed_at === null) return void once(td, "none", () => h("span.quiet", "–"));
+  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () =>
+    h("span.two.small", { title: `${new Date(row.changed_at).toLocaleString()} (${row.changed_at})` },
+      h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
+}
+
+function actionsCell(row, td) {
+  td.row = row;
+  once(td, `actions ${row[KEY] !== null}`, () => {
+    const words = addressWords(row.address);
+    if (row[KEY] === null) return h("span.actions", iconButton("plus", `Limit ${words}`, () => edit(td.row)));
+    return h("span.actions",
+      iconButton("edit", `Edit the limit of ${words}`, () => edit(td.row)),
+      iconButton("remove", `Remove the limit of ${words}`, () => edit(td.row, true)));
+  });
+}
+
+function edit(row, removing = false) {
+  closeAll();
+  const close = () => {
+    closeAll();
+    list.table.rows.get(row.address)?.querySelector(".actions button")?.focus();
+  };
+  const panel = new AddressEditor({ row, removing, onclose: close, onedit: edit });
+  open = { key: row.address, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
+  list.show();
+  panel.focus();
+}
+
+function add() {
+  closeAll();
+  const close = () => {
+    closeAll();
+    document.getElementById("add").focus();
+  };
+  const panel = new AddressEditor({ row: null, onclose: close, onedit: edit });
+  open = { key: null, panel };
+  replace(adding, h("div.card.panel", panel.element));
+  panel.focus();
+}
+
+function closeAll() {
+  open?.panel.close();
+  open = null;
+  replace(adding);
+  list.show();
+}
+
+function nothing() {
+  return empty("addresses", "Nobody has connected yet", "An address appears here when it connects, with how fast it does. A limit holds it to so many new connections a second.",
+    mayEdit ? h("button.primary", { type: "button", onclick: () => add() }, "Limit an address") : null);
+}
+
+const ceilings = new Table({
+  label: "All connections",
+  keyOf: (row) => row.listener,
+  columns: [
+    { label: "Together", size: "address", whole: "bare", cell: ({ listener }, td) => once(td, listener, () => h("b.name", listener || "The whole broker")) },
+    { label: "Open connections", cell: (row, td) => ceiling(td, row, group(row.connections), row.max_connections, "max.connections") },
+    { label: "New per second", cell: (row, td) => ceiling(td, row, `${digits(row.rate)}/s`, row.max_rate, "max.connection.creation.rate") },
+    { label: "Refused since the start", cell: refusedCell },
+  ],
+});
+
+/** A figure, the most that it may be, and the setting that says so. */
+function ceiling(td, { listener }, shown, most, key) {
+  once(td, `${shown} ${most}`, () => {
+    const setting = listener === "" ? key : `listener.name.${listener.toLowerCase()}.${key}`;
+    return h("span.two", { title: setting }, h("span", h("b", shown), h("span.quiet", most === null ? ", no limit" : ` of ${group(most)}`)), h("code", key));
+  });
+}
+
+function refusedCell({ rejected }, td) {
+  const refused = rejected.filter(({ count }) => count > 0);
+  once(td, JSON.stringify(refused), () => (refused.length
+    ? h("span.two", refused.map(({ rule, count }) => h("span", { title: rule }, h("b.warn", group(count)), ` ${RULES[rule] ?? rule}`)))
+    : h("span.quiet", "none")));
+}
+
+/** Of the broker and, where there are several, of each listener. */
+function showLimits(rows) {
+  ceilings.show(rows.length === 2 ? rows.slice(0, 1) : rows);
+  if (!limits.firstChild) limits.append(ceilings.element);
+}
+
+document.getElementById("add")?.addEventListener("click", () => add());
+list.start(mayEdit ? { n: () => add() } : {});

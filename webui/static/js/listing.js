@@ -1,0 +1,91 @@
+// A table that the broker searches, sorts and pages: what is asked for stands in the address, and arrives live.
+
+import { h, replace, setText, skeleton } from "./dom.js";
+import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { Table } from "./table.js";
+import { group } from "./units.js";
+
+const PAGE = 50;
+
+export class Listing {
+  /**
+   * `topic`: the live table's name; `columns`, `keyOf`, `label` as in Table; `nouns`: [one, many]; `sort`: the
+   * natural column; `rising`: columns that are first sorted upwards; `none()`: what to show where there is
+   * nothing at all; `below(key)`: an element to stand below a row; `arrived(answer)`: told of each answer.
+   */
+  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {} }) {
+    Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, topics });
+    this.url = new UrlState({ q: "", shape: "", sort, order: "asc", offset: "0" });
+    this.box = document.getElementById("table");
+    this.filter = document.getElementById("filter");
+    this.shape = document.getElementById("shape");
+    this.count = document.getElementById("count");
+    this.pager = document.getElementById("pager");
+    this.table = new Table({ columns, keyOf, label, onsort: (key) => this.sortBy(key) });
+    this.answer = null;
+    this.filtered = h("div.state", h("h2", "No match"), h("p", `There are other ${nouns[1]}; clear the search to see them.`),
+      h("button", { type: "button", onclick: () => this.clear() }, "Show all"));
+  }
+
+  start(keys = {}) {
+    const { q, shape } = this.url.values;
+    this.filter.value = q;
+    this.filter.addEventListener("input", debounced(() => this.ask({ q: this.filter.value.trim(), offset: "0" }), 180));
+    if (this.shape) {
+      this.shape.value = shape;
+      this.shape.addEventListener("change", () => this.ask({ shape: this.shape.value, offset: "0" }));
+    }
+    onKeys({ "/": () => this.filter.focus(), ...keys });
+    replace(this.box, skeleton());
+    this.live = startLive([this.topic, ...Object.keys(this.topics)], {
+      ...this.topics,
+      [this.topic]: (answer) => {
+        this.answer = answer;
+        this.arrived(answer);
+        this.show();
+      },
+    });
+    this.ask({});
+  }
+
+  ask(changes) {
+    this.url.set(changes);
+    const { q, shape, sort, order, offset } = this.url.values;
+    this.live.open({ search: q, ...(shape && { shape }), sort, order, offset, limit: PAGE });
+  }
+
+  clear() {
+    this.filter.value = "";
+    if (this.shape) this.shape.value = "";
+    this.ask({ q: "", shape: "", offset: "0" });
+  }
+
+  sortBy(key) {
+    const { sort, order } = this.url.values;
+    const first = this.rising.includes(key) ? "asc" : "desc";
+    this.ask({ sort: key, order: sort !== key ? first : order === "asc" ? "desc" : "asc", offset: "0" });
+  }
+
+  show() {
+    if (!this.answer) return;
+    const { items, total, of } = this.answer;
+    this.table.showSort(this.url.values.sort, this.url.values.order);
+    this.table.show(items, this.below);
+    const shown = items.length ? this.table.element : of ? this.filtered : (this.nothing ??= this.none());
+    if (this.box.firstChild !== shown) replace(this.box, shown);
+    const noun = this.nouns[of === 1 ? 0 : 1];
+    setText(this.count, of === 0 ? "" : total === of ? `${group(of)} ${noun}` : `${group(total)} of ${group(of)} ${noun}`);
+    this.showPager();
+  }
+
+  showPager() {
+    const { total, offset, limit, items } = this.answer;
+    this.pager.hidden = total <= limit && offset === 0;
+    if (this.pager.hidden) return;
+    const go = (to) => this.ask({ offset: String(Math.max(0, to)) });
+    replace(this.pager,
+      h("span.quiet", items.length ? `${group(offset + 1)} to ${group(offset + items.length)} of ${group(total)}` : "Past the end"),
+      h("button", { type: "button", disabled: offset === 0, onclick: () => go(offset - limit) }, "Previous"),
+      h("button", { type: "button", disabled: offset + limit >= total, onclick: () => go(offset + limit) }, "Next"));
+  }
+}
