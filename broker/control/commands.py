@@ -338,6 +338,7 @@ class Undo(Command["Outcome"]):
     """
 
     seq: int
+    validate_only: bool = False
 
 
 # SCRAM credentials (AlterUserScramCredentials, KIP-554). Role: admin.

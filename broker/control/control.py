@@ -135,7 +135,8 @@ class Control:
         before = await self._committer.history(beside(rows[0]))
         async with self._committer.exclusive():
             try:
-                (outcome,) = await self._carry_out(inverse_of(rows[0], before, self.image), actor)
+                inverse = inverse_of(rows[0], before, self.image, validate_only=command.validate_only)
+                (outcome,) = await self._carry_out(inverse, actor)
             except ApiError as error:
                 return Outcome(error.code, error.message)
         return Outcome(outcome.error, outcome.message)

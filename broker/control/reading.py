@@ -4,7 +4,7 @@ Read by the pages, the REST API and the Describe handlers. Every call makes its 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from typing import Final
 
 from broker.config.table import setting_of
@@ -15,8 +15,10 @@ from broker.control.control import Control
 from broker.control.describe import describe
 from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
+from broker.control.undo import inverse_of
 from broker.control.views import (
     AddressRow,
+    AuditEntry,
     AuditFilter,
     AuditRow,
     ConfigRow,
@@ -39,8 +41,9 @@ from broker.control.views import (
     TopicRow,
     TopicSize,
 )
+from broker.errors import ApiError
 from broker.metadata.changes import Kind
-from broker.metadata.image import AdminToken, QuotaEntry
+from broker.metadata.image import AdminToken, Image, QuotaEntry
 from broker.quotas import filters
 from broker.quotas.entity import CLIENT_ID, DEFAULT, USER, Entity, Name
 from broker.quotas.kinds import CLIENT_KEYS
@@ -169,8 +172,10 @@ class ControlViews:
         token = identify(secret, self._control.image)
         return None if token is None else _token_row(token)
 
-    async def audit(self, query: AuditFilter) -> list[AuditRow]:
-        return [_redacted(row) for row in await self._committer.history(query)]
+    async def audit(self, query: AuditFilter) -> list[AuditEntry]:
+        rows = await self._committer.history(query)
+        image = self._control.image
+        return [_entry(row, image) for row in rows]
 
     def _use(self) -> dict[tuple[EntityPairs, str], QuotaUse]:
         return {(use.entity, use.key): use for use in self._live.quota_use()}
@@ -240,9 +245,18 @@ def _token_row(token: AdminToken) -> TokenRow:
     return TokenRow(token.name, token.role.name.lower(), token.changed_at_ms, token.changed_by)
 
 
-def _redacted(row: AuditRow) -> AuditRow:
+def _entry(row: AuditRow, image: Image) -> AuditEntry:
+    final = None
+    try:
+        inverse_of(row, (), image)
+    except ApiError as refusal:
+        final = refusal.message
+    shown = {each.name: getattr(row, each.name) for each in fields(row)}
+    if _is_secret(row):
+        shown |= {"old": row.old and "(secret)", "new": row.new and "(secret)"}
+    return AuditEntry(**shown, final=final)
+
+
+def _is_secret(row: AuditRow) -> bool:
     setting = setting_of(row.key) if row.kind == Kind.BROKER_CONFIG else None
-    is_secret = row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or (setting is not None and setting.sensitive)
-    if not is_secret:
-        return row
-    return replace(row, old=row.old and "(secret)", new=row.new and "(secret)")
+    return row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or (setting is not None and setting.sensitive)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from broker.control.commands import ConfigResource, EntityPairs
+from broker.control.rows.audit import AuditEntry
 from broker.control.rows.connections import (
     AddressRow,
     AddressUse,
@@ -41,6 +42,7 @@ from broker.quotas.kinds import QuotaKind
 __all__ = [
     "AddressRow",
     "AddressUse",
+    "AuditEntry",
     "AuditFilter",
     "AuditRow",
     "ConfigRow",
@@ -162,5 +164,5 @@ class Views(Protocol):
 
     def tokens(self) -> list[TokenRow]: ...
 
-    async def audit(self, query: AuditFilter) -> list[AuditRow]:
+    async def audit(self, query: AuditFilter) -> list[AuditEntry]:
         """Newest first. The values of secrets read "(secret)"."""

@@ -25,6 +25,7 @@ from broker.metadata.image import Image, Stamp, State, project
 
 _FORMAT: Final = 1
 _LARGEST_PAGE: Final = 1_000
+_WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
 _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - both fixed
 
@@ -126,6 +127,8 @@ class MetadataStore:
             "kind = ?": wanted.kind,
             "entity = ?": wanted.entity,
             "actor = ?": wanted.actor,
+            "door = ?": wanted.door,
+            f"instr(lower({_WORDS}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,
         }

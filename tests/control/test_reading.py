@@ -416,3 +416,16 @@ async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
     }
     assert rows["::ffff:10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
     assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0
+
+
+async def test_the_trail_says_what_can_be_put_back(control: Control, views: ControlViews) -> None:
+    for value in (1000.0, 2000.0):
+        entry = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", value),))
+        await control.apply(AlterClientQuotas((entry,)), actor())
+    await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
+    rows = await views.audit(AuditFilter())
+    assert [(row.kind, row.final) for row in rows[:3]] == [
+        ("admin-token", "A change of kind admin-token cannot be undone"),
+        ("client-quota", None),
+        ("client-quota", "This has been changed again since"),
+    ]

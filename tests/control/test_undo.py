@@ -103,7 +103,7 @@ async def test_the_settings_of_a_deleted_topic_do_not_come_back(control: Control
     await control.apply(CreateTopics((NewTopic("t", configs=(("retention.ms", "5"),)),)), actor())
     await control.apply(DeleteTopics((TopicRef("t"),)), actor())
     outcome = await control.apply(Undo(control.image.version), actor())
-    assert outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and outcome.message == "The topic is gone"
 
 
 async def test_a_topic_does_not_come_back_and_the_cluster_id_stays(control: Control) -> None:
@@ -164,3 +164,14 @@ async def test_a_limit_that_was_enforced_when_it_went_is_enforced_when_it_is_bac
     (removed,) = await alter(control, None, producer_byte_rate=None)
     assert (await control.apply(Undo(removed.seq), actor())).ok
     assert not control.image.quotas[ALICE].shadow
+
+
+async def test_asking_first_changes_nothing(control: Control, committer: StoreCommitter) -> None:
+    first = await limit(control, 1000.0)
+    second = await limit(control, 2000.0)
+    assert (await control.apply(Undo(second, validate_only=True), actor())).ok
+    refused = await control.apply(Undo(first, validate_only=True), actor())
+    assert refused.error is ErrorCode.INVALID_UPDATE_VERSION
+    refused = await control.apply(Undo(second, validate_only=True), actor(Role.VIEWER))
+    assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert held(control) == 2000.0 and control.image.version == second

@@ -3,9 +3,9 @@
 Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
 """
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from broker.control.commands import (
     Actor,
@@ -14,17 +14,19 @@ from broker.control.commands import (
     ConfigResource,
     EntityPairs,
     IncrementalAlterConfigs,
+    Outcome,
     QuotaAlteration,
     QuotaOutcome,
     ResourceOutcome,
     Role,
+    Undo,
 )
-from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressRow,
     AddressUse,
+    AuditEntry,
     AuditFilter,
-    AuditRow,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
@@ -35,7 +37,6 @@ from broker.control.views import (
     Overview,
     ProbeRow,
     QuotaFilter,
-    QuotaKind,
     QuotaLimit,
     QuotaRow,
     ResolvedLimit,
@@ -45,9 +46,9 @@ from broker.control.views import (
     TopicRow,
 )
 from broker.errors import ApiError, ErrorCode
+from tests.webui.rows import NOW_MS, change, figures, limits
 from webui.backend import Backend
 
-NOW_MS = 1_800_000_000_000
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 IP_KEY = "connection_creation_rate"
 
@@ -70,116 +71,6 @@ class FakeSettings:
     session_idle_ms: int = 3_600_000
     session_max_ms: int = 43_200_000
     request_max_bytes: int = 1_048_576
-
-
-def figures(**changes: Any) -> Figures:
-    return replace(
-        Figures(
-            uptime_ms=61_000,
-            bytes_in_total=0,
-            bytes_out_total=0,
-            requests_total=0,
-            bytes_in_per_s=0.0,
-            bytes_out_per_s=0.0,
-            requests_per_s=0.0,
-            connections=0,
-            throttled=0,
-            groups=0,
-            processor_idle=1.0,
-            handler_idle=1.0,
-            acceptor_blocked=0.0,
-            memory_pool_used=0,
-            memory_pool_size=None,
-        ),
-        **changes,
-    )
-
-
-def connection(client_id: str, principal: str = "ANONYMOUS", index: int = 0, **changes: Any) -> ConnectionRow:
-    row = ConnectionRow(
-        connection_id=f"127.0.0.1:9092-10.0.0.7:{40_000 + index}-0-{index}",
-        listener="PLAINTEXT",
-        protocol="PLAINTEXT",
-        principal=principal,
-        client_id=client_id,
-        software_name="apache-kafka-java",
-        software_version="4.1.1",
-        address="10.0.0.7",
-        opened_at_ms=NOW_MS - 60_000,
-        requests=12,
-        bytes_in=4_000,
-        bytes_out=2_000,
-        mute_state="not_muted",
-    )
-    return replace(row, **changes)
-
-
-def throttled(client_id: str = "greedy", **changes: Any) -> ThrottledRow:
-    row = ThrottledRow(
-        connection_id="127.0.0.1:9092-10.0.0.7:40000-0-0",
-        client_id=client_id,
-        principal="ANONYMOUS",
-        address="10.0.0.7",
-        quota_type=QuotaKind.PRODUCE,
-        entity=(("client-id", client_id),),
-        observed=3_300_000.0,
-        bound=1_000_000.0,
-        throttle_ms=2_300,
-        remaining_ms=1_700,
-        since_ms=600,
-        times=4,
-    )
-    return replace(row, **changes)
-
-
-def task(name: str, kind: str = "handler", **changes: Any) -> TaskRow:
-    row = TaskRow(name, kind, "handlers", 1, (), None, NOW_MS - 90_000)
-    return replace(row, **changes)
-
-
-def tasks() -> list[TaskRow]:
-    """A small broker's."""
-    network = "data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-0"
-    acceptor = "data-plane-kafka-socket-acceptor-PLAINTEXT-PLAINTEXT-9092"
-    requests, connections = Owned("requests", 3, 500, 212), Owned("connections", 1_240)
-    accepted = Owned("accepted sockets", 19, 20, 20)
-    return [
-        task("broker", "nursery", parent=None, depth=0, idle=0.62),
-        task("storage", "nursery", parent="broker", depth=1),
-        task("log-flusher", "storage", parent="storage", depth=2),
-        task("timers", "nursery", parent="storage", depth=2),
-        task("ExpirationReaper-1-Fetch", "reaper", parent="timers", depth=3, owns=(Owned("waiting", 12),)),
-        task("handlers", "nursery", parent="timers", depth=3, owns=(requests,)),
-        task("data-plane-kafka-request-handler-0", depth=4, idle=0.41),
-        task("data-plane-kafka-request-handler-1", depth=4, idle=0.97),
-        task("console", "nursery", parent="handlers", depth=4),
-        task("admin-web-server", "console", parent="console", depth=5),
-        task("processors", "nursery", parent="console", depth=5),
-        task("listener-PLAINTEXT", "listener", parent="processors", depth=6),
-        task(
-            network,
-            "processor",
-            parent="listener-PLAINTEXT",
-            depth=7,
-            idle=0.15,
-            owns=(connections, accepted),
-        ),
-        task(f"{network}-idle-expiry", "reaper", parent=network, depth=8),
-        task("front", "nursery", parent="processors", depth=6),
-        task(acceptor, "acceptor", parent="front", depth=7),
-    ]
-
-
-def use(address: str, rate: float = 0.5, **changes: Any) -> AddressUse:
-    return replace(AddressUse(address, rate, 3, None, 40, 0, 0), **changes)
-
-
-def limits() -> list[ConnectionLimitRow]:
-    """Nobody is limited."""
-    return [
-        ConnectionLimitRow("", 12, None, 1.5, None, ()),
-        ConnectionLimitRow("PLAINTEXT", 12, None, 1.5, None, ()),
-    ]
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
@@ -224,6 +115,7 @@ class FakeBroker:
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
+    trail: list[AuditEntry] = field(default_factory=list)
     limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
     now: Figures = field(default_factory=figures)
@@ -262,8 +154,10 @@ class FakeBroker:
         return token if token in self.token_rows else None
 
     async def apply(
-        self, command: AlterClientQuotas | IncrementalAlterConfigs, actor: Actor
-    ) -> list[QuotaOutcome] | list[ResourceOutcome]:
+        self, command: AlterClientQuotas | IncrementalAlterConfigs | Undo, actor: Actor
+    ) -> list[QuotaOutcome] | list[ResourceOutcome] | Outcome:
+        if isinstance(command, Undo):
+            return self._undo(command, actor)
         if isinstance(command, IncrementalAlterConfigs):
             return [self._configure(alteration, actor) for alteration in command.resources]
         if actor.role < Role.EDITOR:
@@ -294,8 +188,7 @@ class FakeBroker:
         if entry.expected_version is not None and entry.expected_version != (row.version if row else 0):
             return refused(ErrorCode.INVALID_UPDATE_VERSION, "The entity was changed since it was read.")
         if not validate_only:
-            self.version += 1
-            self.set(entry.entity, {op.key: op.value for op in entry.ops}, by=actor.name, shadow=entry.shadow)
+            self._write(entry.entity, {op.key: op.value for op in entry.ops}, actor, entry.shadow)
         return QuotaOutcome(entity=entry.entity)
 
     def set(
@@ -425,5 +318,64 @@ class FakeBroker:
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return [ConfigRow(name, value, 1, 7, False, False, "") for name, value in self.configs.items()]
 
-    async def audit(self, query: AuditFilter) -> list[AuditRow]:
-        return []
+    async def audit(self, query: AuditFilter) -> list[AuditEntry]:
+        found = [
+            row
+            for row in reversed(self.trail)
+            if (query.seq is None or row.seq == query.seq)
+            and (query.before_seq is None or row.seq < query.before_seq)
+            and query.kind in (None, row.kind)
+            and query.door in (None, row.door)
+            and query.actor in (None, row.actor)
+            and query.entity in (None, row.entity)
+            and (query.search or "").lower() in f"{row.entity} {row.key} {row.actor} {row.address}".lower()
+        ]
+        return [replace(row, final=self._final(row)) for row in found[: query.limit]]
+
+    def _final(self, row: AuditEntry) -> str | None:
+        if row.kind != "client-quota":
+            return f"A change of kind {row.kind} cannot be undone"
+        limits = self.rows.get(tuple((kind, name) for kind, name in json.loads(row.entity)))
+        value = None if limits is None else limits.value(row.key)
+        is_so = value == (None if row.new is None else float(row.new))
+        return None if is_so else "This has been changed again since"
+
+    def _undo(self, command: Undo, actor: Actor) -> Outcome:
+        if actor.role < Role.EDITOR:
+            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
+        row = next((row for row in self.trail if row.seq == command.seq), None)
+        if row is None:
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
+        if (final := self._final(row)) is not None:
+            known = row.kind == "client-quota"
+            error = ErrorCode.INVALID_UPDATE_VERSION if known else ErrorCode.INVALID_REQUEST
+            return Outcome(error, final)
+        if not command.validate_only:
+            entity = tuple((kind, name) for kind, name in json.loads(row.entity))
+            self._write(entity, {row.key: None if row.old is None else float(row.old)}, actor)
+        return Outcome()
+
+    def _write(
+        self,
+        entity: EntityPairs,
+        limits: dict[str, float | None],
+        actor: Actor,
+        shadow: bool | None = None,
+    ) -> None:
+        """A change that somebody asked for: it is in the trail."""
+        before = self.rows.get(entity)
+        self.version += 1
+        for key, value in limits.items():
+            old = None if before is None else before.value(key)
+            self.trail.append(
+                change(
+                    len(self.trail) + 1,
+                    actor,
+                    entity=json.dumps(entity),
+                    key=key,
+                    old=None if old is None else f"{old:g}",
+                    new=None if value is None else f"{value:g}",
+                    time_ms=self.now_ms,
+                )
+            )
+        self.set(entity, limits, by=actor.name, shadow=shadow)

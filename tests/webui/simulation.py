@@ -12,7 +12,8 @@ import trio
 
 from broker.control.commands import EntityPairs
 from broker.control.views import AddressUse, ConnectionLimitRow, PhaseRow, QueueRow, QuotaKind, ThrottledRow
-from tests.webui.fakes import FakeBroker, connection, tasks
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, tasks
 
 HOUR_MS = 3_600_000
 CLIENTS = (

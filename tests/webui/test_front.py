@@ -12,7 +12,8 @@ import pytest
 import trio
 
 from broker.control.views import ThrottledRow
-from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings, throttled
+from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
+from tests.webui.rows import throttled
 from webui import asgi, front
 from webui.live import BEAT_S
 from webui.serving import serve_console

@@ -1,6 +1,6 @@
 """The last quarter of an hour, a sample a second."""
 
-from tests.webui.fakes import figures
+from tests.webui.rows import figures
 from webui.history import KEPT, History, sample_json
 
 

@@ -9,7 +9,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.control.views import QuotaFilter, QuotaRow
-from tests.webui.fakes import FakeBroker, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import throttled
 from webui.listing import Page
 from webui.live import BEAT_S, Live, LiveTable, Snapshot, encode
 from webui.quotas.listing import RULES

@@ -6,7 +6,8 @@ import pytest
 
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, PhaseRow, QueueRow, ThrottledRow
-from tests.webui.fakes import NOW_MS, FakeBroker, connection, figures, tasks, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import NOW_MS, connection, figures, tasks, throttled
 from webui.history import History
 from webui.rest.answers import CONNECTION, FIGURES, OVERVIEW, TASK, THROTTLED
 from webui.shapes import (

@@ -151,10 +151,10 @@ async def _add_reach(
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
             reaches = await preview(views, entry.entity, entry.ops, connections)
-            result["reach"] = [_reach_json(reach) for reach in reaches]
+            result["reach"] = [reach_json(reach) for reach in reaches]
 
 
-def _reach_json(reach: Reach) -> dict[str, Any]:
+def reach_json(reach: Reach) -> dict[str, Any]:
     return {
         "key": reach.key,
         "clients": reach.clients,

@@ -3,6 +3,7 @@
 from typing import Final
 
 from webui.rest import (
+    audit,
     broker_configs,
     client_quotas,
     events,
@@ -23,6 +24,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
+    *audit.ROUTES,
     *broker_configs.ROUTES,
     *monitoring.ROUTES,
     *request_log.ROUTES,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import Watched
-from tests.webui.fakes import IP_KEY, FakeBroker, use
+from tests.webui.fakes import IP_KEY, FakeBroker
+from tests.webui.rows import use
 
 ONE = (("ip", "10.0.0.7"),)
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import Watched
-from tests.webui.fakes import FakeBroker, connection, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, throttled
 
 NAMES = (
     "<img src=x onerror=alert(1)>",

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
-from tests.webui.fakes import FakeBroker, connection, tasks, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, tasks, throttled
 from tests.webui.simulation import Simulation
 
 PATHS = ("/", "/throttled", "/quotas", "/ip-quotas", "/tasks")

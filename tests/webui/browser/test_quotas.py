@@ -6,7 +6,8 @@ import pytest
 
 from broker.control.commands import EntityPairs
 from tests.webui.browser.conftest import Watched
-from tests.webui.fakes import FakeBroker, connection, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, throttled
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
 APP: EntityPairs = (("client-id", "app"),)

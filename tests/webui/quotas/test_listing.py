@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from broker.control.commands import EntityPairs
-from tests.webui.fakes import NOW_MS, FakeBroker
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import NOW_MS
 from webui.listing import Page
 from webui.quotas.listing import listed
 

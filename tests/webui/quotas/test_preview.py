@@ -3,7 +3,8 @@
 import trio
 
 from broker.control.commands import EntityPairs, QuotaOp
-from tests.webui.fakes import FakeBroker, connection
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection
 from webui.quotas.preview import AT_ONCE, MOST_CLIENTS, Reach, preview
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"

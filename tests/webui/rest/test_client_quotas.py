@@ -7,7 +7,8 @@ import pytest
 from broker.control.commands import Door, EntityPairs, Role
 from broker.control.views import ShadowUse
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import FakeBroker, connection
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection
 from webui.rest.answers import QUOTAS, REFUSED_RESULTS, RESULTS
 
 PATH = "/api/v1/client-quotas"

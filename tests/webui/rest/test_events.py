@@ -9,7 +9,8 @@ import trio
 from trio.testing import MockClock
 
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import FakeBroker, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import throttled
 from webui.console import Console
 from webui.live import Live
 from webui.rest.events import MOST_STREAMS, QUIET_S, Section, stream

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import IP_KEY, FakeBroker, use
+from tests.webui.fakes import IP_KEY, FakeBroker
+from tests.webui.rows import use
 from webui.rest.ip_quotas import ADDRESS, EDITED, IP_QUOTAS
 
 PATH = "/api/v1/ip-quotas"

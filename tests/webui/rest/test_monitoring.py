@@ -3,7 +3,8 @@
 import pytest
 
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import FakeBroker, connection, figures, tasks, throttled
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, figures, tasks, throttled
 from webui.console import Console
 from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED
 from webui.rest.schema import Listing

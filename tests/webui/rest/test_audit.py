@@ -1,0 +1,150 @@
+"""Who changed what, and the way back."""
+
+import csv
+import json
+from typing import Any
+
+import pytest
+
+from broker.control.commands import Actor, Door, Role
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import change, connection
+from webui.audit.rows import undo_command
+from webui.rest.audit import ENTRY, TRAIL, UNDONE
+
+PATH = "/api/v1/audit"
+ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.PAGE)
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.trail = [
+        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", door="wire"),
+        change(2, ANN),
+        change(3, ANN, old="1000000", new="2000000", actor="bob"),
+    ]
+    broker.set((("client-id", "app"),), {"producer_byte_rate": 2e6})
+    return broker
+
+
+async def ids(http: Browserless, query: str = "") -> list[int]:
+    answer = TRAIL.check(await (await http.get(f"{PATH}{query}")).get_json())
+    return [item["id"] for item in answer["items"]]
+
+
+async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browserless) -> None:
+    answer = TRAIL.check(await (await http.get(PATH)).get_json())
+    newest, middle, oldest = answer["items"]
+    assert newest["quota"] == {"client-id": "app"} and (newest["old"], newest["new"]) == (
+        "1000000",
+        "2000000",
+    )
+    assert (newest["actor"], newest["address"], newest["door"]) == ("bob", "10.0.0.1", "page")
+    assert newest["final"] is None and middle["final"] == "This has been changed again since"
+    assert oldest["quota"] is None and answer["next"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("?kind=topic", [1]),
+        ("?actor=bob", [3]),
+        ("?door=wire", [1]),
+        ("?entity=orders", [1]),
+        ("?search=ORD", [1]),
+        ("?before=3", [2, 1]),
+        ("?limit=2", [3, 2]),
+        ("?before=2&limit=5", [1]),
+    ],
+)
+async def test_the_trail_is_filtered_and_paged(http: Browserless, query: str, found: list[int]) -> None:
+    assert await ids(http, query) == found
+
+
+async def test_a_full_page_says_where_the_next_begins(http: Browserless) -> None:
+    answer = await (await http.get(f"{PATH}?limit=2")).get_json()
+    assert answer["next"] == 2 and await ids(http, f"?before={answer['next']}&limit=2") == [1]
+
+
+@pytest.mark.parametrize("query", ["?kind=x", "?door=window", "?before=0", "?limit=0", "?limit=1001", "?x=1"])
+async def test_what_makes_no_sense_is_refused(http: Browserless, query: str) -> None:
+    assert (await http.get(f"{PATH}{query}")).status_code == 400
+
+
+async def test_an_undo_says_first_what_it_would_do(http: Browserless, broker: FakeBroker) -> None:
+    broker.connection_rows = [connection("app")]
+    answer = await http.ask("POST", f"{PATH}/3:undo?validate_only=true")
+    asked = UNDONE.check(await answer.get_json())
+    assert asked["command"] == (
+        "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --add-config producer_byte_rate=1000000 "
+        "--entity-type clients --entity-name app"
+    )
+    assert asked["reach"][0]["clients"] == 1 and asked["change"]["final"] is None
+    assert broker.rows[(("client-id", "app"),)].value("producer_byte_rate") == 2e6
+
+
+async def test_an_undo_is_another_change(http: Browserless, broker: FakeBroker) -> None:
+    assert (await http.ask("POST", f"{PATH}/3:undo")).status_code == 200
+    assert broker.rows[(("client-id", "app"),)].value("producer_byte_rate") == 1e6
+    assert await ids(http) == [4, 3, 2, 1]
+    assert broker.trail[-1].actor == "root" and broker.trail[-1].door == "rest"
+
+
+@pytest.mark.parametrize(
+    ("change_id", "status"), [("1", 400), ("2", 409), ("99", 404), ("0", 400), ("x", 400)]
+)
+async def test_what_cannot_be_undone_is_refused(
+    http: Browserless, broker: FakeBroker, change_id: str, status: int
+) -> None:
+    for query in ("", "?validate_only=true"):
+        answer = await http.ask("POST", f"{PATH}/{change_id}:undo{query}")
+        assert answer.status_code == status and answer.content_type == "application/problem+json"
+    assert len(broker.trail) == 3
+
+
+async def test_the_trail_leaves_as_json_lines(http: Browserless) -> None:
+    answer = await http.get(f"{PATH}:export?door=page")
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="weir-audit.jsonl"'
+    lines = (await answer.get_data()).decode().splitlines()
+    assert [ENTRY.check(json.loads(line))["id"] for line in lines] == [3, 2]
+
+
+async def test_the_trail_leaves_as_csv_without_formulas(http: Browserless, broker: FakeBroker) -> None:
+    hostile = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", 'a,"b"\n', "плохо")
+    broker.trail += [change(4 + index, ANN, actor=name) for index, name in enumerate(hostile)]
+    answer = await http.get(f"{PATH}:export?format=csv")
+    assert answer.content_type == "text/csv; charset=utf-8"
+    rows = list(csv.DictReader((await answer.get_data()).decode().splitlines(keepends=True)))
+    actors: list[Any] = [row["actor"] for row in reversed(rows)][3:]
+    assert actors == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", 'a,"b"\n', "плохо"]
+
+
+async def test_a_long_trail_leaves_whole(http: Browserless, broker: FakeBroker) -> None:
+    broker.trail = [change(seq, ANN) for seq in range(1, 2_502)]
+    lines = (await (await http.get(f"{PATH}:export?format=csv")).get_data()).splitlines()
+    assert len(lines) == 2_502 and lines[0].startswith(b"id,at,actor")
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (
+            change(1, ANN, kind="topic-config", entity="orders", key="cleanup.policy", old="compact,delete"),
+            "--add-config 'cleanup.policy=[compact,delete]' --entity-type topics --entity-name orders",
+        ),
+        (
+            change(1, ANN, kind="broker-config", entity="", key="num.io.threads", old=None),
+            "--delete-config num.io.threads --entity-type brokers --entity-default",
+        ),
+        (change(1, ANN, kind="client-quota", entity='[["ip", null]]', key="connection_creation_rate"), "ips"),
+    ],
+)
+def test_every_undo_that_a_tool_could_do_has_its_command(row: Any, words: str) -> None:
+    assert words in undo_command("b:1", row)
+
+
+def test_what_no_tool_does_has_none() -> None:
+    assert undo_command("b:1", change(1, ANN, kind="admin-token", entity="root", key="token")) == ""
+    assert undo_command("b:1", change(1, ANN, key="shadow", old="true", new=None)) == ""

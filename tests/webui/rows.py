@@ -1,0 +1,147 @@
+"""Rows as the broker's views answer them, with something sensible in every field."""
+
+from dataclasses import replace
+from typing import Any
+
+from broker.control.commands import Actor
+from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.views import (
+    AddressUse,
+    AuditEntry,
+    ConnectionLimitRow,
+    ConnectionRow,
+    Figures,
+    QuotaKind,
+    ThrottledRow,
+)
+
+NOW_MS = 1_800_000_000_000
+
+
+def figures(**changes: Any) -> Figures:
+    return replace(
+        Figures(
+            uptime_ms=61_000,
+            bytes_in_total=0,
+            bytes_out_total=0,
+            requests_total=0,
+            bytes_in_per_s=0.0,
+            bytes_out_per_s=0.0,
+            requests_per_s=0.0,
+            connections=0,
+            throttled=0,
+            groups=0,
+            processor_idle=1.0,
+            handler_idle=1.0,
+            acceptor_blocked=0.0,
+            memory_pool_used=0,
+            memory_pool_size=None,
+        ),
+        **changes,
+    )
+
+
+def connection(client_id: str, principal: str = "ANONYMOUS", index: int = 0, **changes: Any) -> ConnectionRow:
+    row = ConnectionRow(
+        connection_id=f"127.0.0.1:9092-10.0.0.7:{40_000 + index}-0-{index}",
+        listener="PLAINTEXT",
+        protocol="PLAINTEXT",
+        principal=principal,
+        client_id=client_id,
+        software_name="apache-kafka-java",
+        software_version="4.1.1",
+        address="10.0.0.7",
+        opened_at_ms=NOW_MS - 60_000,
+        requests=12,
+        bytes_in=4_000,
+        bytes_out=2_000,
+        mute_state="not_muted",
+    )
+    return replace(row, **changes)
+
+
+def throttled(client_id: str = "greedy", **changes: Any) -> ThrottledRow:
+    row = ThrottledRow(
+        connection_id="127.0.0.1:9092-10.0.0.7:40000-0-0",
+        client_id=client_id,
+        principal="ANONYMOUS",
+        address="10.0.0.7",
+        quota_type=QuotaKind.PRODUCE,
+        entity=(("client-id", client_id),),
+        observed=3_300_000.0,
+        bound=1_000_000.0,
+        throttle_ms=2_300,
+        remaining_ms=1_700,
+        since_ms=600,
+        times=4,
+    )
+    return replace(row, **changes)
+
+
+def task(name: str, kind: str = "handler", **changes: Any) -> TaskRow:
+    row = TaskRow(name, kind, "handlers", 1, (), None, NOW_MS - 90_000)
+    return replace(row, **changes)
+
+
+def tasks() -> list[TaskRow]:
+    """A small broker's."""
+    network = "data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-0"
+    acceptor = "data-plane-kafka-socket-acceptor-PLAINTEXT-PLAINTEXT-9092"
+    requests, connections = Owned("requests", 3, 500, 212), Owned("connections", 1_240)
+    accepted = Owned("accepted sockets", 19, 20, 20)
+    return [
+        task("broker", "nursery", parent=None, depth=0, idle=0.62),
+        task("storage", "nursery", parent="broker", depth=1),
+        task("log-flusher", "storage", parent="storage", depth=2),
+        task("timers", "nursery", parent="storage", depth=2),
+        task("ExpirationReaper-1-Fetch", "reaper", parent="timers", depth=3, owns=(Owned("waiting", 12),)),
+        task("handlers", "nursery", parent="timers", depth=3, owns=(requests,)),
+        task("data-plane-kafka-request-handler-0", depth=4, idle=0.41),
+        task("data-plane-kafka-request-handler-1", depth=4, idle=0.97),
+        task("console", "nursery", parent="handlers", depth=4),
+        task("admin-web-server", "console", parent="console", depth=5),
+        task("processors", "nursery", parent="console", depth=5),
+        task("listener-PLAINTEXT", "listener", parent="processors", depth=6),
+        task(
+            network,
+            "processor",
+            parent="listener-PLAINTEXT",
+            depth=7,
+            idle=0.15,
+            owns=(connections, accepted),
+        ),
+        task(f"{network}-idle-expiry", "reaper", parent=network, depth=8),
+        task("front", "nursery", parent="processors", depth=6),
+        task(acceptor, "acceptor", parent="front", depth=7),
+    ]
+
+
+def use(address: str, rate: float = 0.5, **changes: Any) -> AddressUse:
+    return replace(AddressUse(address, rate, 3, None, 40, 0, 0), **changes)
+
+
+def limits() -> list[ConnectionLimitRow]:
+    """Nobody is limited."""
+    return [
+        ConnectionLimitRow("", 12, None, 1.5, None, ()),
+        ConnectionLimitRow("PLAINTEXT", 12, None, 1.5, None, ()),
+    ]
+
+
+def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
+    """One of the trail: a limit that somebody gave a client."""
+    row = AuditEntry(
+        seq=seq,
+        batch=seq,
+        time_ms=NOW_MS,
+        actor=by.name,
+        role=by.role.name.lower(),
+        address=by.address,
+        door=by.door.value,
+        kind="client-quota",
+        entity='[["client-id", "app"]]',
+        key="producer_byte_rate",
+        old=None,
+        new="1000000",
+    )
+    return replace(row, **changes)

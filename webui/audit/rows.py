@@ -1,0 +1,112 @@
+"""One change of the trail: as JSON, as a line of CSV, and the command that puts its old value back.
+
+Used by webui.rest.audit. Works on what control shows, in which secrets are blanked out; knows nothing of
+HTTP.
+"""
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Iterable
+from typing import Any, Final
+
+from broker.control.commands import EntityPairs, QuotaOp
+from broker.control.views import AuditEntry
+from webui.quotas.command_line import kafka_configs
+from webui.shapes import utc
+
+CLIENT_QUOTA: Final = "client-quota"
+SHADOW: Final = "shadow"
+KINDS: Final = (
+    "cluster",
+    "topic",
+    "topic-config",
+    CLIENT_QUOTA,
+    "broker-config",
+    "client-metrics",
+    "producer-ids",
+    "user-scram",
+    "admin-token",
+)
+TOOL_TYPES: Final = {
+    "topic-config": "topics",
+    "broker-config": "brokers",
+    "client-metrics": "client-metrics",
+}
+COLUMNS: Final = ("id", "at", "actor", "role", "address", "door", "kind", "entity", "key", "old", "new")
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def entry_json(row: AuditEntry) -> dict[str, Any]:
+    """`quota` is the entity of a client quota, which `entity` writes as text; `batch` is shared by what was
+    changed at once; `final` says why it cannot be undone, null where it can.
+    """
+    pairs = quota_entity(row)
+    return {
+        "id": row.seq,
+        "batch": row.batch,
+        "at": utc(row.time_ms),
+        "actor": row.actor,
+        "role": row.role,
+        "address": row.address,
+        "door": row.door,
+        "kind": row.kind,
+        "entity": row.entity,
+        "quota": None if pairs is None else dict(pairs),
+        "key": row.key,
+        "old": row.old,
+        "new": row.new,
+        "final": row.final,
+    }
+
+
+def quota_entity(row: AuditEntry) -> EntityPairs | None:
+    if row.kind != CLIENT_QUOTA:
+        return None
+    return tuple((kind, name) for kind, name in json.loads(row.entity))
+
+
+def undo_op(row: AuditEntry) -> QuotaOp | None:
+    """Of a client quota; None for its mark of shadow mode, which is no limit."""
+    if row.key == SHADOW:
+        return None
+    return QuotaOp(row.key, None if row.old is None else float(row.old))
+
+
+def undo_command(bootstrap: str, row: AuditEntry) -> str:
+    """The kafka-configs.sh line that does what an undo would; empty where no tool does it."""
+    pairs = quota_entity(row)
+    if pairs is not None:
+        op = undo_op(row)
+        return "" if op is None else kafka_configs(bootstrap, pairs, (op,))
+    if row.kind not in TOOL_TYPES:
+        return ""
+    words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter"]
+    words += ["--delete-config", row.key] if row.old is None else ["--add-config", _assignment(row)]
+    words += ["--entity-type", TOOL_TYPES[row.kind]]
+    words += ["--entity-name", row.entity] if row.entity else ["--entity-default"]
+    return shlex.join(words)
+
+
+def csv_lines(rows: Iterable[AuditEntry], *, head: bool) -> str:
+    """RFC 4180. A cell that a spreadsheet would take for a formula is written behind an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    if head:
+        writer.writerow(COLUMNS)
+    for row in rows:
+        fields = entry_json(row)
+        writer.writerow([_cell(fields[name]) for name in COLUMNS])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _assignment(row: AuditEntry) -> str:
+    """The tool takes a comma for the end of a value that stands in no brackets."""
+    value = row.old or ""
+    return f"{row.key}=[{value}]" if "," in value else f"{row.key}={value}"
