@@ -4,7 +4,7 @@ Read by the pages, the REST API and the Describe handlers. Every call makes its 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Final
 
 from broker.config.table import setting_of

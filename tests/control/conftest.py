@@ -7,7 +7,10 @@ import pytest
 
 from broker.config.load import load
 from broker.control.control import Control
+from broker.control.reading import ControlViews
+from broker.control.views import Place
 from broker.metadata.store import MetadataStore
+from tests.control.live import Live
 from tests.control.world import StoreCommitter, World
 
 
@@ -26,3 +29,14 @@ def committer(tmp_path: Path) -> Iterator[StoreCommitter]:
 @pytest.fixture
 def control(committer: StoreCommitter) -> Control:
     return Control(committer.store.image, load(None, [], {}), committer)
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live()
+
+
+@pytest.fixture
+def views(control: Control, committer: StoreCommitter, live: Live) -> ControlViews:
+    place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+    return ControlViews(control, live, committer, lambda: place)

@@ -1,37 +1,22 @@
 """The rows of the console: the image joined with what is going on."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from broker.control.commands import (
     AlterClientQuotas,
-    ConfigAlteration,
-    ConfigOp,
     ConfigResource,
     CreateTopics,
     EntityPairs,
-    IncrementalAlterConfigs,
-    IssueAdminToken,
     NewTopic,
-    OpType,
     QuotaAlteration,
     QuotaOp,
     ResourceType,
 )
 from broker.control.control import Control
 from broker.control.reading import ControlViews
-from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
-    AddressUse,
-    AuditFilter,
-    ConnectionLimitRow,
-    ConnectionRow,
-    Decided,
-    Figures,
     GroupRow,
     MatchType,
-    Place,
     QuotaFilter,
     QuotaKind,
     QuotaUse,
@@ -40,75 +25,14 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Role
-from tests.control.world import StoreCommitter, actor
-
-FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
+from tests.control.live import FIGURES, Live
+from tests.control.world import actor
 
 
 def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
     return ThrottledRow(
         connection_id, "app", "alice", "10.0.0.9", QuotaKind.PRODUCE, (), 2.0, 1.0, 900, remaining_ms, 5, 1
     )
-
-
-class Live:
-    """A `LiveFigures` that says what it is told to."""
-
-    def __init__(self) -> None:
-        self.use: list[QuotaUse] = []
-        self.shadows: list[ShadowUse] = []
-        self.asked = 0
-        self.decisions: dict[str, Decided] = {}
-        self.held: list[ThrottledRow] = []
-        self.sizes: list[TopicSize] = []
-        self.all_groups: list[GroupRow] = []
-        self.seen: list[AddressUse] = []
-
-    def figures(self) -> Figures:
-        return FIGURES
-
-    def throttled(self) -> Sequence[ThrottledRow]:
-        return self.held
-
-    def connections(self) -> Sequence[ConnectionRow]:
-        return []
-
-    def addresses(self) -> Sequence[AddressUse]:
-        return self.seen
-
-    def connection_limits(self) -> Sequence[ConnectionLimitRow]:
-        return []
-
-    def tasks(self) -> list[TaskRow]:
-        return []
-
-    def quota_use(self) -> Sequence[QuotaUse]:
-        self.asked += 1
-        return self.use
-
-    def shadow_use(self) -> Sequence[ShadowUse]:
-        return self.shadows
-
-    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
-        return self.decisions.get(key)
-
-    def topic_sizes(self) -> Sequence[TopicSize]:
-        return self.sizes
-
-    def groups(self) -> Sequence[GroupRow]:
-        return self.all_groups
-
-
-@pytest.fixture
-def live() -> Live:
-    return Live()
-
-
-@pytest.fixture
-def views(control: Control, committer: StoreCommitter, live: Live) -> ControlViews:
-    place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-    return ControlViews(control, live, committer, lambda: place)
 
 
 async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> None:
@@ -355,77 +279,3 @@ def test_groups_are_sorted_and_connections_are_as_they_are(views: ControlViews, 
 def test_settings_are_described(views: ControlViews) -> None:
     rows = views.describe_configs(ConfigResource(ResourceType.BROKER, "1"))
     assert "listeners" in [row.name for row in rows]
-
-
-async def test_a_password_among_the_settings_is_not_in_the_trail(
-    control: Control, views: ControlViews
-) -> None:
-    key = "listener.name.safe.plain.sasl.jaas.config"
-    resource = ConfigResource(ResourceType.BROKER, "1")
-    for ops in (
-        (ConfigOp(key, OpType.SET, "hush"), ConfigOp("num.io.threads", OpType.SET, "9")),
-        (ConfigOp(key, OpType.DELETE), ConfigOp("num.io.threads", OpType.DELETE)),
-    ):
-        await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), actor())
-    rows = await views.audit(AuditFilter(kind="broker-config"))
-    assert {(row.key, row.old, row.new) for row in rows} == {
-        (key, None, "(secret)"),
-        (key, "(secret)", None),
-        ("num.io.threads", None, "9"),
-        ("num.io.threads", "9", None),
-    }
-
-
-async def test_a_secret_is_identified_and_never_shown(control: Control, views: ControlViews) -> None:
-    issued = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    renewed = await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    (row,) = views.tokens()
-    assert views.identify(renewed.secret) == row
-    assert views.identify(issued.secret) is None
-    assert (row.name, row.role, row.changed_by) == ("first", "editor", "ann")
-    trail = await views.audit(AuditFilter(kind="admin-token"))
-    assert [(each.old, each.new) for each in trail] == [
-        ("(secret)", "(secret)"),
-        ("(secret)", "(secret)"),
-        (None, "(secret)"),
-    ]
-
-
-async def test_the_trail_is_read_with_its_values(control: Control, views: ControlViews) -> None:
-    await store(control, ((("user", "alice"),), "producer_byte_rate", 1.0))
-    (row,) = await views.audit(AuditFilter(kind="client-quota"))
-    assert (row.entity, row.key, row.old, row.new) == ('[["user","alice"]]', "producer_byte_rate", None, "1")
-
-
-async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
-    control: Control, views: ControlViews, live: Live
-) -> None:
-    def limit(name: str | None, value: float) -> QuotaAlteration:
-        return QuotaAlteration((("ip", name),), (QuotaOp("connection_creation_rate", value),))
-
-    limits = (limit(None, 5), limit("::ffff:10.0.0.7", 20), limit("10.0.0.8", 3))
-    await control.apply(AlterClientQuotas(limits), actor(Role.ADMIN))
-    live.seen = [AddressUse(address, 1.0, 2, None, 9, 1, 0) for address in ("10.0.0.7", "10.0.0.9")]
-    rows = {row.address: row for row in views.addresses()}
-    assert {address: (row.limit, row.bound) for address, row in rows.items()} == {
-        None: (5, 5),
-        "::ffff:10.0.0.7": (20, 20),
-        "10.0.0.8": (3, 3),
-        "10.0.0.9": (None, 5),
-    }
-    assert rows["::ffff:10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
-    assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0
-
-
-async def test_the_trail_says_what_can_be_put_back(control: Control, views: ControlViews) -> None:
-    for value in (1000.0, 2000.0):
-        entry = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", value),))
-        await control.apply(AlterClientQuotas((entry,)), actor())
-    await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    rows = await views.audit(AuditFilter())
-    assert [(row.kind, row.final) for row in rows[:3]] == [
-        ("admin-token", "A change of kind admin-token cannot be undone"),
-        ("client-quota", None),
-        ("client-quota", "This has been changed again since"),
-    ]

@@ -333,7 +333,7 @@ class FakeBroker:
         return [replace(row, final=self._final(row)) for row in found[: query.limit]]
 
     def _final(self, row: AuditEntry) -> str | None:
-        if row.kind != "client-quota":
+        if row.kind != "client-quota" or row.key == "shadow":
             return f"A change of kind {row.kind} cannot be undone"
         limits = self.rows.get(tuple((kind, name) for kind, name in json.loads(row.entity)))
         value = None if limits is None else limits.value(row.key)

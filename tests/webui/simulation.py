@@ -4,16 +4,25 @@ Drives a FakeBroker for the demo server, so that every page has something to sho
 two runs look alike.
 """
 
+import json
 import math
 import random
 from dataclasses import dataclass, field, replace
 
 import trio
 
-from broker.control.commands import EntityPairs
-from broker.control.views import AddressUse, ConnectionLimitRow, PhaseRow, QueueRow, QuotaKind, ThrottledRow
+from broker.control.commands import Actor, Door, EntityPairs, Role
+from broker.control.views import (
+    AddressUse,
+    AuditEntry,
+    ConnectionLimitRow,
+    PhaseRow,
+    QueueRow,
+    QuotaKind,
+    ThrottledRow,
+)
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, tasks
+from tests.webui.rows import change, connection, tasks
 
 HOUR_MS = 3_600_000
 CLIENTS = (
@@ -60,6 +69,16 @@ RULES: tuple[tuple[EntityPairs, dict[str, float], str, float], ...] = (
     ),
     ((("client-id", None),), {"request_percentage": 200.0}, "root", 1500),
 )
+ROOT = Actor("root", Role.ADMIN, "127.0.0.1", Door.REST)
+ANNA = Actor("ops-anna", Role.EDITOR, "10.0.0.5", Door.PAGE)
+OTHER_CHANGES: tuple[tuple[float, Actor, str, str, str, str | None, str], ...] = (
+    (1600, Actor("broker", Role.ADMIN, "", Door.BROKER), "cluster", "", "id", None, "Zm9vYmFyYmF6cXV4MTIzNA"),
+    (1510, replace(ROOT, door=Door.WIRE), "topic", "orders", "partitions", None, "12"),
+    (300, ANNA, "topic-config", "clicks", "retention.ms", "604800000", "86400000"),
+    (52, ROOT, "admin-token", "ci-deploy", "token", None, "(secret)"),
+    (20, ANNA, "broker-config", "", "num.io.threads", "8", "16"),
+    (2, ANNA, "client-quota", '[["client-id", "orders-service"]]', "shadow", None, "true"),
+)
 HELD_UNDER = {
     ("clickstream-ingest", "produce"): RULES[1][0],
     ("reporting", "fetch"): RULES[0][0],
@@ -95,6 +114,25 @@ class Simulation:
         for address, limit, by in ((None, 20.0, "root"), ("10.0.1.24", 5.0, "ops-anna")):
             broker.version += 1
             broker.set((("ip", address),), {"connection_creation_rate": limit}, by=by)
+
+        broker.trail = self._trail()
+
+    def _trail(self) -> list[AuditEntry]:
+        """As if each rule had been made at its hour, and a few other things changed since."""
+        told = [
+            (hours, change(0, who, kind=kind, entity=entity, key=key, old=old, new=new))
+            for hours, who, kind, entity, key, old, new in OTHER_CHANGES
+        ]
+        for entity, limits, by, hours in RULES:
+            for key, value in limits.items():
+                old = f"{value / 2:.0f}" if hours < 100 else None
+                row = change(0, replace(ANNA, name=by), entity=json.dumps(entity), key=key)
+                told.append((hours, replace(row, old=old, new=f"{value:.0f}")))
+        told.sort(key=lambda each: -each[0])
+        return [
+            replace(row, seq=seq, batch=seq, time_ms=self.broker.now_ms - int(hours * HOUR_MS))
+            for seq, (hours, row) in enumerate(told, 1)
+        ]
 
     async def run(self) -> None:
         while True:

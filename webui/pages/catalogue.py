@@ -32,6 +32,13 @@ PAGES: Final = (
         "Limits",
         ("api", "dom", "live", "shell", "units", "table", "listing", "address_editor"),
     ),
+    Page(
+        "audit",
+        "/audit",
+        "Audit",
+        "Changes",
+        (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
+    ),
     Page("tasks", "/tasks", "Tasks", "Broker", ("api", "dom", "live", "shell", "table", "units")),
 )
 

@@ -1,0 +1,90 @@
+"""The trail on its page: who changed what, and the way back."""
+
+from typing import Any
+
+import pytest
+
+from broker.control.commands import Actor, Door, Role
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import change, connection
+
+ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.REST)
+APP = (("client-id", "app"),)
+
+
+@pytest.fixture
+def audit(page: Watched, broker: FakeBroker) -> Any:
+    broker.version = 5
+    broker.set(APP, {"producer_byte_rate": 2e6})
+    broker.connection_rows = [connection("app")]
+    broker.trail = [
+        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", door="wire"),
+        change(2, ANN),
+        change(3, ANN, old="1000000", new="2000000", actor="<b>bob</b>"),
+    ]
+    page.sign_in()
+    return page.go("/audit")
+
+
+def test_a_change_says_who_from_where_and_from_what_to_what(audit: Any, expect: Any) -> None:
+    rows = audit.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    for words in ("<b>bob</b>", "REST", "10.0.0.1", "client id", "app", "1 MB/s", "2 MB/s"):
+        expect(rows.first).to_contain_text(words)
+    expect(rows.nth(1)).to_contain_text("superseded")
+    expect(rows.last).to_contain_text("Kafka protocol")
+
+
+def test_an_undo_says_first_what_it_does(audit: Any, expect: Any, broker: FakeBroker) -> None:
+    audit.get_by_label("Undo change 3").click()
+    panel = audit.locator("tr.panel")
+    expect(panel).to_contain_text("goes back to 1 MB/s")
+    expect(panel).to_contain_text("1 connected client falls under this")
+    expect(panel.locator("pre")).to_contain_text("--add-config producer_byte_rate=1000000")
+    assert broker.rows[APP].value("producer_byte_rate") == 2e6
+    audit.get_by_role("button", name="Undo this change").click()
+    expect(audit.locator("tbody tr")).to_have_count(4)
+    expect(audit.locator("tbody tr").first).to_contain_text("root")
+    assert broker.rows[APP].value("producer_byte_rate") == 1e6
+
+
+def test_an_undo_that_came_too_late_is_told(audit: Any, expect: Any, broker: FakeBroker) -> None:
+    audit.get_by_label("Undo change 3").click()
+    expect(audit.get_by_role("button", name="Undo this change")).to_be_enabled()
+    broker.set(APP, {"producer_byte_rate": 9e6})
+    audit.get_by_role("button", name="Undo this change").click()
+    expect(audit.locator("tr.panel")).to_contain_text("This has been changed again since")
+    assert broker.rows[APP].value("producer_byte_rate") == 9e6
+
+
+def test_a_change_made_elsewhere_appears_by_itself(audit: Any, expect: Any, broker: FakeBroker) -> None:
+    broker.trail.append(change(4, ANN, key="consumer_byte_rate", new="5000000"))
+    broker.version += 1
+    expect(audit.locator("tbody tr").first).to_contain_text("5 MB/s")
+
+
+def test_the_filters_are_kept_in_the_address_and_in_the_export(audit: Any, expect: Any) -> None:
+    audit.get_by_label("What was changed").select_option("topic")
+    expect(audit.locator("tbody tr")).to_have_count(1)
+    audit.reload()
+    expect(audit.locator("tbody tr")).to_have_count(1)
+    expect(audit.locator("#export-csv")).to_have_attribute(
+        "href", "/api/v1/audit:export?kind=topic&format=csv"
+    )
+    with audit.expect_download() as download:
+        audit.locator("#export-csv").click()
+    assert download.value.suggested_filename == "weir-audit.csv"
+    audit.locator("#filter").fill("nobody")
+    expect(audit.locator("#table")).to_contain_text("No match")
+
+
+def test_older_changes_are_a_click_away(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.trail = [change(seq, ANN) for seq in range(1, 61)]
+    page.sign_in("viewer-token")
+    opened = page.go("/audit")
+    expect(opened.locator("tbody tr")).to_have_count(50)
+    opened.get_by_role("button", name="Older changes").click()
+    expect(opened.locator("tbody tr")).to_have_count(60)
+    expect(opened.get_by_role("button", name="Older changes")).to_be_hidden()
+    expect(opened.get_by_role("button", name="Undo")).to_have_count(0)

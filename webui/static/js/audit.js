@@ -1,0 +1,164 @@
+// Audit: the trail of changes, newest first, and the way back from each.
+
+import { get } from "./api.js";
+import { DOORS, KINDS, subject, values } from "./audit_words.js";
+import { empty, failed, h, replace, skeleton } from "./dom.js";
+import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { once, Table } from "./table.js";
+import { UndoPanel } from "./undo_panel.js";
+import { ago, clock } from "./units.js";
+
+const PAGE = 50;
+const mayEdit = document.body.dataset.mayEdit === "yes";
+const url = new UrlState({ q: "", kind: "", door: "" });
+const box = document.getElementById("table");
+const filter = document.getElementById("filter");
+const pager = document.getElementById("pager");
+
+let changes = null;
+let next = null;
+// What is open below which change: {key, panel, element}.
+let open = null;
+// Of the metadata, when the newest changes were read.
+let version = null;
+
+const table = new Table({
+  label: "Changes, newest first",
+  keyOf: ({ id }) => String(id),
+  onsort: () => {},
+  columns: [
+    { label: "When", size: "when", cell: whenCell },
+    { label: "Who", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", row.actor), h("span", row.role))) },
+    { label: "From", size: "from", cell: fromCell },
+    { label: "What", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
+    { label: "Change", size: "values", whole: true, cell: (row, td) => once(td, "", () => values(row)) },
+    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: undoCell }] : []),
+  ],
+});
+
+function whenCell({ at, id }, td) {
+  const moment = new Date(at);
+  const today = moment.toDateString() === new Date().toDateString();
+  const day = moment.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  once(td, ago(at), () =>
+    h("span.two", { title: `${at}, change ${id}` },
+      h("time", { datetime: at }, today ? ago(at) : day), h("span", clock(moment))));
+}
+
+function fromCell({ door, address }, td) {
+  once(td, "", () => h("span.two", h("span", DOORS[door] ?? door), h("span.mono", address || "–")));
+}
+
+function undoCell(row, td) {
+  td.toggleAttribute("data-none", row.final !== null);
+  once(td, String(row.final), () => (row.final === null
+    ? h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => undo(row) }, "Undo")
+    : h("span.quiet.small", { title: row.final }, row.final.includes("changed again") ? "superseded" : "")));
+}
+
+function undo(change) {
+  closePanel();
+  const key = String(change.id);
+  const close = () => {
+    closePanel();
+    table.rows.get(key)?.querySelector("button")?.focus();
+  };
+  const panel = new UndoPanel({ change, onclose: close });
+  open = { key, panel, element: h("tr.panel", h("td", { colspan: table.columns.length }, panel.element)) };
+  show();
+  panel.focus();
+}
+
+function closePanel() {
+  open?.panel.close();
+  open = null;
+  show();
+}
+
+function query() {
+  const { q, kind, door } = url.values;
+  return { ...(q && { search: q }), ...(kind && { kind }), ...(door && { door }) };
+}
+
+function ask(more) {
+  return get(`/api/v1/audit?${new URLSearchParams({ ...query(), limit: PAGE, ...more })}`);
+}
+
+async function load() {
+  const asked = JSON.stringify(query());
+  try {
+    const answer = await ask({});
+    if (asked !== JSON.stringify(query())) return;
+    changes = answer.items;
+    next = answer.next;
+    show();
+  } catch (problem) {
+    replace(box, failed(problem, load));
+  }
+}
+
+/** Somebody has changed something: what is new goes on top, and what was read before may be final now. */
+async function refresh() {
+  const { items } = await ask({});
+  const fresh = new Map(items.map((change) => [change.id, change]));
+  const older = changes.filter(({ id }) => !fresh.has(id));
+  changes = [...items, ...older];
+  show();
+}
+
+async function older() {
+  const answer = await ask({ before: next });
+  changes = [...changes, ...answer.items];
+  next = answer.next;
+  show();
+}
+
+function show() {
+  if (changes === null) return;
+  table.show(changes, (key) => (open?.key === key ? open.element : null));
+  const shown = changes.length ? table.element : Object.keys(query()).length ? NOTHING.filtered : NOTHING.empty;
+  if (box.firstChild !== shown) replace(box, shown);
+  pager.hidden = next === null;
+  for (const format of ["csv", "jsonl"]) {
+    document.getElementById(`export-${format}`).href = `/api/v1/audit:export?${new URLSearchParams({ ...query(), format })}`;
+  }
+}
+
+const NOTHING = {
+  empty: empty("audit", "Nothing has been changed yet", "Whatever anybody changes, in this console, over REST or with Kafka's own tools, is written down here."),
+  filtered: empty("search", "No match", "Other things were changed; clear the filters to see them.", h("button", { type: "button", onclick: clear }, "Show all changes")),
+};
+
+function clear() {
+  for (const field of [filter, kind, door]) field.value = "";
+  choose({ q: "", kind: "", door: "" });
+}
+
+function choose(changed) {
+  url.set(changed);
+  closePanel();
+  load();
+}
+
+function select(id, all, words) {
+  const element = document.getElementById(id);
+  replace(element, h("option", { value: "" }, all), Object.entries(words).map(([value, text]) => h("option", { value }, text)));
+  element.value = url.values[id];
+  element.addEventListener("change", () => choose({ [id]: element.value }));
+  return element;
+}
+
+const kind = select("kind", "All changes", KINDS);
+const door = select("door", "Through any door", DOORS);
+filter.value = url.values.q;
+filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
+document.getElementById("older").addEventListener("click", older);
+onKeys({ "/": () => filter.focus() });
+replace(box, skeleton());
+await load();
+startLive([], {
+  overview: (overview) => {
+    if (version !== null && overview.version !== version) refresh();
+    version = overview.version;
+  },
+}).open();

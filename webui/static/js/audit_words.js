@@ -1,0 +1,65 @@
+// A change of the audit trail in words: what it was about, from what, to what.
+
+import { h } from "./dom.js";
+import { entityChips } from "./entity.js";
+import { digits, KEYS, rate } from "./units.js";
+
+export const KINDS = {
+  "client-quota": "Quotas",
+  "broker-config": "Broker settings",
+  "topic-config": "Topic settings",
+  topic: "Topics",
+  "client-metrics": "Client metrics",
+  "admin-token": "Access tokens",
+  "user-scram": "Passwords",
+  "producer-ids": "Producer ids",
+  cluster: "Cluster",
+};
+
+export const DOORS = {
+  page: "this console",
+  rest: "REST",
+  wire: "Kafka protocol",
+  "command-line": "command line",
+  broker: "the broker itself",
+};
+
+const NOUNS = {
+  "broker-config": "broker",
+  "topic-config": "topic",
+  topic: "topic",
+  "client-metrics": "subscription",
+  "admin-token": "token",
+  "user-scram": "user",
+};
+
+export function subject({ kind, entity, quota, key }) {
+  const about = quota ? entityChips(quota) : entityName(kind, entity);
+  return h("span.two", about, h("span.mono.key", keyWords(key)));
+}
+
+function entityName(kind, entity) {
+  const noun = NOUNS[kind];
+  if (!noun) return h("b", KINDS[kind] ?? kind);
+  const name = kind === "broker-config" && entity === "" ? h("em", "all brokers") : h("span.name", entity);
+  return h("span.chips", h("span.chip", h("span", noun), name));
+}
+
+function keyWords(key) {
+  return key === "shadow" ? "shadow mode" : key;
+}
+
+export function values({ key, kind, old, new: now }) {
+  const before = valueWords(kind, key, old);
+  const after = valueWords(kind, key, now);
+  return h("span.from-to", h("span.was", { title: old ?? "" }, before ?? "not set"), h("span.arrow", { "aria-label": "became" }, "→"), after === null ? h("b.gone", "removed") : h("b", { title: now ?? "" }, after));
+}
+
+/** As a person reads it; null where there is nothing. */
+export function valueWords(kind, key, value) {
+  if (value === null) return null;
+  if (kind !== "client-quota") return value === "" ? "empty" : value;
+  if (key === "shadow") return "measured only";
+  if (key in KEYS) return rate(key, Number(value));
+  return `${digits(Number(value))}/s`;
+}

@@ -1,0 +1,61 @@
+// Undoing one change: what follows is said before it happens.
+
+import { post } from "./api.js";
+import { valueWords } from "./audit_words.js";
+import { h, replace, setText } from "./dom.js";
+import { reachLines, showCommand } from "./quota_preview.js";
+import { toast } from "./shell.js";
+
+export class UndoPanel {
+  constructor({ change, onclose }) {
+    this.change = change;
+    this.onclose = onclose;
+    const back = valueWords(change.kind, change.key, change.old);
+    this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Looking what this would do…"));
+    this.command = h("div");
+    this.trouble = h("p.field-error", { role: "alert" });
+    this.confirm = h("button.primary", { type: "button", disabled: true, onclick: () => this.undo() }, "Undo this change");
+    const words = back === null ? [" is taken away again."] : [" goes back to ", h("b", back), "."];
+    this.element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
+      h("h2", "Undo this change?"),
+      h("p", h("code", change.key), words, h("span.quiet", " This is another change, and recorded as one.")),
+      h("div.consequences", this.reach, this.command),
+      this.trouble,
+      h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Leave it")));
+    this.preview();
+  }
+
+  focus() {
+    this.element.querySelector(".buttons button:last-child").focus();
+  }
+
+  close() {
+    this.closed = true;
+  }
+
+  async preview() {
+    try {
+      const { reach, command } = await post(`/api/v1/audit/${this.change.id}:undo?validate_only=true`);
+      if (this.closed) return;
+      const value = this.change.old === null ? { remove: true } : { value: Number(this.change.old) };
+      replace(this.reach, reach.length ? reachLines(reach, [{ key: this.change.key, ...value }]) : h("p.quiet", "Nothing stands against it."));
+      if (command) showCommand(this.command, command);
+      this.confirm.disabled = false;
+      this.confirm.focus();
+    } catch (problem) {
+      replace(this.reach);
+      setText(this.trouble, problem.message);
+    }
+  }
+
+  async undo() {
+    this.confirm.disabled = true;
+    try {
+      await post(`/api/v1/audit/${this.change.id}:undo`);
+      this.onclose();
+      toast("It is undone; the undo is a change of its own, at the top.");
+    } catch (problem) {
+      setText(this.trouble, problem.message);
+    }
+  }
+}
