@@ -151,6 +151,7 @@ class BrokerFigures:
                 remaining_ms=row.remaining_ms,
                 since_ms=row.since_ms,
                 times=row.count,
+                obeys=row.obeys,
             )
             for row in self._quotas.rows(self._clock.ms())
         ]
@@ -173,6 +174,7 @@ class BrokerFigures:
                 bytes_out=channel.bytes_out,
                 mute_state=_mute_state(channel),
                 tls="" if channel.tls is None else " ".join(reversed(channel.tls)),
+                obeys=self._quotas.obedience.obeys(channel),
             )
             for channel in self._server.channels()
         ]

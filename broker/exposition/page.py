@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.exposition import connections, events, memory, requests, topics
+from broker.exposition import connections, events, memory, obedience, requests, topics
 from broker.exposition.handlers import HandlerFamilies
 from broker.exposition.sockets import SocketFamilies
 from broker.metrics.prometheus import render
@@ -54,6 +54,7 @@ class Exposition:
         yield from quotas.families(self._quotas, now_ms)
         yield from quotas.replication_families(self._replication, now_ms)
         yield from shadow_figures.families(self._quotas)
+        yield from obedience.families(self._quotas.obedience)
         yield from connections.families(self._server, now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)

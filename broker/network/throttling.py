@@ -1,21 +1,22 @@
 """Holds channels that broke a quota, and frees them on time. (Kafka: ThrottledChannelReaper-*)
 
 Started by the handler pool before the reply is enqueued (KIP-219), ended by one reaper task per kind of
-quota.
+quota. One more reaper looks whether held clients wait as they were told; see `quotas.obedience`.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel
-from broker.network.connection.mute import MuteEvent
+from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.network.watching import Watchers
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.obedience import LONGEST_MARGIN_MS
 from broker.quotas.throttled import ThrottledChannels
 from broker.quotas.verdict import Throttle
 
@@ -26,6 +27,8 @@ REAPERS: Final = {
     QuotaKind.CONTROLLER_MUTATION: "ThrottledChannelReaper-ControllerMutation",
 }
 
+
+OBEDIENCE: Final = "throttle-obedience-reaper"
 
 RUNNING_MS: Final = 1_000
 """A connection younger than this says nothing about how much its client sends."""
@@ -42,19 +45,25 @@ class Throttling:
             kind: _reaper(REAPERS[kind], manager.throttled, clock)
             for kind, manager in quotas.managers.items()
         }
+        self._looks = Reaper(OBEDIENCE, quotas.obedience.next_deadline, self._look, clock)
 
-    def start(self, request: Request, throttle: Throttle) -> None:
+    def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
         """Marks the request's channel as throttled from now on. Called while its response is still
-        pending.
+        pending; `is_told`: whether that is one that says so.
         """
         request.route.metrics.count_throttle(request, throttle.throttle_ms)
         channel = request.channel
         if channel.fd < 0:
             return
         channel.on(MuteEvent.THROTTLE_STARTED)
-        self._quotas.throttle(channel, channel, throttle, self._clock.ms())
+        now_ms = self._clock.ms()
+        self._quotas.throttle(channel, channel, throttle, now_ms)
         self._watchers.throttled(channel, throttle)
         self._reapers[throttle.kind].poke()
+        if is_told:
+            obedience = self._quotas.obedience
+            obedience.throttled(channel, throttle.throttle_ms, now_ms, waiting=_has_sent(channel))
+            self._looks.poke()
 
     def poke(self) -> None:
         """Limits have changed: what is held may be due earlier."""
@@ -84,8 +93,24 @@ class Throttling:
         self._quotas.forget(channel)
 
     def start_reapers(self, nursery: TaskStarter) -> None:
-        for reaper in self._reapers.values():
+        for reaper in (*self._reapers.values(), self._looks):
             nursery.start_soon(reaper.run, name=reaper.name)
+
+    def _look(self, now_ms: int) -> None:
+        obedience = self._quotas.obedience
+        while (watch := obedience.pop_due(now_ms)) is not None:
+            channel = watch.channel
+            assert isinstance(channel, Channel)
+            if channel.mute_state not in THROTTLED:
+                obedience.released(watch)
+            elif obedience.looked(watch, now_ms, waiting=_has_sent(channel)):
+                self._quotas.end_early(channel, now_ms + LONGEST_MARGIN_MS)
+                self.poke()
+
+
+def _has_sent(channel: Channel) -> bool:
+    """Whether something of its client waits to be read."""
+    return channel.receive.has_buffered or has_arrivals(channel)
 
 
 def _reaper(name: str, held: ThrottledChannels, clock: TrioClock) -> Reaper:

@@ -15,20 +15,21 @@ from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
+from broker.quotas.obedience import Obedience
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import Throttleable, ThrottledRow
 from broker.quotas.verdict import Throttle
 
 
 class ClientQuotas:
-    """The managers by kind.
+    """The managers by kind, and what is known of how clients take a throttle.
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
     quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`; `callback` decides in
     the place of the rules where there is one.
     """
 
-    __slots__ = ("callback", "fetch", "managers", "mutation", "produce", "request")
+    __slots__ = ("callback", "fetch", "managers", "mutation", "obedience", "produce", "request")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class ClientQuotas:
         paced: bool = True,
         callback: GuardedCallback | None = None,
     ) -> None:
+        self.obedience = Obedience()
         rate = partial(RateQuotaManager, window=window, longest_ms=longest_throttle_ms, paced=paced)
         self.callback = callback
         self.produce = rate(QuotaKind.PRODUCE, callback=callback)
@@ -101,14 +103,24 @@ class ClientQuotas:
         """Whether `channel` is held for this kind of quota already; then it is, until the later end."""
         return self.managers[throttle.kind].prolong(channel, throttle, now_ms)
 
+    def end_early(self, channel: Throttleable, until_ms: int) -> None:
+        """The channel is due now, unless a quota holds it for longer than `until_ms`."""
+        for manager in self.managers.values():
+            manager.throttled.end_early_of(channel, until_ms)
+
     def forget(self, channel: Throttleable) -> None:
         """The channel is closed."""
         for manager in self.managers.values():
             manager.throttled.forget(channel)
+        self.obedience.forget(channel)
 
     def rows(self, now_ms: int) -> list[ThrottledRow]:
         """Everyone who is held at this moment, of every kind, the longest wait first."""
-        rows = [row for manager in self.managers.values() for row in manager.throttled.rows(now_ms)]
+        rows = [
+            held.row(now_ms, self.obedience.obeys(held.channel))
+            for manager in self.managers.values()
+            for held in manager.throttled.held()
+        ]
         return sorted(rows, key=lambda row: -row.remaining_ms)
 
     def expire(self, now_ms: int) -> int:

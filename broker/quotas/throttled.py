@@ -29,7 +29,7 @@ class Throttleable(Protocol):
 class ThrottledRow:
     """One held channel as the console shows it.
 
-    `since_ms` is how long it has been held, `count` how often so far.
+    `since_ms` is how long it has been held, `count` how often so far; `obeys`: see `obedience`.
     """
 
     connection_id: str
@@ -44,6 +44,7 @@ class ThrottledRow:
     remaining_ms: int
     since_ms: int
     count: int
+    obeys: bool | None = None
 
 
 class Held:
@@ -58,7 +59,7 @@ class Held:
         self.start_ms = now_ms
         self.end_ms = now_ms + throttle.throttle_ms
 
-    def row(self, now_ms: int) -> ThrottledRow:
+    def row(self, now_ms: int, obeys: bool | None = None) -> ThrottledRow:
         channel, throttle = self.channel, self.throttle
         return ThrottledRow(
             connection_id=channel.id,
@@ -73,6 +74,7 @@ class Held:
             remaining_ms=max(self.end_ms - now_ms, 0),
             since_ms=now_ms - self.start_ms,
             count=channel.throttles,
+            obeys=obeys,
         )
 
 
@@ -113,6 +115,12 @@ class ThrottledChannels:
         held.end_ms = 0
         self._serial += 1
         heappush(self._queue, (0, self._serial, held))
+
+    def end_early_of(self, channel: Throttleable, until_ms: int) -> None:
+        """The same for a channel, if it is held and not for longer than `until_ms`."""
+        held = self._held.get(id(channel))
+        if held is not None and held.end_ms <= until_ms:
+            self.end_early(held)
 
     def held(self) -> list[Held]:
         """Everything that is held, in the order in which it began."""

@@ -119,6 +119,7 @@ CONNECTION: Final = Record(
         "bytes_out": COUNT,
         "mute_state": Text(),
         "tls": Text(),
+        "obeys": Flag(nullable=True),
     }
 )
 

@@ -12,8 +12,8 @@ class ThrottledRow:
 
     `entity` is the rule that matched; where a quota callback decides it is empty, and `tags` are what it
     answered. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
-    counts this connection's throttles so far. `obeys` says whether the client waited after its last throttle
-    (None: not known yet).
+    counts this connection's throttles so far. `obeys`: whether it waits as throttle_time_ms tells it to
+    (None: not known yet); see `quotas.obedience`.
     """
 
     connection_id: str
@@ -36,7 +36,7 @@ class ThrottledRow:
 class ConnectionRow:
     """One open connection. `mute_state` is Kafka's ChannelMuteState in lower case, `not_muted` while it is
     read, and `muted_for_memory` while it stands in line for queued.max.request.bytes. `tls` is the version
-    and the cipher suite, "" without TLS.
+    and the cipher suite, "" without TLS. `obeys` is None for a connection of a client that was never held.
     """
 
     connection_id: str
@@ -53,6 +53,7 @@ class ConnectionRow:
     bytes_out: int
     mute_state: str
     tls: str = ""
+    obeys: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from broker.quotas.verdict import Throttle
 
 
 class PipelinedThrottling(Throttling):
-    def start(self, request: Request, throttle: Throttle) -> None:
+    def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
         channel = request.channel
         if channel.fd < 0:
             return
         if self._quotas.prolong(channel, throttle, self._clock.ms()):
             self._watchers.throttled(channel, throttle)
         else:
-            super().start(request, throttle)
+            super().start(request, throttle, is_told=is_told)

@@ -48,6 +48,7 @@ NEXT: Final = {
 RESPONSE_PENDING: Final = frozenset(
     {_S.MUTED_AND_RESPONSE_PENDING, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING}
 )
+THROTTLED: Final = frozenset({_S.MUTED_AND_THROTTLED, _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING})
 
 
 def after(state: MuteState, event: MuteEvent) -> MuteState:

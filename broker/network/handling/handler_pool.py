@@ -326,7 +326,7 @@ class HandlerPool:
                     outcome.imprint(request.channel)
             case Silent():
                 if outcome.throttle is not None:
-                    self._throttling.start(request, outcome.throttle)
+                    self._throttling.start(request, outcome.throttle, is_told=False)
             case Parked():
                 self._release(request)
                 request.local_complete = self._last = self._clock.ns()
