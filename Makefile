@@ -67,7 +67,7 @@ test: check
 
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
-	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools.py
+	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py
 
 test-all: check
 	$(BIN)/pytest $(ARGS)

@@ -2,89 +2,43 @@
 configuration.
 
 Imported by the command line. A client of the console's REST API, with an administrator's token; knows
-nothing else of the broker. The file is YAML:
-
-    quotas:
-      - entity: {user: alice, client-id: null}      # null is the default of its type
-        limits: {producer_byte_rate: 1000000}
-        shadow: true                                # measured and not enforced
+nothing else of the broker but what its limits are called. Files: broker.quotas_yaml.
 """
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from broker.console_client import Console, RefusedError
+from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
+
 DEFAULT_CONSOLE: Final = "http://127.0.0.1:8080"
 TOKEN_VARIABLES: Final = ("WEIR_TOKEN", "WEIR_ADMIN_TOKEN")
 QUOTAS: Final = "/api/v1/client-quotas"
-PATIENCE_S: Final = 30
 PAGE: Final = 1_000
 
 Entity = Mapping[str, str | None]
 
-
-class _Refused(click.ClickException):
-    """What the broker said no to; 412 and the like keep their words."""
-
-
-@dataclass(frozen=True, slots=True)
-class Console:
-    url: str
-    token: str
-
-    def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """The JSON answer. Raises click.ClickException with the problem's own words."""
-        # Here and not above: the broker's own start is not to wait for them.
-        import urllib.error
-        import urllib.parse
-        import urllib.request
-
-        given = {name: _written(value) for name, value in (query or {}).items() if value is not None}
-        url = f"{self.url.rstrip('/')}{path}" + (f"?{urllib.parse.urlencode(given)}" if given else "")
-        request = urllib.request.Request(  # noqa: S310 - the scheme was checked
-            url,
-            None if body is None else json.dumps(body).encode(),
-            {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _Refused(_problem(error.read(), f"{error.code} {error.reason}")) from error
-        except (OSError, ValueError) as error:
-            raise click.ClickException(f"no console answers at {self.url}: {error}") from error
-
-
-def _written(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _problem(body: bytes, status: str) -> str:
-    try:
-        document = json.loads(body)
-    except ValueError:
-        return status
-    lines = [document.get("detail") or document.get("title") or status]
-    if where := document.get("where"):
-        lines[0] += f" ({where})"
-    refused = [*document.get("refused", ()), *document.get("results", ())]
-    lines += [
-        f"  {in_words(each['entity'])}: {each['message']}" for each in refused if each["error"] != "NONE"
-    ]
-    return "\n".join(lines)
+_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
+_OF_AN_OP: Final = re.compile(r"/entries/0/ops/([0-9]+)(/.*)?")
 
 
 def in_words(entity: Entity) -> str:
     """user alice, default client-id"""
-    return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in entity.items())
+    return ", ".join(
+        f"default {kind}" if name is None else f"{kind} {_shown(name)}" for kind, name in entity.items()
+    )
+
+
+def _shown(name: str) -> str:
+    """On one line, and seen even if it is empty."""
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in name) or '""'
 
 
 @click.group()
@@ -97,11 +51,9 @@ def quotas(context: click.Context, url: str) -> None:
     WEIR_ADMIN_TOKEN.
     """
     token = next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), None)
-    if not url.startswith(("http://", "https://")):
-        raise click.UsageError(f"{url} is not the URL of a console")
     if token is None:
-        raise click.UsageError(f"a token is needed in {' or '.join(TOKEN_VARIABLES)}")
-    context.obj = Console(url, token)
+        raise click.ClickException(f"a token is needed in {' or '.join(TOKEN_VARIABLES)}")
+    context.obj = Console.at(url, token)
 
 
 def _entity_options(command: Any) -> Any:
@@ -182,23 +134,31 @@ def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, 
 @click.pass_obj
 def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> None:
     """Remove limits of one entity."""
+    known = (*CLIENT_KEYS, *IP_KEYS)
+    for key in keys:
+        # Kafka takes any key for one that is not set; here it is a slip of the pen.
+        if key not in known:
+            raise click.UsageError(f"{_shown(key)} is no limit; there are {', '.join(known)}")
     _alter(console, entity_of(options), [{"key": key, "remove": True} for key in keys])
 
 
 def _limit(text: str) -> tuple[str, float]:
-    key, equals, value = text.partition("=")
-    try:
-        if not equals:
-            raise ValueError
-        return key, int(value) if value.isdecimal() else float(value)
-    except ValueError:
-        raise click.UsageError(f"{text}: not KEY=VALUE with a number") from None
+    key, _, value = text.partition("=")
+    number_of = _NUMBER.fullmatch(value)
+    if not key or number_of is None:
+        raise click.UsageError(f"{_shown(text)}: not KEY=VALUE with a number")
+    return key, float(value) if number_of[1] or number_of[2] else int(value)
 
 
 def _alter(
     console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None
 ) -> None:
-    console.ask("PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]})
+    try:
+        console.ask("PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]})
+    except RefusedError as error:
+        found = _OF_AN_OP.match(error.where)
+        named = f"{_shown(ops[int(found[1])]['key'])} " if found else ""
+        raise click.ClickException(f"{in_words(entity)}: {named}{error.detail}") from error
     click.echo(f"{in_words(entity)}: done")
 
 
@@ -230,14 +190,12 @@ def _in_words(callback: Mapping[str, Any]) -> str:
 @click.pass_obj
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
-    import yaml  # a tenth of the start, and only some of these commands need it
+    from broker import quotas_yaml  # a tenth of the start, and only some of these commands need it
 
-    click.echo(
-        yaml.safe_dump(console.ask("GET", f"{QUOTAS}:export"), sort_keys=False, allow_unicode=True), nl=False
-    )
+    click.echo(quotas_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
 
 
-_FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+_FILE = click.argument("file", type=click.Path(path_type=Path))
 _PRUNE = click.option("--prune", is_flag=True, help="Entities that are not in FILE lose their limits.")
 
 
@@ -262,19 +220,31 @@ def apply(console: Console, file: Path, prune: bool) -> None:
 
 
 def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
-    import yaml
+    from broker import quotas_yaml
 
     try:
-        document = yaml.safe_load(file.read_bytes())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{file} is not YAML: {error}") from error
-    if not isinstance(document, dict):
-        raise click.ClickException(f"{file} has no list of quotas")
-    answer = console.ask("POST", f"{QUOTAS}:import", {"prune": prune, "dry_run": dry_run}, document)
-    if answer["refused"]:
-        words = [f"  {in_words(each['entity'])}: {each['message']}" for each in answer["refused"]]
-        raise _Refused("\n".join(["some entities were refused:", *words]))
+        document = quotas_yaml.read(file)
+    except quotas_yaml.NoQuotasError as error:
+        raise click.ClickException(str(error)) from error
+    query = {"prune": prune, "dry_run": dry_run}
+    try:
+        answer = console.ask("POST", f"{QUOTAS}:import", query, document)
+    except RefusedError as error:
+        raise click.ClickException(_nothing_done(file, error)) from error
+    if refused := _refusals(answer):
+        _print_changes(answer)
+        words = "these were changed by somebody else in this moment, and are left:"
+        raise click.ClickException("\n".join([words, *refused]))
     return answer
+
+
+def _nothing_done(file: Path, error: RefusedError) -> str:
+    refused = _refusals(error.problem) or [f"  {error.message}"]
+    return "\n".join([f"{file} is refused, and nothing was changed:", *refused])
+
+
+def _refusals(answer: Mapping[str, Any]) -> list[str]:
+    return [f"  {in_words(each['entity'])}: {each['message']}" for each in answer.get("refused", ())]
 
 
 def _print_changes(answer: Mapping[str, Any]) -> None:

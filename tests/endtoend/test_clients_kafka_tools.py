@@ -1,77 +1,45 @@
 """The tools of Apache Kafka 4.1, and with them its Java client: kafka-topics, kafka-consumer-groups,
 kafka-configs, kafka-console-consumer, kafka-producer-perf-test, kafka-dump-log and others.
 
-They are there where `python -m benchmarks.install kafka` has brought them; elsewhere these tests are left
-out. Each tool starts a Java machine, which takes seconds.
+Each tool starts a Java machine, which takes seconds; `tests.support.kafka_tools` says where they come from.
 """
 
 import json
-import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from benchmarks.install import KAFKA_LIBS
+from tests.support import kafka_tools
 from tests.support.broker_process import BrokerProcess
+from tests.support.kafka_tools import (
+    CLIENT_METRICS,
+    CONFIGS,
+    CONSUMER,
+    DELETE_RECORDS,
+    DUMP,
+    GROUPS,
+    LOG_DIRS,
+    OFFSETS,
+    TOPICS,
+    VERSIONS,
+    ask,
+    free_port,
+    produce,
+    refusal,
+    refused,
+    rows,
+    run,
+)
 
-pytestmark = [
-    pytest.mark.endtoend,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        shutil.which("java") is None or not KAFKA_LIBS.exists(),
-        reason="needs Java and `python -m benchmarks.install kafka`",
-    ),
-]
-
-TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
-GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-CONFIGS: Final = "kafka.admin.ConfigCommand"
-CLIENT_METRICS: Final = "org.apache.kafka.tools.ClientMetricsCommand"
-CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-PRODUCER: Final = "org.apache.kafka.tools.ProducerPerformance"
-DUMP: Final = "kafka.tools.DumpLogSegments"
-TIMEOUT: Final = 60
+pytestmark = kafka_tools.pytestmark
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("data"), "group.initial.rebalance.delay.ms=100") as process:
         yield process
-
-
-def run(tool: str, *arguments: str, given: str | None = None) -> str:
-    """What the tool prints; a failure of the tool is one of the test."""
-    command = ["java", "-Xmx256m", "-cp", f"{KAFKA_LIBS}/*", tool, *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def refusal(tool: str, *arguments: str) -> str:
-    """What the tool says when it is refused."""
-    command = ["java", "-Xmx256m", "-cp", f"{KAFKA_LIBS}/*", tool, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    assert done.returncode != 0
-    return done.stdout + done.stderr
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
-def ask(broker: BrokerProcess, tool: str, *arguments: str, given: str | None = None) -> str:
-    return run(tool, "--bootstrap-server", broker.plain, *arguments, given=given)
-
-
-def rows(table: str) -> list[list[str]]:
-    return [line.split() for line in table.splitlines() if line.strip()]
 
 
 def test_a_topic_from_its_making_to_its_end(broker: BrokerProcess) -> None:
@@ -96,14 +64,79 @@ def test_a_topic_from_its_making_to_its_end(broker: BrokerProcess) -> None:
     assert "life" not in ask(broker, TOPICS, "--list").split()
 
 
+def test_topics_are_filtered_by_how_they_stand(broker: BrokerProcess) -> None:
+    ask(broker, TOPICS, "--create", "--topic", "odd", "--config", "retention.ms=5000")
+    ask(broker, TOPICS, "--create", "--topic", "placed", "--replica-assignment", "1,1")
+    described = ask(broker, TOPICS, "--describe", "--topic", "placed")
+    assert "PartitionCount: 2" in described and "ReplicationFactor: 1" in described
+    (overridden,) = ask(
+        broker, TOPICS, "--describe", "--topics-with-overrides", "--topic", "odd"
+    ).splitlines()
+    assert overridden.endswith("Configs: retention.ms=5000")
+    for troubled in (
+        "--under-replicated-partitions",
+        "--unavailable-partitions",
+        "--under-min-isr-partitions",
+    ):
+        assert ask(broker, TOPICS, "--describe", troubled) == ""
+    assert "Topic: odd\tPartition: 0" in ask(broker, TOPICS, "--describe", "--at-min-isr-partitions")
+    assert "__consumer_offsets" not in ask(broker, TOPICS, "--list", "--exclude-internal").split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--create", "--topic", "a/b"], "Topic name is invalid: 'a/b'"),
+        (["--create", "--topic", "there"], "Topic 'there' already exists."),
+        (["--create", "--topic", "new", "--replication-factor", "3"], "only 1 broker(s) are registered"),
+        (["--create", "--topic", "new", "--replica-assignment", "1:2"], "broker 2, but no such broker"),
+        (["--create", "--topic", "new", "--partitions", "0"], "must be greater than 0"),
+        (["--create", "--topic", "new", "--config", "segment.bytes=13"], "segment.bytes"),
+        (["--create", "--topic", "new", "--config", "no.such.key=1"], "no.such.key"),
+        (["--alter", "--topic", "there", "--partitions", "1"], "would not be an increase"),
+        (["--alter", "--topic", "missing", "--partitions", "2"], "'missing' does not exist"),
+        (["--delete", "--topic", "missing"], "'missing' does not exist"),
+        (["--describe", "--topic", "missing"], "'missing' does not exist"),
+    ],
+)
+def test_what_cannot_be_done_to_a_topic_is_said(
+    broker: BrokerProcess, arguments: list[str], words: str
+) -> None:
+    ask(broker, TOPICS, "--create", "--topic", "there", "--partitions", "2", "--if-not-exists")
+    assert words in refused(broker, TOPICS, *arguments)
+    ask(broker, TOPICS, "--delete", "--topic", "missing", "--if-exists")
+    listed = ask(broker, TOPICS, "--list").split()
+    assert "there" in listed and "new" not in listed
+
+
+def test_offsets_are_asked_for_and_records_deleted(broker: BrokerProcess, tmp_path: Path) -> None:
+    ask(broker, TOPICS, "--create", "--topic", "cut")
+    produce(broker, "cut", 10)
+    wanted = tmp_path / "offsets.json"
+
+    def delete_up_to(offset: int) -> str:
+        wanted.write_text(
+            json.dumps({"version": 1, "partitions": [{"topic": "cut", "partition": 0, "offset": offset}]})
+        )
+        return ask(broker, DELETE_RECORDS, "--offset-json-file", str(wanted))
+
+    def offset(time: str) -> str:
+        return ask(broker, OFFSETS, "--topic", "cut", "--time", time).strip()
+
+    assert "partition: cut-0\tlow_watermark: 4" in delete_up_to(4)
+    assert (offset("earliest"), offset("latest")) == ("cut:0:4", "cut:0:10")
+    assert offset("max-timestamp").startswith("cut:0:")
+    assert offset("1000") == "cut:0:4"
+    assert offset("-5") == ""
+    assert "OffsetOutOfRangeException" in delete_up_to(11)
+    assert "partition: cut-0\tlow_watermark: 10" in delete_up_to(-1)
+    assert "Could not match any topic-partitions" in refused(broker, OFFSETS, "--topic", "missing")
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_is_produced_is_consumed_and_can_be_dumped(broker: BrokerProcess, codec: str) -> None:
     ask(broker, TOPICS, "--create", "--topic", codec)
-    settings = [f"bootstrap.servers={broker.plain}", "acks=all", f"compression.type={codec}"]
-    produced = run(
-        *(PRODUCER, "--topic", codec, "--num-records", "5000", "--record-size", "100", "--throughput", "-1"),
-        *("--producer-props", *settings),
-    )
+    produced = produce(broker, codec, 5_000, "acks=all", f"compression.type={codec}")
     assert produced.startswith("5000 records sent")
     consumed = ask(
         *(broker, CONSUMER, "--topic", codec, "--group", f"of-{codec}", "--from-beginning"),
@@ -120,10 +153,7 @@ def test_what_is_produced_is_consumed_and_can_be_dumped(broker: BrokerProcess, c
 
 def test_a_group_from_its_first_offset_to_its_end(broker: BrokerProcess) -> None:
     ask(broker, TOPICS, "--create", "--topic", "read")
-    run(
-        *(PRODUCER, "--topic", "read", "--num-records", "10", "--record-size", "10", "--throughput", "-1"),
-        *("--producer-props", f"bootstrap.servers={broker.plain}"),
-    )
+    produce(broker, "read", 10)
     ask(broker, CONSUMER, "--topic", "read", "--group", "readers", "--from-beginning", "--max-messages", "10")
     assert ["readers", "Empty"] in rows(ask(broker, GROUPS, "--list", "--state"))
     reset = ask(
@@ -177,13 +207,11 @@ def test_a_subscription_to_client_metrics_from_its_making_to_its_end(broker: Bro
     assert "metrics=org.apache.kafka.producer.,org.apache.kafka.consumer. " in described
     assert "interval.ms=30000 " in described
     assert "match=client_software_name=apache-kafka-java " in described
-    refused = refusal(
-        *(CLIENT_METRICS, "--bootstrap-server", broker.plain, "--alter", "--name", "queues"),
-        *("--interval", "99"),
-    )
-    assert "Invalid value 99 for interval.ms" in refused
+    said = refused(broker, CLIENT_METRICS, "--alter", "--name", "queues", "--interval", "99")
+    assert "Invalid value 99 for interval.ms" in said
+    assert ask(broker, CLIENT_METRICS, "--list") == "queues\n"
     ask(broker, CLIENT_METRICS, "--delete", "--name", "queues")
-    assert "interval.ms=300000 " in ask(broker, CONFIGS, "--describe", "--all", *entity)
+    assert "The client-metric 'queues' doesn't exist" in ask(broker, CONFIGS, "--describe", "--all", *entity)
 
 
 def test_a_listener_is_added_and_taken_away(broker: BrokerProcess, tmp_path: Path) -> None:
@@ -220,8 +248,14 @@ def test_a_controller_listener_serves_administrators(tmp_path: Path) -> None:
 def test_what_the_broker_says_of_itself(broker: BrokerProcess) -> None:
     settings = ask(broker, CONFIGS, "--describe", "--entity-type", "brokers", "--entity-name", "1", "--all")
     assert "node.id=1 " in settings
-    assert "Produce(0): 0 to 13" in ask(broker, "org.apache.kafka.tools.BrokerApiVersionsCommand")
-    answer = ask(broker, "org.apache.kafka.tools.LogDirsCommand", "--describe").splitlines()[-1]
+    versions = ask(broker, VERSIONS)
+    assert "Produce(0): 0 to 13 [usable: 13]" in versions
+    assert "ListConfigResources(74): 0 to 1 [usable: 1]" in versions
+    assert "UNSUPPORTED" in versions and "UNKNOWN" not in versions
+    assert "do not exist from --broker-list: 9" in refused(
+        broker, LOG_DIRS, "--describe", "--broker-list", "9"
+    )
+    answer = ask(broker, LOG_DIRS, "--describe", "--topic-list", "nothing").splitlines()[-1]
     (directory,) = json.loads(answer)["brokers"][0]["logDirs"]
     assert (directory["logDir"], directory["error"]) == (str(broker.directory), None)
 

@@ -28,6 +28,11 @@ def json_of(pairs: EntityPairs) -> dict[str, str | None]:
     return dict(pairs)
 
 
+def in_words(pairs: EntityPairs) -> str:
+    """user alice, default client-id"""
+    return ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in pairs)
+
+
 def order_of(pairs: EntityPairs) -> tuple[tuple[int, bool, str], ...]:
     """Users before client ids before addresses; names in order, the default after them."""
     return tuple((ENTITY_TYPES.index(kind), name is None, (name or "").casefold()) for kind, name in pairs)

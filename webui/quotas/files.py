@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.views import QuotaRow
-from webui.quotas.entities import json_of, order_of, pairs_of
+from webui.quotas.entities import in_words, json_of, order_of, pairs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def wanted_by(listed: Sequence[Mapping[str, Any]]) -> dict[EntityPairs, Wanted]:
     for entry in listed:
         entity = pairs_of(entry["entity"])
         if entity in wanted:
-            raise ValueError(f"{json_of(entity)} is listed twice")
+            raise ValueError(f"{in_words(entity)} is listed twice")
         wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
     return wanted
 

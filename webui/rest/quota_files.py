@@ -5,12 +5,13 @@ dry_run says what it would change and changes nothing. Resolve answers which of 
 client, and why.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from broker.control.commands import AlterClientQuotas
+from broker.control.commands import AlterClientQuotas, QuotaOutcome
 from broker.control.views import ResolvedLimit
 from webui.quotas.entities import ALL_KEYS, json_of
-from webui.quotas.files import Difference, alterations, differences, document, wanted_by
+from webui.quotas.files import Difference, Differences, alterations, differences, document, wanted_by
 from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE, NAME, TAGS
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
@@ -74,26 +75,38 @@ async def import_quotas(call: Call) -> Reply:
     changes = differences(wanted, rows, prune=call.query["prune"])
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
-    entries = alterations(changes, rows)
-    command = AlterClientQuotas(tuple(entries), call.query["dry_run"])
-    outcomes = await call.console.backend.control.apply(command, call.actor)
+    entries = tuple(alterations(changes, rows))
+    control = call.console.backend.control
+    outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
+    if any(not outcome.ok for outcome in outcomes):
+        # Half a file is nobody's intention.
+        raise _problem(outcomes, _answer(changes, outcomes))
     if not call.query["dry_run"]:
+        outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
         call.console.live.nudge()
-    refused = [
-        {"entity": json_of(outcome.entity), "error": outcome.error.name, "message": outcome.message}
-        for outcome in outcomes
-        if not outcome.ok
-    ]
-    answer = {
+    answer = _answer(changes, outcomes)
+    if len(answer["refused"]) == len(outcomes):
+        raise _problem(outcomes, answer)
+    return Reply(answer, status=207 if answer["refused"] else 200)
+
+
+def _answer(changes: Differences, outcomes: Sequence[QuotaOutcome]) -> dict[str, Any]:
+    return {
         "changes": [_change_json(each) for each in changes.limits],
         "shadow_changes": [
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
         ],
-        "refused": refused,
+        "refused": [
+            {"entity": json_of(outcome.entity), "error": outcome.error.name, "message": outcome.message}
+            for outcome in outcomes
+            if not outcome.ok
+        ],
     }
-    if len(refused) == len(outcomes):
-        raise Problem.of(outcomes[0].error, outcomes[0].message, **answer)
-    return Reply(answer, status=207 if refused else 200)
+
+
+def _problem(outcomes: Sequence[QuotaOutcome], answer: dict[str, Any]) -> Problem:
+    first = next(outcome for outcome in outcomes if not outcome.ok)
+    return Problem.of(first.error, first.message, **answer)
 
 
 async def resolve(call: Call) -> Reply:
@@ -165,10 +178,10 @@ ROUTES: Final = (
         import_quotas,
         {
             200: Answer("What was changed, or would be", IMPORTED),
-            207: Answer("Some entities were refused", IMPORTED),
-            400: Answer("Every entity was refused, or the request makes no sense", REFUSED_IMPORT),
+            207: Answer("Somebody else has changed those that were refused, in this moment", IMPORTED),
+            400: Answer("An entity was refused, and so none was changed", REFUSED_IMPORT),
             403: Answer("The role does not suffice", REFUSED_IMPORT),
-            412: Answer("Somebody else has changed the entities meanwhile", REFUSED_IMPORT),
+            412: Answer("Somebody else has changed an entity meanwhile; none was changed", REFUSED_IMPORT),
         },
         query=(
             Query("dry_run", Flag(), "Change nothing; say what would change.", default=False),

@@ -96,19 +96,45 @@ async def test_shadow_mode_is_kept_in_the_file_and_left_out_means_enforced(
     assert {entity: row.shadow for entity, row in stocked.rows.items()} == {ALICE: False, BOB: True}
 
 
-async def test_entities_are_refused_by_themselves(http: Browserless, stocked: FakeBroker) -> None:
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_one_entity_that_is_refused_keeps_the_whole_file_from_changing_anything(
+    http: Browserless, stocked: FakeBroker, *, dry_run: bool
+) -> None:
     document = {"quotas": [entry(ALICE, **{PRODUCE: 1.5}), entry(BOB, **{PRODUCE: 7})]}
+    before = limits_of(stocked)
+    answer = await http.ask("POST", f"{QUOTAS}:import?dry_run={str(dry_run).lower()}", body=document)
+    problem = REFUSED_IMPORT.check(await answer.get_json())
+    (refused,) = problem["refused"]
+    assert (answer.status_code, refused["entity"], refused["error"]) == (400, dict(ALICE), "INVALID_REQUEST")
+    assert problem["detail"] == refused["message"]
+    assert limits_of(stocked) == before
+
+
+async def test_all_that_is_refused_is_said(http: Browserless, stocked: FakeBroker) -> None:
+    document = {"quotas": [entry(ALICE, **{PRODUCE: 1.5}), entry(BOB, **{PRODUCE: 2.5})]}
+    problem = REFUSED_IMPORT.check(
+        await (await http.ask("POST", f"{QUOTAS}:import", body=document)).get_json()
+    )
+    assert [each["entity"] for each in problem["refused"]] == [dict(ALICE), dict(BOB)]
+
+
+async def test_what_changes_between_the_check_and_the_import_is_left_and_said(
+    http: Browserless, stocked: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = stocked.apply
+
+    async def late(command: Any, actor: Any) -> Any:
+        if not command.validate_only:
+            stocked.version += 1
+            stocked.set(ALICE, {PRODUCE: 300.0})
+        return await apply(command, actor)
+
+    monkeypatch.setattr(stocked, "apply", late)
+    document = {"quotas": [entry(ALICE, **{PRODUCE: 200}), entry(BOB, **{PRODUCE: 7})]}
     answer = await http.ask("POST", f"{QUOTAS}:import", body=document)
     (refused,) = IMPORTED.check(await answer.get_json())["refused"]
-    assert (answer.status_code, refused["entity"], refused["error"]) == (207, dict(ALICE), "INVALID_REQUEST")
-    assert limits_of(stocked)[BOB] == {PRODUCE: 7}
-    assert limits_of(stocked)[ALICE] == {PRODUCE: 100, PERCENT: 12.5}
-
-
-async def test_when_all_are_refused_so_is_the_request(http: Browserless, stocked: FakeBroker) -> None:
-    answer = await http.ask("POST", f"{QUOTAS}:import", body={"quotas": [entry(ALICE, **{PRODUCE: 1.5})]})
-    problem = REFUSED_IMPORT.check(await answer.get_json())
-    assert (answer.status_code, len(problem["refused"])) == (400, 1)
+    assert (answer.status_code, refused["error"]) == (207, "INVALID_UPDATE_VERSION")
+    assert (limits_of(stocked)[ALICE][PRODUCE], limits_of(stocked)[BOB]) == (300, {PRODUCE: 7})
 
 
 async def test_what_somebody_else_has_changed_meanwhile_is_not_overwritten(
@@ -153,6 +179,12 @@ async def test_a_file_that_makes_no_sense_is_refused_whole(
     answer = await http.ask("POST", f"{QUOTAS}:import?prune=true", body=sent, Content_Type="application/json")
     assert answer.status_code == 400
     assert stocked.applied == []
+
+
+async def test_an_entity_listed_twice_is_named(http: Browserless, stocked: FakeBroker) -> None:
+    twice = entry((("user", "bob"), ("client-id", None)), **{PRODUCE: 1})
+    answer = await http.ask("POST", f"{QUOTAS}:import", body={"quotas": [twice, twice]})
+    assert (await answer.get_json())["detail"] == "user bob, default client-id is listed twice"
 
 
 async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) -> None:

@@ -1,0 +1,85 @@
+"""The console's REST API, as the command line asks it: a URL and a token, JSON in and out.
+
+Used by broker.quotas_command. Knows nothing of what is asked for; says in words why there is no answer.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+PATIENCE_S: Final = 30
+
+
+class RefusedError(click.ClickException):
+    """What the console said no to. `problem` is its problem document, with the status alone where it sent
+    none.
+    """
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        self.problem = problem
+        self.detail = str(problem.get("detail") or problem.get("title"))
+        self.where = str(problem.get("where") or "")
+        super().__init__(f"{self.detail} ({self.where})" if self.where else self.detail)
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """`token` is sent with every request; neither is checked before."""
+
+    url: str
+    token: str
+
+    @classmethod
+    def at(cls, url: str, token: str) -> "Console":
+        """Raises click.ClickException where these cannot be a console's URL and a token."""
+        if not url.startswith(("http://", "https://")):
+            raise click.ClickException(f"{url} is not the URL of a console")
+        if not (token.isascii() and token.isprintable()):
+            raise click.ClickException("what is given as a token is none")
+        return cls(url, token)
+
+    def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """The JSON object that is answered. Raises RefusedError, and click.ClickException where nothing like
+        a console answers.
+        """
+        # Here and not above: the broker's own start is not to wait for them.
+        import urllib.error
+        import urllib.parse
+        import urllib.request
+        from http.client import HTTPException
+
+        given = {name: _written(value) for name, value in (query or {}).items() if value is not None}
+        url = f"{self.url.rstrip('/')}{path}" + (f"?{urllib.parse.urlencode(given)}" if given else "")
+        try:
+            request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+                url,
+                None if body is None else json.dumps(body, allow_nan=False).encode(),
+                {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+                method=method,
+            )
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:  # noqa: S310
+                answer = json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise RefusedError(_problem(error.read(), f"{error.code} {error.reason}")) from error
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or error
+            raise click.ClickException(f"no console answers at {self.url}: {reason}") from error
+        if not isinstance(answer, dict):
+            raise click.ClickException(f"what answers at {self.url} is no console")
+        return answer
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _problem(body: bytes, status: str) -> Mapping[str, Any]:
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    return document if isinstance(document, dict) else {"title": status}

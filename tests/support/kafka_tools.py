@@ -1,0 +1,89 @@
+"""Runs the tools of Apache Kafka 4.1 against a broker process, each in a Java machine of its own.
+
+Used by tests/endtoend. The jars are there where `python -m benchmarks.install kafka` has brought them;
+`pytestmark` leaves a module's tests out elsewhere.
+"""
+
+import shutil
+import socket
+import subprocess
+from typing import Final
+
+import pytest
+
+from benchmarks.install import KAFKA_LIBS
+from tests.support.broker_process import BrokerProcess
+
+pytestmark = [
+    pytest.mark.endtoend,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("java") is None or not KAFKA_LIBS.exists(),
+        reason="needs Java and `python -m benchmarks.install kafka`",
+    ),
+]
+
+TOPICS: Final = "org.apache.kafka.tools.TopicCommand"
+GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONFIGS: Final = "kafka.admin.ConfigCommand"
+CLIENT_METRICS: Final = "org.apache.kafka.tools.ClientMetricsCommand"
+CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+PRODUCER: Final = "org.apache.kafka.tools.ProducerPerformance"
+DUMP: Final = "kafka.tools.DumpLogSegments"
+OFFSETS: Final = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS: Final = "org.apache.kafka.tools.DeleteRecordsCommand"
+LOG_DIRS: Final = "org.apache.kafka.tools.LogDirsCommand"
+VERSIONS: Final = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+
+# Half the start of the default machine: the tools end before better code would pay.
+JAVA: Final = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+TIMEOUT_S: Final = 60
+
+
+def call(tool: str, *arguments: str, given: str | None = None) -> tuple[int, str, str]:
+    """Status, output and errors of the tool. A tool that hangs fails the test."""
+    command = [*JAVA, "-cp", f"{KAFKA_LIBS}/*", tool, *arguments]
+    done = subprocess.run(
+        command, input=given, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def run(tool: str, *arguments: str, given: str | None = None) -> str:
+    """What the tool prints; a failure of the tool is one of the test."""
+    status, said, complained = call(tool, *arguments, given=given)
+    assert status == 0, said + complained
+    return said
+
+
+def refusal(tool: str, *arguments: str) -> str:
+    """What the tool says when it is refused."""
+    status, said, complained = call(tool, *arguments)
+    assert status != 0, said
+    return said + complained
+
+
+def ask(broker: BrokerProcess, tool: str, *arguments: str, given: str | None = None) -> str:
+    return run(tool, "--bootstrap-server", broker.plain, *arguments, given=given)
+
+
+def refused(broker: BrokerProcess, tool: str, *arguments: str) -> str:
+    return refusal(tool, "--bootstrap-server", broker.plain, *arguments)
+
+
+def produce(broker: BrokerProcess, topic: str, records: int, *settings: str) -> str:
+    return run(
+        *(PRODUCER, "--topic", topic, "--num-records", str(records), "--record-size", "100"),
+        *("--throughput", "-1", "--producer-props", f"bootstrap.servers={broker.plain}", *settings),
+    )
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines() if line.strip()]
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
