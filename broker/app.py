@@ -17,6 +17,7 @@ from broker.api.waking import release_fetches
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
 from broker.house import House
+from broker.log_mover import LOG_MOVER
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
@@ -70,6 +71,7 @@ async def run_house(
     async with open_supervisor() as storage:
         storage.start_soon(house.writer.last_error.wait, name="fatal-errors")
         start_storage(storage, house.log, house.rooms.log, house.server.handlers, house.clock)
+        storage.start_soon(house.mover.run, name=LOG_MOVER)
         async with open_supervisor() as timers:
             house.server.throttling.start_reapers(timers)
             for reaper in (*house.reapers, house.server.handlers.flush_waits.reaper):

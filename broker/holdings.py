@@ -9,6 +9,7 @@ from typing import Any
 from broker.api.broker import Broker
 from broker.census import ROOT, Holding, Owners
 from broker.control.rows.tasks import Owned
+from broker.log_mover import LOG_MOVER
 from broker.network.accepting.parked import MOST_PARKED
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS
@@ -76,6 +77,8 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdin
         memory = server.memory.memory
         line = Owned("connections in line", server.memory.waiting)
         yield server.memory.reaper.name, Holding((Owned("bytes of requests", memory.used, memory.size), line))
+    moves = Owned("partitions that move", len(broker.partitions.store.moves.running))
+    yield LOG_MOVER, Holding((moves,))
     flushes = Owned("flushes", server.handlers.flush_waits.queued)
     yield FLUSHER_OF_ACKNOWLEDGED, Holding((flushes,))
 

@@ -29,6 +29,7 @@ from broker.groups.requests import Now
 from broker.holdings import holdings
 from broker.log.report import Recovery
 from broker.log.store import LogStore
+from broker.log_mover import LogMover
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
@@ -112,6 +113,7 @@ class House:
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
             callbacks=Callbacks(rooms.network.queued_max_requests),
         )
+        self.mover = LogMover(self.log, self.broker.replication.alter_log_dirs, clock)
         self.reapers = self._reapers()
         RequestLog.check(rooms.request_log)
         with blame():
@@ -152,7 +154,7 @@ class House:
         self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
         follower = MetadataFollower(self.broker, self.server, self.connections, self.metadata.image)
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
-        follow_settings(self.broker, self.server, self.log, self.events, self.tell_bootstrap)
+        follow_settings(self.broker, self.server, self.log, self.events, self.mover, self.tell_bootstrap)
         self.control.subscribe(follower.follow)
 
     def close(self) -> None:
@@ -202,6 +204,20 @@ def _report(recovery: Recovery) -> None:
         logger.warning(
             "the last stop was not clean",
             extra={"directory": directory, "checked_bytes": recovery.scanned_bytes},
+        )
+    for gone in recovery.lost:
+        logger.error(
+            "a log directory is offline",
+            extra={"directory": gone.directory, "reason": str(gone.error)},
+        )
+    for two in recovery.twice:
+        logger.warning(
+            "a partition lay in two log directories",
+            extra={
+                "partition": f"{two.topic}-{two.partition}",
+                "kept": two.kept,
+                "put_aside": two.put_aside,
+            },
         )
     for cut in recovery.cut:
         logger.warning(

@@ -1,18 +1,23 @@
-"""DescribeLogDirs: which partitions lie in which log directory, and how large they are.
+"""DescribeLogDirs: which partitions lie in which log directory, how large they are, and which are moving.
 
 Versions 1-4. A null topic list asks for all. Every directory has an entry, also one that holds nothing: the
-Java client takes an answer without any for a refusal.
-Left out: the size of the volume and what is free on it (version 4: -1, "not known").
+Java client takes an answer without any for a refusal. One that is offline is KAFKA_STORAGE_ERROR. The copy of
+a partition that moves is a future replica; its lag is what the copy lacks, to within an entry of the index.
+From version 4 on with the size of the volume and what may still be used of it. (KIP-113, KIP-827)
 """
 
-import os
+from collections.abc import Collection
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
 from broker.errors import ErrorCode
+from broker.log import disk
+from broker.log.directory import LogDirectory
+from broker.log.move import Move
 from broker.log.partition import PartitionLog
+from broker.log.store import LogStore
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -22,7 +27,7 @@ from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-Found = dict[str, dict[str, list[DescribeLogDirsPartition]]]
+Wanted = Collection[tuple[str, int]] | None
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4))
@@ -31,24 +36,36 @@ def handle(message: DescribeLogDirsRequest, _context: RequestContext, broker: Br
     if message.topics is not None:
         wanted = {(each.topic, index) for each in message.topics for index in each.partitions}
     store = broker.partitions.store
-    found: Found = {os.path.abspath(directory): {} for directory in store.config.dirs}
-    for log in store:
-        if wanted is None or (log.topic, log.index) in wanted:
-            directory = os.path.dirname(os.path.abspath(log.directory))
-            found[directory].setdefault(log.topic, []).append(_sized(log))
     return Answered(
         DescribeLogDirsResponse(
-            results=[
-                DescribeLogDirsResult(
-                    ErrorCode.NONE,
-                    directory,
-                    [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()],
-                )
-                for directory, topics in found.items()
-            ]
+            results=[_described(directory, store, wanted) for directory in store.directories]
         )
     )
 
 
-def _sized(log: PartitionLog) -> DescribeLogDirsPartition:
-    return DescribeLogDirsPartition(log.index, log.size, 0, False)
+def _described(directory: LogDirectory, store: LogStore, wanted: Wanted) -> DescribeLogDirsResult:
+    result = DescribeLogDirsResult(ErrorCode.NONE, directory.path)
+    try:
+        if directory.offline is not None:
+            raise directory.offline
+        result.total_bytes, result.usable_bytes = disk.space(directory.path)
+        topics: dict[str, list[DescribeLogDirsPartition]] = {}
+        for log in store:
+            if _is_wanted(log, wanted) and store.directories.of(log) is directory:
+                described = DescribeLogDirsPartition(log.index, log.size, 0, False)
+                topics.setdefault(log.topic, []).append(described)
+        for move in store.moves.running.values():
+            if _is_wanted(move.partition, wanted) and move.target is directory:
+                topics.setdefault(move.partition.topic, []).append(_future(move))
+    except OSError:
+        return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
+    result.topics = [DescribeLogDirsTopic(name, partitions) for name, partitions in topics.items()]
+    return result
+
+
+def _is_wanted(log: PartitionLog, wanted: Wanted) -> bool:
+    return wanted is None or (log.topic, log.index) in wanted
+
+
+def _future(move: Move) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(move.partition.index, move.size, move.lag, True)

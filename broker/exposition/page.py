@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.exposition import connections, events, memory, obedience, requests, topics
+from broker.exposition import connections, events, log_directories, memory, obedience, requests, topics
 from broker.exposition.handlers import HandlerFamilies
 from broker.exposition.sockets import SocketFamilies
 from broker.metrics.prometheus import render
@@ -64,4 +64,5 @@ class Exposition:
         yield from memory.families(self._server.memory, now_ms)
         yield from automq.families(self._server.requests)
         yield from topics.families(self._partitions)
+        yield from log_directories.families(self._partitions.store)
         yield from events.families(self._events)

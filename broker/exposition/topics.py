@@ -2,7 +2,8 @@
 LogManager's gauges)
 
 A series without the label `topic` is that of all topics, those included that are deleted meanwhile, as in
-Kafka: whoever sums asks for `topic!=""`.
+Kafka: whoever sums asks for `topic!=""`. A partition that moves to another directory has a second log, of
+`is_future="true"`.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,5 +37,10 @@ def families(partitions: Partitions) -> Iterator[FamilySamples]:
             labels = (("topic", log.topic), ("partition", str(log.index)))
             sizes.append(Sample(labels, log.size))
             ends.append(Sample(labels, log.log_end_offset))
+    for move in list(partitions.store.moves.running.values())[:MAX_SERIES]:
+        log = move.partition
+        future = (("topic", log.topic), ("partition", str(log.index)), ("is_future", "true"))
+        sizes.append(Sample(future, move.size))
+        ends.append(Sample(future, move.end_offset))
     yield FamilySamples("kafka_log_log_size", "Bytes of a partition's log", Kind.GAUGE, sizes)
     yield FamilySamples("kafka_log_log_logendoffset", "The next offset", Kind.GAUGE, ends)

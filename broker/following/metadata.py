@@ -27,7 +27,7 @@ class MetadataFollower:
         self._server = server
         self._connections = connections
         self._times_requests = False
-        broker.partitions.follow(image, image.topics)
+        broker.partitions.begin(image)
         self._mark_throttled(image, image.topics)
         for entry in image.quotas.values():
             for key, limit in entry.limits.items():

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network
-from broker.config.rooms import NetworkConfig, QuotaConfig, SecurityConfig, TlsConfig
+from broker.config.rooms import NetworkConfig, QuotaConfig, ReplicationConfig, SecurityConfig, TlsConfig
 from broker.events.writer import EventWriter
 from broker.log.store import LogStore
+from broker.log_mover import LogMover
 from broker.network.measuring.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
@@ -23,6 +24,7 @@ def follow_settings(
     server: SocketServer,
     log: LogStore,
     events: EventWriter,
+    mover: LogMover,
     listeners_changed: Callable[[], None],
 ) -> None:
     """`listeners_changed` is called when clients are to be told other addresses."""
@@ -39,6 +41,10 @@ def follow_settings(
 
     def follow_topic_settings(_old: object, _new: object) -> None:
         partitions.follow(control.image, control.image.topics)
+
+    def follow_replication(_old: object, new: ReplicationConfig) -> None:
+        broker.replication.configure(new)
+        mover.poke()
 
     def follow_security(_old: SecurityConfig, new: SecurityConfig) -> None:
         """For logins from now on; who is logged in stays so."""
@@ -68,7 +74,7 @@ def follow_settings(
         lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(longest_throttle(new))
     )
     on_change(lambda rooms: rooms.security, follow_security, check_security)
-    on_change(lambda rooms: rooms.replication, lambda _old, new: broker.replication.configure(new))
+    on_change(lambda rooms: rooms.replication, follow_replication)
     on_change(lambda rooms: rooms.log, lambda _old, new: log.reconfigure(new))
 
 

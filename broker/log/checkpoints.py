@@ -79,6 +79,10 @@ class OffsetFile:
 
     def __init__(self, directory: str, name: str) -> None:
         self.path = os.path.join(directory, name)
+        self.offsets: dict[PartitionKey, int] = {}
+
+    def read(self) -> None:
+        """Raises OSError."""
         self.offsets = parse_offsets(disk.read_file(self.path))
 
     def keep(self, keys: Container[PartitionKey]) -> None:

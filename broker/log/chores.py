@@ -58,7 +58,8 @@ class Flush:
         self._left_to: Flush | None = None
         self._not_begun = not_begun
         self._files = files
-        self._directory = partition.directory if partition.has_new_names else None
+        self._directory = partition.directory
+        self._names_too = partition.has_new_names
 
     def leave_to(self, newer: "Flush") -> None:
         """A later flush of the same partition puts there what this one would have, and is carried out in its
@@ -80,7 +81,7 @@ class Flush:
         try:
             for file in self._files:
                 disk.flush(file)
-            if self._directory is not None:
+            if self._names_too:
                 # The partition may have been deleted meanwhile.
                 with contextlib.suppress(FileNotFoundError):
                     disk.flush_directory(self._directory)
@@ -90,8 +91,11 @@ class Flush:
 
     def finish(self) -> None:
         self.finished = True
+        if self._directory != self.partition.directory:
+            # The partition has moved meanwhile; what holds of the old files says nothing of the new ones.
+            return
         if self.error is None:
-            self.partition.flushed(self.end_offset, self.now_ms, names_too=self._directory is not None)
+            self.partition.flushed(self.end_offset, self.now_ms, names_too=self._names_too)
         elif self._not_begun is None and not self.partition.deleted:
             self.partition.go_offline(self.error)
 

@@ -24,13 +24,17 @@ NO_TOPIC_ID: Final = bytes(16)
 
 
 class LogDirectory:
-    """`count` partitions lie in it."""
+    """`count` partitions lie in it or are on their way to it. `offline`: why nothing in it can be used, until
+    the next start. `futures` are copies that an earlier process has begun: (topic, index), directory.
+    """
 
     def __init__(self, path: str, shared: Shared) -> None:
         self.path = os.path.abspath(path)
         self.count = 0
-        self.recovery_points: OffsetFile
-        self.starts: OffsetFile
+        self.offline: OSError | None = None
+        self.futures: list[tuple[tuple[str, int], str]] = []
+        self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
+        self.starts = OffsetFile(self.path, layout.START_OFFSETS)
         self._shared = shared
         self._lock: OpenFile | None = None
 
@@ -38,8 +42,8 @@ class LogDirectory:
         """Makes it where it is not there, and finds its partitions. Raises OSError."""
         disk.make_directory(self.path)
         self._lock = disk.lock_directory(self._file(layout.LOCK))
-        self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
-        self.starts = OffsetFile(self.path, layout.START_OFFSETS)
+        self.recovery_points.read()
+        self.starts.read()
         clean = disk.exists(self._file(layout.CLEAN_SHUTDOWN))
         disk.remove(self._file(layout.CLEAN_SHUTDOWN))
         keys: set[tuple[str, int]] = set()
@@ -47,6 +51,8 @@ class LogDirectory:
             path = self._file(name)
             if name.endswith(layout.DELETED_DIRECTORY):
                 disk.remove(path)
+            elif (future := layout.parse_future(name)) is not None:
+                self.futures.append((future, path))
             elif (key := layout.parse_partition(name)) is not None and disk.is_directory(path):
                 keys.add(key)
                 yield self._load(key, path, settings, clean, recovery)
@@ -56,6 +62,26 @@ class LogDirectory:
         recovery.partitions += len(keys)
         if keys and not clean:
             recovery.unclean.append(self.path)
+
+    def go_offline(self, error: OSError) -> None:
+        """It cannot be read; what lies in it is not known."""
+        self.offline = error
+        self.count = 0
+        self.futures.clear()
+        self._lock = None
+
+    def placeholder(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> PartitionLog:
+        """An offline partition that may lie in this directory, which is offline."""
+        assert self.offline is not None
+        path = self._file(layout.partition_directory(topic, index))
+        place = Place(topic, index, topic_id, path, self.starts)
+        return self._offline_partition(place, settings, self.offline)
+
+    def _offline_partition(self, place: Place, settings: TopicSettings, error: OSError) -> PartitionLog:
+        nothing = Loaded([Segment(self._shared.files, place.directory, 0)], Producers(), 0, 0, 0)
+        partition = PartitionLog(place, settings, self._shared, nothing)
+        partition.go_offline(error)
+        return partition
 
     def _load(
         self, key: tuple[str, int], path: str, settings: TopicSettings, clean: bool, recovery: Recovery
@@ -75,13 +101,8 @@ class LogDirectory:
             )
         except OSError as error:
             recovery.unreadable.append(Unreadable(topic, index, error))
-            segment = Segment(self._shared.files, path, 0)
-            nothing = Loaded([segment], Producers(), 0, 0, 0)
-            partition = PartitionLog(
-                Place(topic, index, topic_id, path, self.starts), settings, self._shared, nothing
-            )
-            partition.go_offline(error)
-            return partition
+            place = Place(topic, index, topic_id, path, self.starts)
+            return self._offline_partition(place, settings, error)
         recovery.scanned_bytes += loaded.scanned
         recovery.damage += loaded.damage
         if loaded.cut:

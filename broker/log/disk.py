@@ -23,6 +23,8 @@ from broker.records.header import Buffer
 _MOST_BUFFERS: Final = 1_024
 """IOV_MAX of Linux: buffers that one writev takes."""
 
+_COPIED_TOGETHER: Final = 1_048_576
+
 _serials = count(1)
 
 
@@ -46,6 +48,11 @@ NOTHING: Final = OpenFile(-1)
 """For a slice without bytes."""
 
 
+def open_file(path: str, *, make: bool = False) -> OpenFile:
+    """For reading and writing; `make` it when it is missing. Raises OSError."""
+    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644))
+
+
 class OpenFiles:
     """At most `capacity` files held open; the one that was unused the longest is let go for the next."""
 
@@ -63,7 +70,7 @@ class OpenFiles:
         if file is not None:
             files.move_to_end(path)
             return file
-        file = OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644))
+        file = open_file(path, make=make)
         while len(files) >= self.capacity:
             files.popitem(last=False)
         files[path] = file
@@ -126,6 +133,13 @@ def read_at(file: OpenFile, position: int, length: int) -> bytes:
         pieces.append(piece)
         missing -= len(piece)
     return b"".join(pieces)
+
+
+def copy(source: OpenFile, target: OpenFile, position: int, length: int) -> None:
+    """The same bytes to the same position of another file. Raises OSError, after which any part of them may
+    be there.
+    """
+    write_at(target, (read_at(source, position, length),), position)
 
 
 def too_short() -> OSError:
@@ -196,6 +210,12 @@ def flush_file_system(path: str) -> None:
         os.close(fd)
 
 
+def space(path: str) -> tuple[int, int]:
+    """(bytes, bytes that we may still use) of the volume that a path lies on. Raises OSError."""
+    volume = os.statvfs(path)
+    return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
+
 def size_of(path: str) -> int:
     """Bytes; 0 for a file that is not there."""
     try:
@@ -225,6 +245,19 @@ def read_file(path: str) -> bytes | None:
         return None
     with open(fd, "rb", buffering=0) as file:
         return file.read()
+
+
+def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
+    """The whole content, over what was there; nothing where `path` is not there. Raises OSError."""
+    try:
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    with open(source, "rb", buffering=0) as old, open(to, "wb", buffering=0) as new:
+        while piece := old.read(_COPIED_TOGETHER):
+            new.write(piece)
+        if flushed:
+            os.fdatasync(new.fileno())
 
 
 def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:

@@ -149,8 +149,13 @@ class SparseIndex:
 
     def read_stored(self) -> bytes:
         """What is in the file."""
-        size = self._entry.size * (len(self) - len(self._unwritten))
+        size = self.stored_bytes
         return disk.read_at(self._files.get(self.path), 0, size) if size else b""
+
+    @property
+    def stored_bytes(self) -> int:
+        """Those that are in the file."""
+        return (len(self) - len(self._unwritten)) * self._entry.size
 
     @property
     def unwritten(self) -> int:

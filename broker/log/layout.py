@@ -15,6 +15,7 @@ DELETED: Final = ".deleted"
 """Behind the name of a segment's file that waits for its removal."""
 
 DELETED_DIRECTORY: Final = "-delete"
+FUTURE_DIRECTORY: Final = "-future"
 STRAY_DIRECTORY: Final = "-stray"
 PARTITION_METADATA: Final = "partition.metadata"
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
@@ -26,6 +27,7 @@ LOCK: Final = ".lock"
 _LONGEST_NAME: Final = 255
 
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<index>\d{1,10})")
+_FUTURE = re.compile(r"(?P<name>.+)\.[0-9a-f]{32}" + FUTURE_DIRECTORY)
 _SEGMENT_FILE = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
 
 
@@ -42,6 +44,21 @@ def partition_directory(topic: str, index: int) -> str:
 def parse_partition(directory: str) -> tuple[str, int] | None:
     found = _PARTITION.fullmatch(directory)
     return (found["topic"], int(found["index"])) if found else None
+
+
+def future_directory(topic: str, index: int, unique: str) -> str:
+    """Where a partition is copied to, beside its later place; `unique` are 32 hex digits. Raises ValueError
+    where that is longer than a name may be.
+    """
+    name = f"{partition_directory(topic, index)}.{unique}{FUTURE_DIRECTORY}"
+    if len(name) > _LONGEST_NAME:
+        raise ValueError("The topic name is too long.")
+    return name
+
+
+def parse_future(directory: str) -> tuple[str, int] | None:
+    found = _FUTURE.fullmatch(directory)
+    return parse_partition(found["name"]) if found else None
 
 
 def aside_directory(directory: str, unique: str, suffix: str) -> str:

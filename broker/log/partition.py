@@ -14,6 +14,7 @@ from typing import Final
 
 from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
+from broker.log.checkpoints import OffsetFile
 from broker.log.producers import TakenBatch, sequence_after
 from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten
@@ -311,6 +312,11 @@ class PartitionLog(SegmentedLog):
         self._roll_bytes = -1
         self._first_ms = _UNKNOWN
         self._shared.failed.append(FailedAppend(self, staged, error))
+
+    def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:
+        super().move_to(directory, starts, flushed_offset)
+        if self._flushes and self.high_watermark > self.recovery_point:
+            self._note_unflushed()
 
     def _note_unflushed(self) -> None:
         shared, settings = self._shared, self.settings

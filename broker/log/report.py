@@ -23,6 +23,22 @@ class Unreadable(NamedTuple):
     error: OSError
 
 
+class Lost(NamedTuple):
+    """A log directory that is offline until the next start."""
+
+    directory: str
+    error: OSError
+
+
+class Twice(NamedTuple):
+    """A partition that lay in two log directories: a move was cut off. The one in `kept` is used."""
+
+    topic: str
+    partition: int
+    kept: str
+    put_aside: str
+
+
 @dataclass(slots=True)
 class Recovery:
     """`unclean`: log directories that were not closed. `damage`: bytes that stay where they are and are not
@@ -35,3 +51,5 @@ class Recovery:
     cut: list[CutTail] = field(default_factory=list)
     damage: list[DamagedStretch] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
+    twice: list[Twice] = field(default_factory=list)

@@ -91,6 +91,13 @@ class Segment:
     def file(self, suffix: str) -> str:
         return os.path.join(self.directory, segment_file(self.base_offset, suffix))
 
+    def move_to(self, directory: str) -> None:
+        """The same bytes lie in another directory now."""
+        self.directory = directory
+        self.path = self.file(LOG)
+        self.offsets.path = self.file(OFFSET_INDEX)
+        self.times.path = self.file(TIME_INDEX)
+
     @property
     def paths(self) -> tuple[str, ...]:
         """Everything that goes when the segment goes."""

@@ -217,6 +217,18 @@ class SegmentedLog:
             else:
                 unflushed[self] = now_ms
 
+    def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:
+        """The same files, byte for byte, lie in another log directory now; everything goes on there. The disk
+        has what is before `flushed_offset`. Slices that were lent still read the old ones.
+        """
+        for segment in self.segments:
+            self._forget_files(segment)
+            segment.move_to(directory)
+        self.directory, self._starts = directory, starts
+        self.recovery_point = min(self.recovery_point, flushed_offset)
+        self.has_new_names = True
+        self._snapshot_at = -1
+
     def delete(self) -> None:
         """Nobody may use it from now on. The files are the store's business."""
         self.deleted = True

@@ -7,22 +7,22 @@ inside a partition is the partition's business.
 chores, which run in other threads.
 """
 
-import os
-import uuid
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from broker.config.rooms.log import LogConfig
 from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError
-from broker.log import disk
 from broker.log.chores import Checkpoint, Chore, Flush, Removal
+from broker.log.directories import Found, LogDirectories
 from broker.log.directory import NO_TOPIC_ID, LogDirectory
 from broker.log.disk import OpenFiles
-from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, aside_directory
+from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
+from broker.log.move import Move, Step
+from broker.log.moves import Moves
 from broker.log.partition import PartitionLog
 from broker.log.report import Recovery
-from broker.log.segmented import SegmentedLog, storage_error
+from broker.log.segmented import storage_error
 from broker.log.shared import Shared
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
@@ -39,21 +39,32 @@ class LogStore:
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
         self._shared = Shared(OpenFiles(config.max_open_files), transfer)
-        self._directories = [LogDirectory(path, self._shared) for path in config.dirs]
-        self._partitions: dict[tuple[str, int], PartitionLog] = {}
+        self.directories = LogDirectories(config.dirs, self._shared)
+        self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
+        self.moves = Moves(lambda paths, due_ms: self._removable.append((due_ms, paths)))
 
     def open(self, defaults: TopicSettings | None = None) -> Recovery:
         """Finds every partition; `defaults` hold for each until `create_partition` says what its topic has.
 
-        Blocks for as long as recovery takes. Raises OSError when a directory cannot be used at all, or
-        another broker uses it; a partition that cannot be read is offline instead.
+        Blocks for as long as recovery takes. Raises OSError when no directory can be used, or another broker
+        uses one; a directory or a partition that cannot be read is offline instead.
         """
         recovery = Recovery()
-        for directory in self._directories:
-            for found in directory.open(defaults or TopicSettings(), recovery):
-                self._partitions[found.topic, found.index] = found
+        self._partitions = self.directories.open(defaults or TopicSettings(), recovery)
+        if self.directories.removable:
+            self._removable.append((0, self.directories.removable))
+        for directory in self.directories.online:
+            for key, copy in directory.futures:
+                self._resume_move(self._partitions.get(key), directory, copy)
         return recovery
+
+    def _resume_move(self, partition: PartitionLog | None, target: LogDirectory, copy: str) -> None:
+        is_wanted = partition is not None and partition.offline is None
+        if partition is None or not is_wanted or self.directories.of(partition) is target:
+            self.moves.discard(copy)
+        else:
+            self.moves.resume(partition, target, copy)
 
     def reconfigure(self, config: LogConfig) -> None:
         """producer.id.expiration.ms has changed; the next round of `retention` goes by it. The rest is
@@ -81,8 +92,7 @@ class LogStore:
         try:
             known = self._known(topic, topic_id, index)
             if known is None:
-                directory = min(self._directories, key=lambda each: each.count)
-                known = directory.create(topic, topic_id, index, settings)
+                known = self.directories.place(topic, index).create(topic, topic_id, index, settings)
         except OSError as error:
             raise storage_error(error) from error
         known.adopt(settings)
@@ -94,11 +104,34 @@ class LogStore:
         if known is None or known.topic_id == topic_id or known.offline is not None:
             return known
         if known.topic_id == NO_TOPIC_ID:
-            self._directory_of(known).name(known, topic_id)
+            self.directories.of(known).name(known, topic_id)
             return known
         # Its topic may be gone, or its partition.metadata damaged: nobody's records are deleted for that.
         self._take_away(known, STRAY_DIRECTORY)
         return None
+
+    def give_up(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
+        """A partition that exists, and is in no directory that can be read: it is offline where it may lie in
+        one that cannot. Made anew it would begin at offset 0.
+        """
+        lost = self.directories.lost
+        if lost is not None and (topic, index) not in self._partitions:
+            self._partitions[topic, index] = lost.placeholder(topic, topic_id, index, settings)
+
+    def move(self, partition: PartitionLog, target: LogDirectory) -> None:
+        """Begins to move it; ends a move, if it lies there already. Raises ApiError
+        INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
+        """
+        if partition.offline is not None or partition.deleted:
+            raise partition.refusal()
+        try:
+            self.moves.request(partition, self.directories.of(partition), target)
+        except OSError as error:
+            raise storage_error(error) from error
+
+    def next_step_of(self, move: Move, most: int) -> Step | None:
+        """As `Moves.next_step`."""
+        return self.moves.next_step(move, most, self.directories.of(move.partition))
 
     def delete_partition(self, topic: str, index: int) -> None:
         """Gone for every caller at once; slices on their way to readers stay readable, and the files go with
@@ -106,6 +139,10 @@ class LogStore:
         """
         gone = self._partitions.get((topic, index))
         if gone is None:
+            return
+        if self.directories.of(gone).offline is not None:
+            del self._partitions[topic, index]
+            gone.delete()
             return
         try:
             self._removable.append((0, [self._take_away(gone, DELETED_DIRECTORY)]))
@@ -115,11 +152,8 @@ class LogStore:
     def _take_away(self, partition: PartitionLog, suffix: str) -> str:
         """Its directory under another name, at which no start will look. Raises OSError."""
         del self._partitions[partition.topic, partition.index]
-        partition.delete()
-        self._directory_of(partition).forget(partition)
-        aside = aside_directory(partition.directory, uuid.uuid4().hex, suffix)
-        disk.rename(partition.directory, aside)
-        return aside
+        self.moves.forget(partition)
+        return self.directories.put_aside(partition, suffix)
 
     def commit(self) -> Sequence[FailedAppend]:
         """Writes everything that is staged, each partition with one system call, and says what could not
@@ -192,7 +226,7 @@ class LogStore:
         return Checkpoint(
             {
                 directory.recovery_points.path: directory.recovery_points_text(self)
-                for directory in self._directories
+                for directory in self.directories.online
             }
         )
 
@@ -201,11 +235,7 @@ class LogStore:
         self.commit()
         self._shared.transfer.close()
         errors: list[OSError] = []
-        for directory in self._directories:
-            errors += directory.close([each for each in self if self._directory_of(each) is directory])
+        for directory in self.directories.online:
+            errors += directory.close([each for each in self if self.directories.of(each) is directory])
         self._shared.files.clear()
         return errors
-
-    def _directory_of(self, partition: SegmentedLog) -> LogDirectory:
-        parent = os.path.dirname(partition.directory)
-        return next(each for each in self._directories if each.path == parent)

@@ -44,6 +44,10 @@ REPLICATION: Final = {
         "kafka_server_followerreplication",
         "Bytes per second read for throttled replicas",
     ),
+    QuotaKind.ALTER_LOG_DIRS_REPLICATION: (
+        "kafka_server_alterlogdirsreplication",
+        "Bytes per second copied between log directories",
+    ),
 }
 
 

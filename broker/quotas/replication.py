@@ -7,6 +7,7 @@ Traffic is recorded whether or not it is throttled.
 """
 
 from collections.abc import Iterable
+from math import ceil
 from typing import Any, Final
 
 from broker.config.rooms.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
@@ -60,27 +61,43 @@ class ReplicationQuotaManager:
     def is_exceeded(self, now_ms: int) -> bool:
         return self.observed(now_ms) > self.bound
 
+    def wait_ms(self, now_ms: int) -> int:
+        """Until the quota is no longer exceeded, if nothing is recorded meanwhile; at most as long as is
+        looked back, and 0 where it is not exceeded.
+        """
+        over = self.observed(now_ms) - self.bound
+        if over <= 0:
+            return 0
+        window = self._rate.window
+        longest = window.samples * window.window_ms
+        if self.bound <= 0:
+            return longest
+        return min(ceil(over / self.bound * self._rate.window_size_ms(now_ms)), longest)
+
 
 class ReplicationQuotas:
-    """The directions of one broker."""
+    """The three directions of one broker."""
 
-    __slots__ = ("_node_id", "follower", "leader")
+    __slots__ = ("_node_id", "alter_log_dirs", "follower", "leader")
 
     def __init__(self, config: ReplicationConfig, node_id: int) -> None:
         window = Window(config.window_num, config.window_size_seconds * 1000)
+        moves = Window(config.alter_log_dirs_window_num, config.alter_log_dirs_window_size_seconds * 1000)
         self._node_id = node_id
         self.leader = ReplicationQuotaManager(QuotaKind.LEADER_REPLICATION, window)
         self.follower = ReplicationQuotaManager(QuotaKind.FOLLOWER_REPLICATION, window)
+        self.alter_log_dirs = ReplicationQuotaManager(QuotaKind.ALTER_LOG_DIRS_REPLICATION, moves)
         self.configure(config)
 
     @property
     def managers(self) -> tuple[ReplicationQuotaManager, ...]:
-        return self.leader, self.follower
+        return self.leader, self.follower, self.alter_log_dirs
 
     def configure(self, config: ReplicationConfig) -> None:
         """The rates have changed; what was recorded stays. The windows are fixed."""
         self.leader.bound = float(config.leader_rate)
         self.follower.bound = float(config.follower_rate)
+        self.alter_log_dirs.bound = float(config.alter_log_dirs_rate)
 
     def mark(self, topic: str, throttles: TopicThrottles | None) -> None:
         """The settings of a topic have changed; None: it is gone. (TopicConfigHandler)"""

@@ -81,6 +81,13 @@ class HostedTopic:
                 with contextlib.suppress(ApiError):
                     self.log(index)
 
+    def give_up(self) -> None:
+        """The topic is an old one: those of its partitions that are not to be found are offline, if there is
+        a directory that cannot be read.
+        """
+        for index in range(self.count):
+            self._store.give_up(self.name, self.topic_id, index, self.settings)
+
     def opened_log(self, index: int) -> PartitionLog | None:
         """The log of one partition, if there is one yet. Touches no disk."""
         return self._logs.get(index)
@@ -130,6 +137,13 @@ class Partitions:
         """Batches that could not be written, each answered with KAFKA_STORAGE_ERROR."""
         self._failing: dict[PartitionLog, int] = {}
         self._gone = TopicTraffic()
+
+    def begin(self, image: Image) -> None:
+        """Makes this what the image says at the start: all of its topics are old ones."""
+        self.follow(image, image.topics)
+        if self.store.directories.lost is not None:
+            for topic in self.by_name.values():
+                topic.give_up()
 
     def commit(self) -> None:
         """Writes everything that is staged, one write per partition; what fails says so in its `error`."""

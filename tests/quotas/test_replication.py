@@ -64,16 +64,40 @@ def test_without_a_bound_nothing_is_exceeded_and_everything_is_recorded(quota):
     assert quota.is_exceeded(BASE_MS)
 
 
+@pytest.mark.parametrize(("recorded", "wait_ms"), [(99, 0), (100, 0), (101, 10), (150, 500), (200, 1_000)])
+def test_the_wait_ends_when_the_rate_is_at_its_bound_again(quota, recorded, wait_ms):
+    quota.bound = 100
+    quota.record(recorded, BASE_MS)
+    assert quota.wait_ms(BASE_MS) == wait_ms
+    if wait_ms:
+        # A rate is over one window at least, so what is within the first second waits for its end.
+        assert quota.is_exceeded(BASE_MS + 1_000 + wait_ms - 1) and not quota.is_exceeded(
+            BASE_MS + 1_000 + wait_ms
+        )
+
+
+def test_no_wait_is_longer_than_what_is_looked_back_to_and_nothing_passes_a_bound_of_zero(quota):
+    quota.bound = 1
+    quota.record(1_000_000, BASE_MS)
+    assert quota.wait_ms(BASE_MS) == 10_000
+    quota.bound = 0
+    assert quota.wait_ms(BASE_MS) == 10_000
+
+
 def test_windows_and_bounds_come_from_the_configuration_and_use_outlives_a_new_bound():
-    config = ReplicationConfig(leader_rate=10, follower_rate=20, window_num=3, window_size_seconds=2)
+    config = ReplicationConfig(
+        leader_rate=10, follower_rate=20, alter_log_dirs_rate=30, window_num=3, window_size_seconds=2
+    )
     quotas = ReplicationQuotas(config, node_id=1)
-    assert [each.bound for each in quotas.managers] == [10, 20]
+    assert [each.bound for each in quotas.managers] == [10, 20, 30]
     quotas.leader.record(60, BASE_MS)
     assert quotas.leader.observed(BASE_MS) == 30, "a window of two seconds"
     quotas.configure(ReplicationConfig())
     assert not quotas.leader.is_exceeded(BASE_MS)
     quotas.configure(ReplicationConfig(leader_rate=29))
     assert quotas.leader.is_exceeded(BASE_MS)
+    quotas.alter_log_dirs.record(60, BASE_MS)
+    assert quotas.alter_log_dirs.observed(BASE_MS) == 60, "windows of its own"
 
 
 def test_a_topic_marks_the_partitions_that_it_names_for_this_broker():
@@ -90,7 +114,7 @@ def test_a_topic_marks_the_partitions_that_it_names_for_this_broker():
 
 def test_a_rate_is_shown_once_it_is_used_and_a_bound_while_there_is_one():
     quotas = ReplicationQuotas(ReplicationConfig(), node_id=1)
-    assert [family.samples for family in replication_families(quotas, BASE_MS)] == [[]] * 4
+    assert [family.samples for family in replication_families(quotas, BASE_MS)] == [[]] * 6
     quotas.configure(ReplicationConfig(leader_rate=50))
     quotas.leader.record(100, BASE_MS)
     shown = {

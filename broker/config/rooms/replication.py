@@ -34,14 +34,35 @@ class ReplicationConfig:
         unit="bytes/s",
         dynamic=True,
     )
+    alter_log_dirs_rate: int = setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG_MAX,
+        long(0),
+        "The most that is copied by all partitions together that move between directories of log.dirs.",
+        unit="bytes/s",
+        dynamic=True,
+    )
     window_num: int = setting(
         "replication.quota.window.num",
         11,
         integer(1),
-        "Windows over which these rates are measured.",
+        "Windows over which the two replication rates are measured.",
     )
     window_size_seconds: int = setting(
         "replication.quota.window.size.seconds",
+        1,
+        integer(1),
+        "The length of one of them.",
+        unit="s",
+    )
+    alter_log_dirs_window_num: int = setting(
+        "alter.log.dirs.replication.quota.window.num",
+        11,
+        integer(1),
+        "Windows over which the rate of moves between directories is measured.",
+    )
+    alter_log_dirs_window_size_seconds: int = setting(
+        "alter.log.dirs.replication.quota.window.size.seconds",
         1,
         integer(1),
         "The length of one of them.",

@@ -1,0 +1,168 @@
+"""The partitions that move from one log directory to another, begun, carried on, ended and undone (Kafka's
+ReplicaAlterLogDirsManager, KIP-113).
+
+Held by the store; the composition root asks for steps, carries them out in threads and decides on their pace.
+
+A partition goes over in one go on the event loop: its last records are copied, the copy's directory gets the
+partition's name, and the log object goes on with the new files. The old directory keeps its name until the
+disk has all of the new one. So at every moment one directory at least holds every record, and a start that
+finds two takes the one that has more.
+"""
+
+import os
+import uuid
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from broker.errors import ApiError, ErrorCode
+from broker.log import disk, layout
+from broker.log.chores import Flush
+from broker.log.directory import LogDirectory
+from broker.log.layout import DELETED, DELETED_DIRECTORY, FUTURE_DIRECTORY, aside_directory
+from broker.log.move import Move, Step
+from broker.log.partition import PartitionLog
+
+SWAPPED_AT_ONCE: Final = 1_048_576
+"""The most bytes of records that are copied while nobody else is served: half a millisecond's work."""
+
+
+class Original(NamedTuple):
+    """What a partition left behind, in `source`."""
+
+    partition: PartitionLog
+    source: LogDirectory
+    directory: str
+
+
+class Moves:
+    """`running` moves have a copy that grows. `originals` wait until the disk has what took their place.
+    `on_begun` is called when there is work; `remove(paths, due_wall_ms)` takes what may go.
+    """
+
+    def __init__(self, remove: Callable[[list[str], int], None]) -> None:
+        self.running: dict[PartitionLog, Move] = {}
+        self.originals: list[Original] = []
+        self.failed = 0
+        self.on_begun: Callable[[], None] = lambda: None
+        self._remove = remove
+
+    def request(self, partition: PartitionLog, source: LogDirectory, target: LogDirectory) -> None:
+        """The partition is to lie in `target`: a move elsewhere that is running ends, one that goes there
+        goes on, and where it lies there already nothing is left to do.
+
+        Raises ApiError INVALID_TOPIC_EXCEPTION, OSError.
+        """
+        running = self.running.get(partition)
+        if running is not None and running.target is target:
+            return
+        self.cancel(partition)
+        if target is source:
+            return
+        try:
+            name = layout.future_directory(partition.topic, partition.index, uuid.uuid4().hex)
+        except ValueError as error:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from error
+        move = Move(partition, target, os.path.join(target.path, name))
+        move.begin()
+        self._add(move)
+
+    def resume(self, partition: PartitionLog, target: LogDirectory, directory: str) -> None:
+        """Goes on with a copy that was found at the start, one for each partition."""
+        move = Move(partition, target, directory)
+        if partition in self.running:
+            self.discard(directory)
+            return
+        try:
+            move.resume()
+        except OSError:
+            self.discard(directory)
+            return
+        self._add(move)
+
+    def _add(self, move: Move) -> None:
+        self.running[move.partition] = move
+        move.target.count += 1
+        self.on_begun()
+
+    def cancel(self, partition: PartitionLog) -> None:
+        """Ends its move, if there is one; the copy is removed."""
+        move = self.running.pop(partition, None)
+        if move is not None:
+            move.target.count -= 1
+            self.discard(move.directory)
+
+    def fail(self, partition: PartitionLog) -> None:
+        """Its move has met an error."""
+        if partition in self.running:
+            self.failed += 1
+            self.cancel(partition)
+
+    def discard(self, directory: str) -> None:
+        """A copy that nobody wants. If it cannot be put aside, the next start finds it again."""
+        aside = directory.removesuffix(FUTURE_DIRECTORY) + DELETED_DIRECTORY
+        try:
+            disk.rename(directory, aside)
+        except OSError:
+            aside = directory
+        self._remove([aside], 0)
+
+    def forget(self, partition: PartitionLog) -> None:
+        """The partition is being deleted. Raises OSError."""
+        self.cancel(partition)
+        for each in [each for each in self.originals if each.partition is partition]:
+            self.originals.remove(each)
+            self._put_aside(each, 0)
+
+    def is_running(self, move: Move) -> bool:
+        return self.running.get(move.partition) is move
+
+    def next_step(self, move: Move, most: int, source: LogDirectory) -> Step | None:
+        """What has to be done in a thread now, with `most` bytes of records at most; None when the partition
+        has gone over. Raises OSError, ApiError of a partition that is offline; the original is as it was.
+        """
+        if move.partition.offline is not None:
+            raise move.partition.refusal()
+        missing = move.missing
+        if missing is None or missing > min(most, SWAPPED_AT_ONCE):
+            return move.next_step(most)
+        self._swap(move, source)
+        return None
+
+    def _swap(self, move: Move, source: LogDirectory) -> None:
+        partition, target, old = move.partition, move.target, move.partition.directory
+        key = partition.topic, partition.index
+        move.catch_up()
+        stale = move.stale_files()
+        for path in stale:
+            disk.rename(path, path + DELETED)
+        if partition.log_start_offset:
+            target.starts.set(key, partition.log_start_offset)
+        else:
+            target.starts.drop(key)
+        directory = os.path.join(target.path, layout.partition_directory(*key))
+        disk.rename(move.directory, directory)
+        partition.move_to(directory, target.starts, move.flushed_offset)
+        del self.running[partition]
+        source.count -= 1
+        self.originals.append(Original(partition, source, old))
+        self._remove([os.path.join(directory, os.path.basename(path) + DELETED) for path in stale], 0)
+
+    def flush(self, original: Original, now_wall_ms: int) -> Flush:
+        """What has to be on the disk before the original may go."""
+        return original.partition.flush(now_wall_ms)
+
+    def let_go(self, original: Original, flushed: Flush, now_wall_ms: int) -> None:
+        """The flush has ended. Where it failed, the original stays for the next start, which takes the better
+        of the two. Raises OSError.
+        """
+        if original in self.originals:
+            self.originals.remove(original)
+            if flushed.error is None:
+                self._put_aside(original, now_wall_ms + original.partition.settings.file_delete_delay_ms)
+
+    def _put_aside(self, original: Original, due_wall_ms: int) -> None:
+        partition, source, directory = original
+        aside = aside_directory(directory, uuid.uuid4().hex, DELETED_DIRECTORY)
+        disk.rename(directory, aside)
+        self._remove([aside], due_wall_ms)
+        source.starts.drop((partition.topic, partition.index))

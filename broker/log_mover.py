@@ -1,0 +1,115 @@
+"""The task that moves partitions between log directories, at the pace that
+`replica.alter.log.dirs.io.max.bytes.per.second` allows. Started by `app`. (Kafka: ReplicaAlterLogDirsThread)
+
+All moves are carried on by turns, a slice each, so that one which never catches up with its producers does
+not hold up the others. What is copied counts whether or not there is a limit. Knows no files: `log.moves`
+does.
+"""
+
+import logging
+from typing import Final
+
+import trio
+
+from broker.errors import ApiError
+from broker.log.move import Move
+from broker.log.moves import Original
+from broker.log.store import LogStore
+from broker.network.clock import TrioClock
+from broker.quotas.replication import ReplicationQuotaManager
+
+logger = logging.getLogger(__name__)
+
+LOG_MOVER: Final = "log-mover"
+
+LARGEST_SLICE: Final = 1_048_576
+SMALLEST_SLICE: Final = 4_096
+SLICES_PER_SECOND: Final = 50
+"""Under a limit: what a slice exceeds it by is repaid at once, so smaller ones copy more evenly."""
+
+
+class LogMover:
+    """`poke` it when there is work, or another limit."""
+
+    def __init__(self, store: LogStore, quota: ReplicationQuotaManager, clock: TrioClock) -> None:
+        self._store = store
+        self._moves = store.moves
+        self._quota = quota
+        self._clock = clock
+        self._poked = trio.Event()
+        self._moves.on_begun = self.poke
+
+    def poke(self) -> None:
+        self._poked.set()
+
+    async def run(self) -> None:
+        """Cancelled, it leaves copies that the next start goes on with."""
+        moves = self._moves
+        while True:
+            self._poked = trio.Event()
+            for original in list(moves.originals):
+                await self._let_go(original)
+            running = list(moves.running.values())
+            if not running and not moves.originals:
+                await self._poked.wait()
+            for move in running:
+                await self._wait_for_quota()
+                if moves.is_running(move):
+                    await self._carry_on(move)
+
+    async def _wait_for_quota(self) -> None:
+        """A limit that has changed is looked at anew."""
+        while wait_ms := self._quota.wait_ms(self._clock.ms()):
+            with trio.move_on_after(wait_ms / 1000):
+                await self._poked.wait()
+            if self._poked.is_set():
+                self._poked = trio.Event()
+
+    async def _carry_on(self, move: Move) -> None:
+        before = move.copied
+        try:
+            step = self._store.next_step_of(move, self._slice())
+            if step is not None:
+                await trio.to_thread.run_sync(step.run)
+                step.finish()
+                if step.error is not None:
+                    raise step.error
+            self._quota.record(move.copied - before, self._clock.ms())
+        except (OSError, ApiError) as error:
+            if self._moves.is_running(move):
+                self._moves.fail(move.partition)
+                logger.error("a move between log directories has stopped", extra=_facts(move, reason=error))
+
+    async def _let_go(self, original: Original) -> None:
+        """The partition has gone over; what it left behind may go when the disk has the new files."""
+        flush = self._moves.flush(original, self._clock.wall_ms())
+        await trio.to_thread.run_sync(flush.run)
+        flush.finish()
+        partition = original.partition
+        facts = {
+            "partition": f"{partition.topic}-{partition.index}",
+            "from": original.source.path,
+            "to": partition.directory,
+        }
+        try:
+            self._moves.let_go(original, flush, self._clock.wall_ms())
+            if flush.error is not None:
+                raise flush.error
+        except OSError as error:
+            logger.error("what a move left behind stays there", extra=facts | {"reason": str(error)})
+        else:
+            logger.info("a partition has moved between log directories", extra=facts)
+
+    def _slice(self) -> int:
+        fair = int(min(self._quota.bound, LARGEST_SLICE * SLICES_PER_SECOND)) // SLICES_PER_SECOND
+        return max(fair, SMALLEST_SLICE)
+
+
+def _facts(move: Move, *, reason: Exception) -> dict[str, str]:
+    partition = move.partition
+    return {
+        "partition": f"{partition.topic}-{partition.index}",
+        "from": partition.directory,
+        "to": move.target.path,
+        "reason": str(reason),
+    }

@@ -1,0 +1,190 @@
+"""AlterReplicaLogDirs: what is begun, replaced, ended and refused; and what DescribeLogDirs says of it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ErrorCode
+from broker.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from broker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
+from broker.records.build import NewRecord, build_batch
+from tests.api.house import WALL_MS, House
+
+SIZE = len(build_batch([NewRecord(b"key", b"value", WALL_MS)]))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[House]:
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    yield house
+    house.close()
+
+
+async def alter(
+    house: House, path: Path | str, topic: str = "orders", *partitions: int, version: int = 2
+) -> list[ErrorCode]:
+    topics = [AlterReplicaLogDirTopic(topic, list(partitions or (0,)))]
+    answer = await house.ask(AlterReplicaLogDirsRequest([AlterReplicaLogDir(str(path), topics)]), version)
+    (result,) = answer.results
+    assert result.topic_name == topic
+    return [ErrorCode(each.error_code) for each in result.partitions]
+
+
+async def described(house: House, version: int = 4) -> list[DescribeLogDirsResult]:
+    return list((await house.ask(DescribeLogDirsRequest(None), version)).results)
+
+
+async def futures(house: House) -> dict[str, list[tuple[int, int, int]]]:
+    """(partition, bytes, lag) of the copies in each directory."""
+    return {
+        Path(result.log_dir).name: [
+            (each.partition_index, each.partition_size, each.offset_lag)
+            for topic in result.topics
+            for each in topic.partitions
+            if each.is_future_key
+        ]
+        for result in await described(house)
+    }
+
+
+async def filled(house: House, count: int = 4) -> None:
+    await house.create_topic("orders", 2)
+    for _ in range(count):
+        house.append("orders", WALL_MS)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_move_is_begun_and_shown_as_a_future_replica(
+    two: House, tmp_path: Path, version: int
+) -> None:
+    await filled(two)
+    assert await alter(two, tmp_path / "b", version=version) == [ErrorCode.NONE]
+    assert await futures(two) == {"a": [], "b": [(0, 0, 4)]}
+    (move,) = two.log.moves.running.values()
+    step = two.log.next_step_of(move, SIZE)
+    assert step is not None
+    step.run()
+    step.finish()
+    assert await futures(two) == {"a": [], "b": [(0, SIZE, 4)]}, "no index says yet that a batch is whole"
+    (of_a, _) = await described(two)
+    assert [each.partition_size for each in of_a.topics[0].partitions] == [4 * SIZE]
+
+
+async def test_to_where_it_is_ends_the_move_and_to_where_it_goes_goes_on(two: House, tmp_path: Path) -> None:
+    await filled(two)
+    assert await alter(two, tmp_path / "a") == [ErrorCode.NONE]
+    assert two.log.moves.running == {}
+    await alter(two, tmp_path / "b")
+    (move,) = two.log.moves.running.values()
+    assert await alter(two, tmp_path / "b") == [ErrorCode.NONE]
+    assert list(two.log.moves.running.values()) == [move]
+    assert await alter(two, tmp_path / "a") == [ErrorCode.NONE]
+    assert two.log.moves.running == {} and await futures(two) == {"a": [], "b": []}
+
+
+async def test_another_directory_replaces_the_one_that_it_goes_to(tmp_path: Path) -> None:
+    house = House(tmp_path, "log.dirs=" + ",".join(str(tmp_path / name) for name in "abc"))
+    await filled(house)
+    await alter(house, tmp_path / "b")
+    await alter(house, tmp_path / "c")
+    assert await futures(house) == {"a": [], "b": [], "c": [(0, 0, 4)]}
+    house.close()
+
+
+@pytest.mark.parametrize("path", ["{}/c", "", "b", "{}/b/", "{}/a/../b", "/"])
+async def test_a_path_that_is_not_one_of_ours_is_not_found(two: House, tmp_path: Path, path: str) -> None:
+    await filled(two)
+    assert await alter(two, path.format(tmp_path)) == [ErrorCode.LOG_DIR_NOT_FOUND]
+    assert two.log.moves.running == {}
+
+
+async def test_a_partition_that_does_not_exist_is_made_there_later(two: House, tmp_path: Path) -> None:
+    assert await alter(two, tmp_path / "b", "orders", 0, 1) == [ErrorCode.REPLICA_NOT_AVAILABLE] * 2
+    await filled(two)
+    house_of = {log.index: two.log.directories.of(log).path for log in two.log}
+    assert house_of[0] == str(tmp_path / "b")
+    assert await alter(two, tmp_path / "a", "orders", 2) == [ErrorCode.REPLICA_NOT_AVAILABLE]
+
+
+async def test_partitions_fail_each_for_itself(two: House, tmp_path: Path) -> None:
+    await filled(two)
+    assert await alter(two, tmp_path / "b", "orders", 0, 7) == [
+        ErrorCode.NONE,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+    ]
+    log = two.partitions.log("orders", 1)
+    assert log is not None
+    log.go_offline(OSError("broken"))
+    assert await alter(two, tmp_path / "b", "orders", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+async def test_only_administrators_move(tmp_path: Path) -> None:
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}", "wire.role=editor")
+    await filled(house)
+    assert await alter(house, tmp_path / "b") == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    assert house.log.moves.running == {}
+    house.close()
+
+
+async def test_the_volume_is_told_from_version_4_on(two: House, tmp_path: Path) -> None:
+    volume = os.statvfs(tmp_path)
+    for result in await described(two):
+        assert result.total_bytes == volume.f_blocks * volume.f_frsize
+        assert 0 < result.usable_bytes <= result.total_bytes
+    assert [each.total_bytes for each in await described(two, 3)] == [-1, -1]
+
+
+async def test_a_directory_that_cannot_be_read_takes_its_partitions_offline(tmp_path: Path) -> None:
+    """A file is where the second directory should be; what lay in it may be anything not found elsewhere."""
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    await house.create_topic("orders", 4)
+    for partition in range(4):
+        house.append("orders", WALL_MS, partition=partition)
+    house.close()
+    (tmp_path / "b").rename(tmp_path / "unplugged")
+    (tmp_path / "b").write_text("not a directory")
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    house.partitions.begin(house.control.image)
+    assert [each.error_code for each in await described(house)] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+    logs = [house.partitions.log("orders", index) for index in range(4)]
+    assert [log is not None and log.offline is None for log in logs] == [True, False, True, False]
+    assert await alter(house, tmp_path / "b", "orders", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert await alter(house, tmp_path / "a", "orders", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    await house.create_topic("new", 2)
+    assert [house.append("new", WALL_MS, partition=partition) for partition in range(2)] == [0, 0]
+    house.close()
+    (tmp_path / "b").unlink()
+    (tmp_path / "unplugged").rename(tmp_path / "b")
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    house.partitions.begin(house.control.image)
+    assert [log.high_watermark for log in house.log if log.topic == "orders"] == [1] * 4
+    house.close()
+
+
+async def test_a_topic_of_which_a_part_is_offline_can_be_deleted(tmp_path: Path) -> None:
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    await house.create_topic("orders", 2)
+    for partition in range(2):
+        house.append("orders", WALL_MS, partition=partition)
+    house.close()
+    (tmp_path / "b").rename(tmp_path / "unplugged")
+    (tmp_path / "b").write_text("not a directory")
+    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    house.partitions.begin(house.control.image)
+    for index in range(2):
+        house.log.delete_partition("orders", index)
+    assert len(house.log) == 0
+    house.close()
+
+
+async def test_a_directory_that_another_broker_uses_ends_the_start(two: House, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(BlockingIOError):
+        House(other, f"log.dirs={other / 'a'},{tmp_path / 'b'}")

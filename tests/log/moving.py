@@ -1,0 +1,78 @@
+"""What the tests of moves share: a store over two directories, and a mover that does one step at a time."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from broker.config.rooms.log import LogConfig
+from broker.log.move import Move
+from broker.log.partition import PartitionLog
+from broker.log.report import Recovery
+from broker.log.store import LogStore
+from tests.log.house import NOW
+
+MOST = 1_000_000
+
+
+def open_two(where: Path, **config: Any) -> tuple[LogStore, Recovery]:
+    store = LogStore(LogConfig(dirs=(str(where / "a"), str(where / "b")), **config))
+    return store, store.open()
+
+
+def begin(store: LogStore, log: PartitionLog, to: str) -> Move:
+    """`to` is the last part of the directory's path."""
+    (target,) = [each for each in store.directories if Path(each.path).name == to]
+    store.move(log, target)
+    return store.moves.running[log]
+
+
+def step(store: LogStore, move: Move, most: int = MOST) -> bool:
+    """Whether there is more to do."""
+    made = store.next_step_of(move, most)
+    if made is not None:
+        made.run()
+        made.finish()
+        if made.error is not None:
+            raise made.error
+    return made is not None
+
+
+def settle(store: LogStore) -> None:
+    """What was left behind goes."""
+    for original in list(store.moves.originals):
+        flush = store.moves.flush(original, NOW)
+        flush.run()
+        flush.finish()
+        store.moves.let_go(original, flush, NOW)
+
+
+def finish(store: LogStore, move: Move, most: int = MOST, between: Callable[[], None] = lambda: None) -> int:
+    """Carries a move to its end; how many steps that took. `between` happens before each."""
+    steps = 1
+    while step(store, move, most):
+        steps += 1
+        between()
+    settle(store)
+    return steps
+
+
+def clear(store: LogStore, now: int = NOW) -> None:
+    """Everything that may be removed by then is."""
+    for chore in store.retention(now):
+        chore.run()
+        chore.finish()
+        assert chore.error is None
+
+
+def directories(where: Path) -> dict[str, list[str]]:
+    """The names of the partitions' directories in `a` and `b`, hexadecimal parts left out."""
+    return {
+        each.name: sorted(_plain(path.name) for path in each.iterdir() if path.is_dir())
+        for each in sorted(where.iterdir())
+        if each.is_dir()
+    }
+
+
+def _plain(name: str) -> str:
+    head, dot, tail = name.partition(".")
+    return f"{head}.{tail.partition('-')[2]}" if dot else head
