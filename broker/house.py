@@ -24,7 +24,7 @@ from broker.events.writer import EventWriter
 from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
 from broker.following.metadata import MetadataFollower
-from broker.following.settings import follow_settings, longest_throttle
+from broker.following.settings import burst_ms, follow_settings, longest_throttle
 from broker.groups.requests import Now
 from broker.holdings import holdings
 from broker.log.report import Recovery
@@ -90,6 +90,7 @@ class House:
             Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
             longest_throttle_ms=longest_throttle(rooms.quotas),
             paced=rooms.quotas.bandwidth_algorithm == "paced",
+            burst_ms=burst_ms(rooms.quotas),
             callback=callback,
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)

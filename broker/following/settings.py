@@ -81,3 +81,10 @@ def follow_settings(
 def longest_throttle(config: QuotaConfig) -> int | None:
     """Milliseconds; None for as long as the formula says."""
     return None if config.max_throttle_ms < 0 else config.max_throttle_ms
+
+
+def burst_ms(config: QuotaConfig) -> int | None:
+    """What a bucket of bandwidth holds, as milliseconds of its rate; None where there are none."""
+    if config.bandwidth_algorithm != "token_bucket":
+        return None
+    return round(config.bandwidth_burst_seconds * 1000)

@@ -4,7 +4,7 @@ Called by the handlers, which test `active` first. Records, and says how long to
 the network room's work. Recording and checking are one step, since nothing awaits between.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from sys import float_info
 
@@ -46,7 +46,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
     """A quota on a rate.
 
     `longest_ms` cuts every throttle (quota.max.throttle.ms; Kafka has no such limit for bytes). `paced` keeps
-    a client that has broken its quota at the bound; without it the verdicts are Kafka's throughout.
+    a client that has broken its quota at the bound; without it the verdicts are Kafka's throughout. `build`
+    makes sensors of a kind of their own.
     """
 
     __slots__ = ("_paced", "longest_ms")
@@ -60,8 +61,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         paced: bool = False,
         max_sensors: int = MAX_SENSORS,
         callback: GuardedCallback | None = None,
+        build: Callable[[str | None, str | None, int], RateSensor] | None = None,
     ) -> None:
-        super().__init__(kind, window, partial(RateSensor, window=window), max_sensors, callback)
+        super().__init__(kind, window, build or partial(RateSensor, window=window), max_sensors, callback)
         self._paced = paced
         # A reply carries the wait as an int32; Kafka's narrowing of a longer one can make it negative.
         self.longest_ms = INT_MAX if longest_ms is None else longest_ms
@@ -111,11 +113,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         for user, client_id, per_second in clients:
             sensor = self._usage.sensor(user, client_id, now_ms)
             found[sensor] = found.get(sensor, 0.0) + per_second
-        window_ms = self._window.window_ms
         for sensor, per_second in found.items():
             if sensor.rule is not None and per_second > sensor.bound:
-                for windows in range(self._window.samples - 1, 0, -1):
-                    sensor.rate.record(sensor.bound * window_ms / 1000, now_ms - windows * window_ms)
+                self._begin_at_bound(sensor, now_ms)
 
     def max_value_in_window(self, user: str, client_id: str | None, now_ms: int) -> float:
         """The most that can be recorded at once without a certain throttle; the largest float without a
@@ -126,6 +126,11 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         if not self.active:
             return float_info.max
         return self._usage.sensor(user, client_id, now_ms).fits
+
+    def _begin_at_bound(self, sensor: RateSensor, now_ms: int) -> None:
+        window_ms = self._window.window_ms
+        for windows in range(self._window.samples - 1, 0, -1):
+            sensor.rate.record(sensor.bound * window_ms / 1000, now_ms - windows * window_ms)
 
     def _violated(self, sensor: RateSensor, observed: float, now_ms: int) -> Throttle | None:
         bound, rate = sensor.bound, sensor.rate

@@ -4,12 +4,13 @@ Built by the composition root. Handlers test `quotas.produce.active` before they
 network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
+from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import Entity
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
@@ -25,8 +26,9 @@ class ClientQuotas:
     """The managers by kind, and what is known of how clients take a throttle.
 
     `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
-    quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`; `callback` decides in
-    the place of the rules where there is one.
+    quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`; `burst_ms`:
+    bandwidth is a `bucket` of so much, and not paced; `callback` decides in the place of the rules where
+    there is one.
     """
 
     __slots__ = ("callback", "fetch", "managers", "mutation", "obedience", "produce", "request")
@@ -38,13 +40,18 @@ class ClientQuotas:
         longest_throttle_ms: int | None = None,
         *,
         paced: bool = True,
+        burst_ms: int | None = None,
         callback: GuardedCallback | None = None,
     ) -> None:
         self.obedience = Obedience()
-        rate = partial(RateQuotaManager, window=window, longest_ms=longest_throttle_ms, paced=paced)
+        rate: Callable[..., RateQuotaManager] = (
+            partial(RateQuotaManager, paced=paced)
+            if burst_ms is None
+            else partial(BucketQuotaManager, burst_ms=burst_ms)
+        )
         self.callback = callback
-        self.produce = rate(QuotaKind.PRODUCE, callback=callback)
-        self.fetch = rate(QuotaKind.FETCH, callback=callback)
+        self.produce = rate(QuotaKind.PRODUCE, window, longest_throttle_ms, callback=callback)
+        self.fetch = rate(QuotaKind.FETCH, window, longest_throttle_ms, callback=callback)
         self.request = RequestQuotaManager(window, callback=callback)
         self.mutation = MutationQuotaManager(mutation_window, callback=callback)
         self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {

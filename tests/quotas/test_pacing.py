@@ -1,6 +1,7 @@
 """How near to its quota a client that always wants more is kept, over a minute of the clock."""
 
 import heapq
+import random
 from itertools import count
 
 import pytest
@@ -154,3 +155,49 @@ def test_a_request_waits_for_what_was_owed_before_it_and_not_for_itself():
     assert pace.charge(0, 1_000, 60_000, BASE_MS) == 10_500
     pace.refund(10_000)
     assert pace.charge(0, 1_000, 60_000, BASE_MS) == 500
+
+
+def test_a_first_violation_waits_as_kafka_says_whatever_came_before_it():
+    """Long random scripts of records below and above the bound, until it is broken for the first time."""
+    broken = 0
+    for seed in range(200):
+        dice = random.Random(seed)
+        kafka, paced = manager(1_000, paced=False), manager(1_000)
+        now_ms = BASE_MS
+        for _ in range(300):
+            now_ms += dice.choice((0, 1, 90, 1_000, 12_000))
+            value = dice.choice((1, 100, 990, 3_000))
+            said, ours = (each.record("ANONYMOUS", "c", value, now_ms) for each in (kafka, paced))
+            assert (said and said.throttle_ms) == (ours and ours.throttle_ms)
+            if said is not None:
+                broken += 1
+                break
+    assert broken > 150
+
+
+def long_run(held: RateQuotaManager, most: int, seed: int) -> float:
+    """The share of its quota that a client of random sizes and pauses gets that wants three times as much,
+    over three hours.
+    """
+    dice = random.Random(seed)
+    now_ms = total = 0
+    while now_ms < 180 * MINUTE_MS:
+        value = dice.randint(1, most)
+        throttle = held.record("ANONYMOUS", "c", value, BASE_MS + now_ms)
+        total += value
+        pause_ms = dice.randint(0, most // 3)
+        now_ms += pause_ms if throttle is None else max(throttle.throttle_ms, pause_ms)
+    return total / (180 * 60 * 1_000)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_in_the_long_run_a_client_gets_what_kafkas_rule_gives_it(seed):
+    kafka, paced = (long_run(manager(1_000, paced=each), 2_000, seed) for each in (False, True))
+    assert paced / kafka == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(("most", "kafka"), [(5_000, 1.05), (20_000, 1.14), (40_000, 1.24)])
+def test_requests_worth_many_seconds_get_more_than_the_quota_by_kafkas_rule_and_not_paced(most, kafka):
+    """What has left the windows is forgotten by Kafka's rule, be it paid for or not."""
+    assert long_run(manager(1_000, paced=False), most, 1) == pytest.approx(kafka, abs=0.01)
+    assert long_run(manager(1_000), most, 1) == pytest.approx(1, abs=0.01)

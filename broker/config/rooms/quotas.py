@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import TEXT, integer, long, one_of
+from broker.config.kinds import TEXT, decimal, integer, long, one_of
 from broker.config.setting import setting
 
 
@@ -45,10 +45,18 @@ class QuotaConfig:
     bandwidth_algorithm: str = setting(
         "quota.bandwidth.algorithm",
         "paced",
-        one_of("paced", "rate"),
+        one_of("paced", "rate", "token_bucket"),
         "How a client that broke its byte rate is brought down to it: `rate` is Kafka's rule alone, which "
         "lets ten seconds' worth through in one burst and then waits; `paced` goes on evenly from the same "
-        "first wait.",
+        "first wait; `token_bucket` lets quota.bandwidth.burst.seconds' worth through beyond the rate.",
+        ours=True,
+    )
+    bandwidth_burst_seconds: float = setting(
+        "quota.bandwidth.burst.seconds",
+        1.0,
+        decimal(0.1, 3600),
+        "How many seconds' worth a client may send at once where quota.bandwidth.algorithm is token_bucket.",
+        unit="s",
         ours=True,
     )
     max_throttle_ms: int = setting(
