@@ -14,6 +14,7 @@ import trio
 
 from broker.api.group_answers import release_groups
 from broker.api.waking import release_fetches
+from broker.collecting.pushes import TASK as PUSHES
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
 from broker.house import House
@@ -74,10 +75,12 @@ async def run_house(
         storage.start_soon(house.mover.run, name=LOG_MOVER)
         async with open_supervisor() as timers:
             house.server.throttling.start_reapers(timers)
-            for reaper in (*house.reapers, house.server.handlers.flush_waits.reaper):
+            flush_waits = house.server.handlers.flush_waits.reaper
+            for reaper in (*house.reapers, flush_waits, house.telemetry_reaper):
                 timers.start_soon(reaper.run, name=reaper.name)
             timers.start_soon(house.server.handlers.run_callbacks, name=CALLBACKS)
             timers.start_soon(house.events.run, name="event-writer")
+            timers.start_soon(house.push_reader.run, name=PUSHES)
             timers.start_soon(_expire_quotas, house, name="quota-sensor-expiry")
             async with open_supervisor() as handlers:
                 house.server.start_handlers(handlers)

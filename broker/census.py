@@ -29,6 +29,7 @@ KINDS: Final = (
     ("handler", re.compile(r"-kafka-request-handler-")),
     ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
     ("storage", re.compile(r"^log-|^event-writer$")),
+    ("telemetry", re.compile(r"^client-telemetry-")),
     ("supervisor", re.compile(r"^fatal-errors$")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),

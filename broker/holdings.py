@@ -8,6 +8,7 @@ from typing import Any
 
 from broker.api.broker import Broker
 from broker.census import ROOT, Holding, Owners
+from broker.collecting.pushes import TASK as PUSHES
 from broker.control.rows.tasks import Owned
 from broker.log_mover import LOG_MOVER
 from broker.network.accepting.parked import MOST_PARKED
@@ -20,6 +21,7 @@ from broker.network.socket_server import SocketServer
 from broker.network.throttling import REAPERS
 from broker.purgatory.purgatory import Purgatory
 from broker.storage import FLUSHER_OF_ACKNOWLEDGED
+from broker.telemetry.push import MOST_WAITING
 
 
 def holdings(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
@@ -79,6 +81,10 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdin
         yield server.memory.reaper.name, Holding((Owned("bytes of requests", memory.used, memory.size), line))
     moves = Owned("partitions that move", len(broker.partitions.store.moves.running))
     yield LOG_MOVER, Holding((moves,))
+    telemetry = broker.telemetry
+    yield "client-metrics-reaper", Holding((Owned("instances", len(telemetry.manager)),))
+    pushes = Owned("pushes", len(telemetry.intake.waiting), MOST_WAITING, telemetry.intake.peak)
+    yield PUSHES, Holding((pushes,))
     flushes = Owned("flushes", server.handlers.flush_waits.queued)
     yield FLUSHER_OF_ACKNOWLEDGED, Holding((flushes,))
 

@@ -15,6 +15,7 @@ from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups
 from broker.api.waking import expire_fetches
 from broker.census import Census
+from broker.collecting.pushes import PushReader
 from broker.config.load import Configuration
 from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
@@ -40,6 +41,7 @@ from broker.network.machinery import KAFKA
 from broker.network.measuring.request_log import RequestLog
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
+from broker.protocol.api_key import ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.callback_class import load_callback
 from broker.quotas.client_quotas import ClientQuotas
@@ -53,9 +55,12 @@ from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
 from broker.storage import MetadataWriter
+from broker.telemetry.room import Telemetry
 from broker.version import VERSION
 
 logger = logging.getLogger(__name__)
+
+TELEMETRY_APIS: Final = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 METADATA_FILE: Final = "weir-metadata.sqlite"
 
@@ -101,7 +106,7 @@ class House:
             group_config=rooms.groups,
             fetch_config=rooms.fetch,
             security_config=rooms.security,
-            registry=registry.load(),
+            registry=_served(rooms.telemetry.enabled),
             control=self.control,
             partitions=self.partitions,
             quotas=self.quotas,
@@ -113,9 +118,13 @@ class House:
             producer_ids=ProducerIds(),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
             callbacks=Callbacks(rooms.network.queued_max_requests),
+            telemetry=Telemetry(rooms.telemetry),
         )
         self.mover = LogMover(self.log, self.broker.replication.alter_log_dirs, clock)
         self.reapers = self._reapers()
+        manager = self.broker.telemetry.manager
+        self.telemetry_reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
+        self.broker.telemetry.expiry_moved = self.telemetry_reaper.poke
         RequestLog.check(rooms.request_log)
         with blame():
             self.server = SocketServer(
@@ -131,6 +140,7 @@ class House:
         self.server.gate.configure(rooms.connections)
         self.server.log_requests(rooms.request_log)
         self.events = EventWriter(EventLog(self.partitions), self.broker, self.server, rooms.events)
+        self.push_reader = PushReader(self.broker, self.server.handlers, clock)
         self.exposition = Exposition(
             clock,
             self.server,
@@ -139,6 +149,7 @@ class House:
             self.partitions,
             self.broker.purgatories,
             self.events.log,
+            self.broker.telemetry,
         )
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)
@@ -197,6 +208,12 @@ def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCa
     node = str(configuration.rooms.broker.node_id)
     texts = {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
     return GuardedCallback(load_callback(name, texts), name, clock.ms)
+
+
+def _served(telemetry: bool) -> registry.Registry:
+    """What clients may ask."""
+    every = registry.load()
+    return every if telemetry else every.without(TELEMETRY_APIS)
 
 
 def _report(recovery: Recovery) -> None:

@@ -21,6 +21,7 @@ from broker.services.fetching import DelayedFetch
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
+from broker.telemetry.room import Telemetry
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class Broker:
     producer_ids: ProducerIds
     plain: PlainAuthenticator
     callbacks: Callbacks
+    telemetry: Telemetry
     views: ControlViews = field(init=False)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
 

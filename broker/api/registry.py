@@ -71,6 +71,10 @@ class Registry:
                 some.add(entry)
         return some
 
+    def without(self, keys: Collection[int]) -> "Registry":
+        """Another registry, with all of these APIs but those."""
+        return self.only([entry.key for entry in self if entry.key not in keys])
+
     def __iter__(self) -> Iterator[Api]:
         return iter(sorted(self._apis.values(), key=lambda entry: entry.key))
 

@@ -24,6 +24,7 @@ _TITLES: Final = {
     "groups": "Consumer groups",
     "quotas": "Client quotas",
     "replication": "Replication throttles",
+    "telemetry": "Client telemetry",
     "request_log": "Request log",
     "events": "Events",
     "console": "The console and the REST API",

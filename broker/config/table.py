@@ -19,6 +19,7 @@ from broker.config.rooms import (
     ReplicationConfig,
     RequestLogConfig,
     SecurityConfig,
+    TelemetryConfig,
     TlsConfig,
     TopicDefaults,
     TopicSettings,
@@ -41,6 +42,7 @@ class Rooms:
     groups: GroupConfig = field(default_factory=GroupConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     request_log: RequestLogConfig = field(default_factory=RequestLogConfig)
     events: EventConfig = field(default_factory=EventConfig)
     console: ConsoleConfig = field(default_factory=ConsoleConfig)
@@ -60,6 +62,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "groups": GroupConfig,
     "quotas": QuotaConfig,
     "replication": ReplicationConfig,
+    "telemetry": TelemetryConfig,
     "request_log": RequestLogConfig,
     "events": EventConfig,
     "console": ConsoleConfig,

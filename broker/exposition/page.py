@@ -19,6 +19,8 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.services.event_log import EventLog
 from broker.services.partitions import Partitions
+from broker.telemetry import figures as telemetry
+from broker.telemetry.room import Telemetry
 
 
 class Exposition:
@@ -33,6 +35,7 @@ class Exposition:
         partitions: Partitions,
         purgatories: Iterable[Purgatory[Any]],
         events: EventLog,
+        client_telemetry: Telemetry,
     ) -> None:
         self._clock = clock
         self._server = server
@@ -43,6 +46,7 @@ class Exposition:
         self._partitions = partitions
         self._purgatories = tuple(purgatories)
         self._events = events
+        self._telemetry = client_telemetry
 
     def page(self) -> str:
         """The Prometheus text format, version 0.0.4."""
@@ -66,3 +70,4 @@ class Exposition:
         yield from topics.families(self._partitions)
         yield from log_directories.families(self._partitions.store)
         yield from events.families(self._events)
+        yield from telemetry.families(self._telemetry, now_ms)

@@ -1,4 +1,4 @@
-"""What a committed change of quotas and topics means to the rooms that live by them.
+"""What a committed change of quotas, topics and client metrics means to the rooms that live by them.
 
 Told by control after each commit and before its answer, so that whoever asked for the change finds it in
 force.
@@ -15,6 +15,7 @@ from broker.metadata.image import Image
 from broker.network.socket_server import SocketServer
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
+from broker.telemetry.subscription import read_subscription
 
 
 class MetadataFollower:
@@ -36,6 +37,7 @@ class MetadataFollower:
                 broker.quotas.set_shadow(Entity.of(entry.entity), is_shadow=True)
         self._tell_topics(image)
         self._time_requests()
+        self._follow_subscriptions(image, image.client_metrics)
 
     def follow(self, old: Image, new: Image, delta: Delta) -> None:
         """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
@@ -52,6 +54,8 @@ class MetadataFollower:
             self._follow_topics(old, new, delta)
             if self._tell_topics(new):
                 self._server.throttling.poke()
+        if delta.client_metrics:
+            self._follow_subscriptions(new, delta.client_metrics)
 
     def _apply_quota(self, entity: Entity, key: str, value: float | None) -> None:
         if entity.ip is None:
@@ -78,6 +82,15 @@ class MetadataFollower:
         if wanted is not self._times_requests:
             self._times_requests = wanted
             self._server.time_requests(wanted)
+
+    def _follow_subscriptions(self, image: Image, names: Iterable[str]) -> None:
+        entries = {name: image.client_metrics.get(name) for name in names}
+        self._broker.telemetry.manager.follow(
+            {
+                name: None if entry is None else read_subscription(name, entry.configs)
+                for name, entry in entries.items()
+            }
+        )
 
     def _follow_topics(self, old: Image, new: Image, delta: Delta) -> None:
         broker, clock = self._broker, self._broker.clock

@@ -296,6 +296,7 @@ class SocketServer:
             request = send.request
             request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
         self.throttling.forget(channel)
+        self._broker.telemetry.manager.disconnected(channel.id)
         channel.abandon()
         channel.responder.settled()
 

@@ -39,6 +39,7 @@ from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
+from broker.telemetry.room import Telemetry
 from tests.control.world import StoreCommitter
 
 Reply = TypeVar("Reply", bound=Message)
@@ -112,6 +113,7 @@ class House:
             producer_ids=ProducerIds(),
             callbacks=Callbacks(500),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+            telemetry=Telemetry(rooms.telemetry),
             endpoints={
                 endpoint.name: Endpoint("broker.example", 9092 + number, registry.load())
                 for number, endpoint in enumerate(rooms.network.listeners)

@@ -18,6 +18,7 @@ from broker.config.rooms.quotas import QuotaConfig
 from broker.config.rooms.replication import ReplicationConfig, TopicThrottles
 from broker.config.rooms.request_log import RequestLogConfig
 from broker.config.rooms.security import SecurityConfig
+from broker.config.rooms.telemetry import TelemetryConfig
 from broker.config.rooms.tls import TlsConfig
 from broker.config.rooms.topics import TopicDefaults, TopicSettings
 
@@ -35,6 +36,7 @@ __all__ = [
     "ReplicationConfig",
     "RequestLogConfig",
     "SecurityConfig",
+    "TelemetryConfig",
     "TlsConfig",
     "TopicDefaults",
     "TopicSettings",

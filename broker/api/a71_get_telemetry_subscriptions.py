@@ -1,0 +1,45 @@
+"""GetTelemetrySubscriptions: which of its own metrics a client is to push, and how often. (KIP-714)
+
+Version 0. A client without an instance id gets one. Who asks again before its push interval is over gets
+THROTTLING_QUOTA_EXCEEDED, unless a subscription has changed or its last push named an unknown subscription or
+compression; how long to wait is not in throttle_time_ms, which would stop the client's other requests too.
+Not announced where `telemetry.enabled` is false.
+"""
+
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.api.telemetry_client import telemetry_client
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from broker.records.compression import Codec
+
+ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
+"""The one that is liked best first, as clients take it."""
+
+
+@api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0))
+def handle(message: GetTelemetrySubscriptionsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    manager = broker.telemetry.manager
+    error, instance = manager.get(message.client_instance_id, telemetry_client(context), context.now_ms)
+    broker.telemetry.expiry_moved()
+    if error is not ErrorCode.NONE:
+        return Answered(GetTelemetrySubscriptionsResponse(error_code=error))
+    return Answered(
+        GetTelemetrySubscriptionsResponse(
+            client_instance_id=instance.id,
+            subscription_id=instance.subscription_id,
+            accepted_compression_types=list(ACCEPTED),
+            push_interval_ms=instance.effective.interval_ms,
+            telemetry_max_bytes=manager.max_bytes,
+            delta_temporality=True,
+            requested_metrics=list(instance.effective.metrics),
+        )
+    )

@@ -1,0 +1,53 @@
+"""PushTelemetry: a client's metrics, in OTLP. (KIP-714)
+
+Version 0. Checked in Kafka's order: the instance id, whether the client has said that it ends, its push
+interval, the subscription id, the compression, the size. What passes is answered when its receivers have
+taken it: INVALID_RECORD where one refuses it, TELEMETRY_TOO_LARGE where it unpacks to too much, and
+THROTTLING_QUOTA_EXCEEDED where more pushes wait than there is room for.
+Not announced where `telemetry.enabled` is false.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import PARKED, Answered, Outcome
+from broker.api.registry import api
+from broker.api.telemetry_client import telemetry_client
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from broker.telemetry.push import Push
+
+
+@api(ApiKey.PUSH_TELEMETRY, versions=(0, 0))
+def handle(message: PushTelemetryRequest, context: RequestContext, broker: Broker) -> Outcome:
+    telemetry, client = broker.telemetry, telemetry_client(context)
+    size = len(message.metrics)
+    error, instance = telemetry.manager.push(
+        message.client_instance_id,
+        client,
+        context.now_ms,
+        subscription_id=message.subscription_id,
+        terminating=message.terminating,
+        codec=message.compression_type,
+        size=size,
+    )
+    telemetry.expiry_moved()
+    if error is not ErrorCode.NONE or not size:
+        return Answered(PushTelemetryResponse(error_code=error))
+    assert instance is not None
+    if not telemetry.intake.has_room(size):
+        telemetry.intake.dropped += 1
+        return Answered(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
+    telemetry.intake.add(
+        Push(
+            instance,
+            client,
+            message.subscription_id,
+            message.terminating,
+            message.compression_type,
+            bytes(message.metrics),
+            context.wall_ms,
+            context,
+        )
+    )
+    return PARKED

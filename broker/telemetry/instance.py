@@ -1,0 +1,138 @@
+"""One client instance: what it is asked for, and when it may ask and push. (Kafka: ClientMetricsInstance)
+
+Made and kept by `manager`. Knows no clock: every call is told `now_ms`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker.errors import ErrorCode
+from broker.metrics.rate import Meter
+from broker.metrics.window import Avg, Max, Window
+from broker.telemetry.effective import Effective, uuid_text
+
+WINDOW: Final = Window()
+"""Kafka's `metrics.num.samples` and `metrics.sample.window.ms`, as they are by default."""
+
+ASKS_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+"""What is put right by asking for the subscription again, so a client need not wait before it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who asks, as its connection says. `client_id` None: it does not say."""
+
+    connection_id: str
+    client_id: str | None
+    software_name: str
+    software_version: str
+    address: str
+    port: int
+    principal: str
+
+    def facts(self, instance_id: bytes) -> Mapping[str, str | None]:
+        """What a subscription can match, by its match keys."""
+        return {
+            "client_instance_id": uuid_text(instance_id),
+            "client_id": self.client_id,
+            "client_software_name": self.software_name,
+            "client_software_version": self.software_version,
+            "client_source_address": self.address,
+            "client_source_port": str(self.port),
+        }
+
+
+class ExportTimes:
+    """Milliseconds that the receivers took: the mean and the most, lately."""
+
+    __slots__ = ("avg", "max")
+
+    def __init__(self) -> None:
+        self.avg, self.max = Avg(WINDOW), Max(WINDOW)
+
+    def record(self, took_ms: float, now_ms: int) -> None:
+        self.avg.record(took_ms, now_ms)
+        self.max.record(took_ms, now_ms)
+
+
+class ClientInstance:
+    """`version` is that of all subscriptions together when `effective` was worked out. `gone` says that the
+    manager has forgotten it; `deadline_ms` is when it will, if nothing is heard of it, and `queued_ms` when
+    it will look.
+    """
+
+    __slots__ = (
+        *("asked_ms", "client", "deadline_ms", "effective", "errors", "export_times", "exports", "gone"),
+        *("has_asked", "id", "last_error", "last_push_wall_ms", "pushed_bytes", "pushed_ms", "queued_ms"),
+        *("subscription_id", "terminating", "throttles", "version"),
+    )
+
+    def __init__(self, instance_id: bytes, client: Client, effective: Effective, version: int) -> None:
+        self.id = instance_id
+        self.client = client
+        self.asked_ms: int | None = None
+        self.has_asked = False
+        """Since its last push."""
+        self.pushed_ms: int | None = None
+        self.terminating = False
+        self.gone = False
+        self.deadline_ms = self.queued_ms = 0
+        self.last_error = ErrorCode.NONE
+        self.last_push_wall_ms: int | None = None
+        self.pushed_bytes = 0
+        # Most clients never meet any of these.
+        self.throttles: Meter | None = None
+        self.exports: Meter | None = None
+        self.errors: Meter | None = None
+        self.export_times: ExportTimes | None = None
+        self.renew(effective, version)
+
+    def renew(self, effective: Effective, version: int) -> None:
+        """What it is asked for, as all subscriptions of this version say."""
+        self.effective = effective
+        self.subscription_id = effective.subscription_id(self.id)
+        self.version = version
+
+    def open_gates(self) -> None:
+        """It may ask and push at once, as one that was never heard of."""
+        self.asked_ms = self.pushed_ms = None
+
+    def may_ask(self, now_ms: int) -> bool:
+        """Whether a Get is in order now; if so, it is taken note of."""
+        last_ms = max((at for at in (self.asked_ms, self.pushed_ms) if at is not None), default=None)
+        may = (
+            last_ms is None
+            or now_ms - last_ms >= self.effective.interval_ms
+            or self.last_error in ASKS_AT_ONCE
+        )
+        if may:
+            self.asked_ms = now_ms
+            self.has_asked = True
+        return may
+
+    def may_push(self, now_ms: int) -> bool:
+        """Whether a push is in order now: an interval after the last, or the first after a Get, since clients
+        spread their pushes over 0.5 to 1.5 intervals. If so, it is taken note of.
+        """
+        may = (
+            self.pushed_ms is None or self.has_asked or now_ms - self.pushed_ms >= self.effective.interval_ms
+        )
+        if may:
+            self.pushed_ms = now_ms
+            self.has_asked = False
+        return may
+
+    def count_throttle(self, now_ms: int) -> None:
+        self.throttles = self.throttles or Meter(WINDOW)
+        self.throttles.record(1, now_ms)
+
+    def count_export(self, took_ms: float, now_ms: int) -> None:
+        self.exports = self.exports or Meter(WINDOW)
+        self.exports.record(1, now_ms)
+        self.export_times = self.export_times or ExportTimes()
+        self.export_times.record(took_ms, now_ms)
+
+    def count_error(self, now_ms: int) -> None:
+        self.errors = self.errors or Meter(WINDOW)
+        self.errors.record(1, now_ms)

@@ -1,0 +1,260 @@
+"""Which clients push their metrics, what they are asked for, and whether a request is in order. (KIP-714;
+Kafka: ClientMetricsManager)
+
+Asked by the handlers of GetTelemetrySubscriptions and PushTelemetry; told of changed subscriptions, closed
+connections and passing time. Reads no payload: what becomes of one is told to `exported` and `failed`.
+
+A connection stands for one client instance. One that goes by another id lets go of the first, so that nobody
+can fill the cache with ids that it makes up. An instance that comes back over another connection is the same,
+and is not forgotten when the first one closes. Both are ours: Kafka keeps every id until it expires, and
+forgets it with the connection over which it came first.
+"""
+
+import heapq
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from broker.errors import ErrorCode
+from broker.metrics.rate import Meter
+from broker.records.compression import Codec
+from broker.telemetry.effective import Effective, effective_of, uuid_text
+from broker.telemetry.instance import WINDOW, Client, ClientInstance
+from broker.telemetry.latest import LatestValues
+from broker.telemetry.subscription import Subscription
+
+logger = logging.getLogger(__name__)
+
+LEAST_EXPIRY_MS: Final = 60_000
+EXPIRY_INTERVALS: Final = 3
+"""An instance is forgotten after so many push intervals in which nothing was heard of it."""
+
+FULL_WARNING_MS: Final = 300_000
+"""No more than one warning in so long that the cache is too small."""
+
+RESERVED: Final = (bytes(16), bytes(15) + b"\x01")
+"""Ids that no client may have (Kafka: Uuid.RESERVED)."""
+
+_SPARE_DEADLINES: Final = 1_024
+
+
+class TelemetryManager:
+    """`max_instances` are remembered, those heard of last; what one of them said, in `latest`, is forgotten
+    with it. `new_id` makes 16 random bytes.
+    """
+
+    def __init__(
+        self, max_bytes: int, max_instances: int, latest: LatestValues, new_id: Callable[[], bytes]
+    ) -> None:
+        self.max_bytes = max_bytes
+        self.max_instances = max_instances
+        self.version = 0
+        self.subscriptions: dict[str, Subscription] = {}
+        self.unknown_subscriptions = Meter(WINDOW)
+        self.evicted = 0
+        """Instances that were forgotten for want of room."""
+        self._latest = latest
+        self._new_id = new_id
+        self._instances: OrderedDict[bytes, ClientInstance] = OrderedDict()
+        self._by_connection: dict[str, ClientInstance] = {}
+        self._deadlines: list[tuple[int, int, ClientInstance]] = []
+        self._entries = 0
+        self._warned_ms: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._instances)
+
+    def __iter__(self) -> Iterator[ClientInstance]:
+        """Those heard of least lately first."""
+        return iter(self._instances.values())
+
+    def find(self, instance_id: bytes) -> ClientInstance | None:
+        """Without being heard of."""
+        return self._instances.get(instance_id)
+
+    def follow(self, changed: Mapping[str, Subscription | None]) -> None:
+        """Subscriptions by name as they are from now on; None: gone. Every instance is looked at anew when it
+        is next heard of, and may then ask and push at once.
+        """
+        for name, subscription in changed.items():
+            if subscription is None:
+                self.subscriptions.pop(name, None)
+            else:
+                self.subscriptions[name] = subscription
+            self.version += 1
+
+    def get(self, instance_id: bytes, client: Client, now_ms: int) -> tuple[ErrorCode, ClientInstance]:
+        """A client asks what it is to push. With the id zero it gets one. NONE, or
+        THROTTLING_QUOTA_EXCEEDED.
+        """
+        instance = self._heard_of(instance_id if any(instance_id) else self._fresh_id(), client, now_ms)
+        if not instance.may_ask(now_ms):
+            instance.count_throttle(now_ms)
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED, instance
+        instance.last_error = ErrorCode.NONE
+        return ErrorCode.NONE, instance
+
+    def push(
+        self,
+        instance_id: bytes,
+        client: Client,
+        now_ms: int,
+        *,
+        subscription_id: int,
+        terminating: bool,
+        codec: int,
+        size: int,
+    ) -> tuple[ErrorCode, ClientInstance | None]:
+        """A client pushes `size` bytes. Where the answer is NONE, what becomes of them is to be told to
+        `exported` or `failed`, unless there are none.
+        """
+        if instance_id in RESERVED:
+            return ErrorCode.INVALID_REQUEST, None
+        instance = self._heard_of(instance_id, client, now_ms)
+        error = self._check_push(instance, now_ms, subscription_id, terminating, codec, size)
+        instance.last_error = error
+        instance.terminating = instance.terminating or terminating
+        return error, instance
+
+    def exported(
+        self, instance: ClientInstance, size: int, took_ms: float, now_ms: int, wall_ms: int
+    ) -> None:
+        """The receivers have taken a push of so many bytes."""
+        instance.count_export(took_ms, now_ms)
+        instance.last_error = ErrorCode.NONE
+        instance.last_push_wall_ms = wall_ms
+        instance.pushed_bytes += size
+
+    def failed(self, instance: ClientInstance, error: ErrorCode, now_ms: int) -> None:
+        """A receiver has refused a push."""
+        instance.count_error(now_ms)
+        instance.last_error = error
+
+    def disconnected(self, connection_id: str) -> None:
+        """The instance of a connection goes with it; most connections have none."""
+        instance = self._by_connection.pop(connection_id, None)
+        if instance is not None and instance.client.connection_id == connection_id:
+            self._forget(instance)
+
+    def next_deadline(self) -> int | None:
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def expire(self, now_ms: int) -> None:
+        """Forgets the instances of which nothing was heard for too long."""
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][0] <= now_ms:
+            due_ms, _, instance = heapq.heappop(deadlines)
+            if instance.gone or due_ms != instance.queued_ms:
+                continue
+            if instance.deadline_ms <= now_ms:
+                self._forget(instance)
+            else:
+                self._await(instance)
+
+    # Instances
+
+    def _heard_of(self, instance_id: bytes, client: Client, now_ms: int) -> ClientInstance:
+        """The instance of this id, made if it is new, with what it is asked for brought up to date."""
+        instance = self._instances.get(instance_id)
+        if instance is None:
+            instance = ClientInstance(instance_id, client, self._effective(instance_id, client), self.version)
+            self._admit(instance, now_ms)
+        else:
+            self._instances.move_to_end(instance_id)
+            if instance.version != self.version:
+                instance.renew(self._effective(instance_id, client), self.version)
+                instance.open_gates()
+            elif instance.client != client:
+                instance.renew(self._effective(instance_id, client), self.version)
+            instance.client = client
+            instance.deadline_ms = now_ms + _expiry_ms(instance)
+            if instance.deadline_ms < instance.queued_ms:
+                self._await(instance)
+        self._bind(client.connection_id, instance)
+        return instance
+
+    def _admit(self, instance: ClientInstance, now_ms: int) -> None:
+        instance.deadline_ms = now_ms + _expiry_ms(instance)
+        self._instances[instance.id] = instance
+        self._await(instance)
+        if len(self._instances) > self.max_instances:
+            eldest = next(iter(self._instances.values()))
+            self._forget(eldest)
+            self.evicted += 1
+            self._warn(eldest, now_ms)
+
+    def _bind(self, connection_id: str, instance: ClientInstance) -> None:
+        before = self._by_connection.get(connection_id)
+        if before is instance:
+            return
+        self._by_connection[connection_id] = instance
+        if before is not None and before.client.connection_id == connection_id:
+            self._forget(before)
+
+    def _forget(self, instance: ClientInstance) -> None:
+        instance.gone = True
+        del self._instances[instance.id]
+        self._latest.drop(instance.id)
+        connection_id = instance.client.connection_id
+        if self._by_connection.get(connection_id) is instance:
+            del self._by_connection[connection_id]
+        if len(self._deadlines) > 2 * len(self._instances) + _SPARE_DEADLINES:
+            self._deadlines = [each for each in self._deadlines if not each[2].gone]
+            heapq.heapify(self._deadlines)
+
+    def _await(self, instance: ClientInstance) -> None:
+        self._entries += 1
+        instance.queued_ms = instance.deadline_ms
+        heapq.heappush(self._deadlines, (instance.deadline_ms, self._entries, instance))
+
+    def _warn(self, evicted: ClientInstance, now_ms: int) -> None:
+        if self._warned_ms is None or now_ms - self._warned_ms > FULL_WARNING_MS:
+            self._warned_ms = now_ms
+            logger.warning(
+                "more clients push metrics than are remembered: one was forgotten before its time",
+                extra={
+                    "instance": uuid_text(evicted.id),
+                    "telemetry.max.client.instances": self.max_instances,
+                },
+            )
+
+    def _effective(self, instance_id: bytes, client: Client) -> Effective:
+        return effective_of(self.subscriptions.values(), client.facts(instance_id))
+
+    def _fresh_id(self) -> bytes:
+        """One that nobody has, and that a command line does not take for an option."""
+        while True:
+            fresh = self._new_id()
+            if fresh not in RESERVED and fresh not in self._instances and uuid_text(fresh)[0] != "-":
+                return fresh
+
+    # Requests
+
+    def _check_push(
+        self,
+        instance: ClientInstance,
+        now_ms: int,
+        subscription_id: int,
+        terminating: bool,
+        codec: int,
+        size: int,
+    ) -> ErrorCode:
+        """In Kafka's order."""
+        if instance.terminating:
+            return ErrorCode.INVALID_REQUEST
+        if not instance.may_push(now_ms) and not terminating:
+            instance.count_throttle(now_ms)
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        if subscription_id != instance.subscription_id:
+            self.unknown_subscriptions.record(1, now_ms)
+            return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        if codec not in list(Codec):
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        if size > self.max_bytes:
+            return ErrorCode.TELEMETRY_TOO_LARGE
+        return ErrorCode.NONE
+
+
+def _expiry_ms(instance: ClientInstance) -> int:
+    return max(LEAST_EXPIRY_MS, EXPIRY_INTERVALS * instance.effective.interval_ms)

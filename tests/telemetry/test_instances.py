@@ -1,0 +1,191 @@
+"""Which instances there are, and when they are forgotten (CONFORMANCE V87, V88, V94)."""
+
+import logging
+
+import pytest
+
+from broker.errors import ErrorCode
+from broker.telemetry.effective import Effective, uuid_bytes, uuid_text
+from broker.telemetry.manager import FULL_WARNING_MS, TelemetryManager
+from broker.telemetry.payload import Point, Reading, Shape
+from tests.telemetry.scene import Scene, client
+
+FIVE_MINUTES = 300_000
+
+
+def test_without_a_subscription_there_is_an_id_and_nothing_to_push() -> None:
+    instance = Scene().join()
+    assert any(instance.id) and instance.subscription_id != 0
+    assert instance.effective == Effective((), FIVE_MINUTES)
+
+
+def test_an_id_that_is_reserved_or_taken_is_not_given_out() -> None:
+    """The scene's first two ids are both reserved."""
+    scene = Scene()
+    instance = scene.join()
+    assert int.from_bytes(instance.id, "big") == 2
+    scene.made -= 1
+    assert int.from_bytes(scene.join(2).id, "big") == 3
+
+
+def test_subscriptions_are_united_at_the_shortest_interval() -> None:
+    scene = Scene()
+    scene.subscribe("a", metrics="org.b.,org.a.", interval_ms="2000")
+    scene.subscribe("b", metrics="org.c.,org.a.", interval_ms="1000", match="client_id=client-1")
+    scene.subscribe("c", interval_ms="3600000", match="client_id=client-3")
+    assert scene.join(1).effective == Effective(("org.a.", "org.b.", "org.c."), 1_000)
+    assert scene.join(2).effective == Effective(("org.a.", "org.b."), 2_000)
+    scene.subscribe("a")
+    assert scene.join(3).effective == Effective((), FIVE_MINUTES)
+
+
+def test_all_metrics_swallow_every_prefix() -> None:
+    scene = Scene()
+    scene.subscribe("a", metrics="org.a.")
+    scene.subscribe("b", metrics="org.b.,*")
+    assert scene.join().effective.metrics == ("*",)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "interval_ms", "instance_id", "expected"),
+    [
+        (("*",), 100, "AAAAAQAAAAIAAAADAAAABA", 899_611_813),
+        (("*",), 100, "Xy3Kfg4SQv-AnJf5TKsQ2A", -1_466_502_399),
+        ((), FIVE_MINUTES, "AAAAAQAAAAIAAAADAAAABA", -725_132_326),
+        ((), FIVE_MINUTES, "Xy3Kfg4SQv-AnJf5TKsQ2A", 1_238_324_350),
+    ],
+)
+def test_the_subscription_id_is_that_of_kafka(
+    metrics: tuple[str, ...], interval_ms: int, instance_id: str, expected: int
+) -> None:
+    """What Java makes of CRC32C and Uuid.hashCode."""
+    assert Effective(metrics, interval_ms).subscription_id(uuid_bytes(instance_id)) == expected
+
+
+def test_different_subscriptions_have_different_ids_and_equal_ones_the_same() -> None:
+    every = [
+        Effective(metrics, ms) for metrics in ((), ("a",), ("b",), ("a", "b")) for ms in (100, 101, 300_000)
+    ]
+    assert len({each.subscription_id(bytes(16)) for each in every}) == len(every)
+    assert Effective(("a", "b"), 100).subscription_id(b"x" * 16) == Effective(
+        ("a", "b"), 100
+    ).subscription_id(b"x" * 16)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "AAAA", "AAAAAQAAAAIAAAADAAAABB", "AAAAAQAAAAIAAAADAAAABA==", "A" * 23, "é" * 22]
+)
+def test_what_is_no_id_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        uuid_bytes(text)
+
+
+def test_ids_are_written_as_kafka_writes_them() -> None:
+    assert uuid_text(b"\xfb\xff" * 8) == "-__7__v_-__7__v_-__7_w"
+    assert uuid_bytes("-__7__v_-__7__v_-__7_w") == b"\xfb\xff" * 8
+
+
+@pytest.mark.parametrize(("interval_ms", "expiry_ms"), [(100, 60_000), (20_000, 60_000), (20_001, 60_003)])
+def test_an_instance_is_forgotten_after_three_intervals_and_a_minute_at_least(
+    interval_ms: int, expiry_ms: int
+) -> None:
+    scene = Scene()
+    scene.subscribe(metrics="*", interval_ms=str(interval_ms))
+    scene.join()
+    assert scene.manager.next_deadline() == scene.now_ms + expiry_ms
+    scene.manager.expire(scene.now_ms + expiry_ms - 1)
+    assert len(scene.manager) == 1
+    scene.manager.expire(scene.now_ms + expiry_ms)
+    assert len(scene.manager) == 0 and scene.manager.next_deadline() is None
+
+
+def test_whoever_is_heard_of_stays_also_where_it_is_refused() -> None:
+    scene = Scene()
+    quiet, loud = scene.join(1), scene.join(2)
+    scene.now_ms += 3 * FIVE_MINUTES - 1
+    assert scene.push(loud, subscription_id=0) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    scene.manager.expire(scene.now_ms + 1)
+    assert list(scene.manager) == [loud] and quiet.gone
+    assert scene.manager.next_deadline() == scene.now_ms + 3 * FIVE_MINUTES
+
+
+def test_an_interval_that_becomes_shorter_brings_the_end_nearer() -> None:
+    scene = Scene()
+    instance = scene.join()
+    scene.subscribe(metrics="*", interval_ms="100")
+    scene.get(instance)
+    assert scene.manager.next_deadline() == scene.now_ms + 60_000
+    scene.manager.expire(scene.now_ms + 60_000)
+    assert len(scene.manager) == 0
+
+
+def test_an_instance_goes_with_its_connection_and_an_unknown_one_changes_nothing() -> None:
+    scene = Scene()
+    first, second = scene.join(1), scene.join(2)
+    scene.manager.disconnected("nobody's")
+    assert len(scene.manager) == 2
+    scene.manager.disconnected(first.client.connection_id)
+    scene.manager.disconnected(first.client.connection_id)
+    assert list(scene.manager) == [second]
+
+
+def test_an_instance_that_moved_outlives_its_first_connection() -> None:
+    scene = Scene()
+    instance = scene.join()
+    first, moved = instance.client, client(1, connection_id="elsewhere")
+    scene.get(instance, moved)
+    scene.manager.disconnected(first.connection_id)
+    assert list(scene.manager) == [instance]
+    scene.manager.disconnected("elsewhere")
+    assert instance.gone
+
+
+def test_a_connection_that_makes_up_ids_has_one_instance() -> None:
+    scene = Scene()
+    for number in range(5_000):
+        scene.manager.get(number.to_bytes(15, "big") + b"\x07", client(), scene.now_ms)
+    assert len(scene.manager) == 1
+    assert len(scene.manager._deadlines) < 2_000
+
+
+def test_of_more_instances_than_there_is_room_for_the_least_lately_heard_of_goes() -> None:
+    scene = Scene(max_instances=3)
+    first, second, third = (scene.join(number) for number in (1, 2, 3))
+    scene.get(first)
+    assert scene.manager.evicted == 0
+    scene.join(4)
+    assert second.gone and not first.gone and not third.gone
+    assert (len(scene.manager), scene.manager.evicted) == (3, 1)
+
+
+def test_a_cache_that_is_too_small_is_told_of_once_in_five_minutes(caplog: pytest.LogCaptureFixture) -> None:
+    scene = Scene(max_instances=1)
+    with caplog.at_level(logging.WARNING):
+        for number in range(1, 5):
+            scene.join(number)
+        assert len(caplog.records) == 1
+        scene.now_ms += FULL_WARNING_MS
+        scene.join(5)
+        assert len(caplog.records) == 1
+        scene.now_ms += 1
+        scene.join(6)
+        assert len(caplog.records) == 2
+
+
+def test_what_an_instance_said_goes_with_it() -> None:
+    scene = Scene()
+    instance = scene.join()
+    point = Point("a", (), "a", (), Shape.GAUGE, 1.0, False)
+    scene.latest.take(instance.id, Reading([point], 0), 0)
+    scene.manager.disconnected(instance.client.connection_id)
+    assert len(scene.latest) == 0 and list(scene.latest.families()) == []
+
+
+def test_a_broker_remembers_as_many_instances_as_it_is_told_and_no_more() -> None:
+    scene = Scene(max_instances=16_384)
+    assert isinstance(scene.manager, TelemetryManager)
+    for number in range(16_386):
+        scene.manager.get(
+            number.to_bytes(15, "big") + b"\x07", client(1, connection_id=str(number)), scene.now_ms
+        )
+    assert (len(scene.manager), scene.manager.evicted) == (16_384, 2)
