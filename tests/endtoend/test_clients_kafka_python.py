@@ -108,6 +108,34 @@ def test_the_cluster_describes_itself(admin: KafkaAdminClient, broker: BrokerPro
     assert f"{node['host']}:{node['port']}" == broker.plain
 
 
+def test_log_directories_are_described_and_partitions_moved_between_them(tmp_path: Path) -> None:
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    with BrokerProcess(tmp_path, f"log.dirs={old},{new}") as broker:
+        admin = KafkaAdminClient(bootstrap_servers=broker.plain)
+        create(admin, "moved")
+        produce(broker, "moved", [b"one", b"two"])
+
+        def places() -> dict[str, list[tuple[int, bool]]]:
+            (described,) = admin.describe_log_dirs({"moved": [0]})
+            return {
+                each["log_dir"]: [
+                    (partition["offset_lag"], partition["is_future_key"])
+                    for topic in each["topics"]
+                    for partition in topic["partitions"]
+                ]
+                for each in described["log_dirs"]
+            }
+
+        assert places() == {old: [(0, False)], new: []}
+        (told,) = admin.alter_replica_log_dirs({("moved", 0, 1): "/nowhere"}).values()
+        assert told.__name__ == "LogDirNotFoundError"
+        (told,) = admin.alter_replica_log_dirs({("moved", 0, 1): new}).values()
+        assert told.__name__ == "NoError"
+        within(10, lambda: places() == {old: [], new: [(0, False)]}, "it has moved")
+        assert produce(broker, "moved", [b"three"]) == [2]
+        admin.close()
+
+
 @pytest.mark.parametrize("acks", [0, 1, "all"])
 @pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
 def test_records_come_back_as_they_were_sent(

@@ -1,0 +1,57 @@
+"""AlterPartitionReassignments: puts partitions on other brokers, of which there are none.
+
+Versions 0-1. Where a partition is to lie on this broker it lies already, and nothing happens: so much of it
+kafka-reassign-partitions needs to move partitions between log directories. Any other broker is
+INVALID_REPLICA_ASSIGNMENT; a null list, which would end a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.api.wire_actor import wire_actor
+from broker.control.replicas import check_replicas
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Role
+from broker.metadata.image import Topic
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+@api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1))
+def handle(message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    reply = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=message.allow_replication_factor_change
+    )
+    if wire_actor(context, broker).role < Role.ADMIN:
+        reply.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return Answered(reply)
+    topics = broker.control.image.topics
+    for asked in message.topics:
+        topic = topics.get(asked.name)
+        answers = [_answer(each, asked.name, topic, broker) for each in asked.partitions]
+        reply.responses.append(ReassignableTopicResponse(asked.name, answers))
+    return Answered(reply)
+
+
+def _answer(
+    asked: ReassignablePartition, name: str, topic: Topic | None, broker: Broker
+) -> ReassignablePartitionResponse:
+    index = asked.partition_index
+    try:
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        if not 0 <= index < topic.partitions:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+        if asked.replicas is None:
+            raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        check_replicas([tuple(asked.replicas)], broker.config.node_id)
+    except ApiError as refused:
+        return ReassignablePartitionResponse(index, refused.code, refused.message)
+    return ReassignablePartitionResponse(index)

@@ -1,0 +1,19 @@
+"""ListPartitionReassignments: which partitions are on their way to other brokers. None ever is.
+
+Version 0. Moves between log directories of one broker are not among them: DescribeLogDirs shows those.
+"""
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered, Outcome
+from broker.api.registry import api
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+@api(ApiKey.LIST_PARTITION_REASSIGNMENTS, versions=(0, 0))
+def handle(_message: ListPartitionReassignmentsRequest, _context: RequestContext, _broker: Broker) -> Outcome:
+    return Answered(ListPartitionReassignmentsResponse())

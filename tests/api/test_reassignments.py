@@ -1,0 +1,61 @@
+"""Reassignments between brokers, of which there is one: as much as kafka-reassign-partitions has to hear."""
+
+import pytest
+
+from broker.errors import ErrorCode
+from broker.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from broker.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from tests.api.house import House
+
+
+async def reassign(
+    house: House, topic: str, index: int, replicas: list[int] | None, version: int = 1
+) -> tuple[ErrorCode, str | None]:
+    topics = [ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
+    answer = await house.ask(AlterPartitionReassignmentsRequest(60_000, True, topics), version)
+    assert answer.error_code == 0
+    partition = answer.responses[0].partitions[0]
+    assert (answer.responses[0].name, partition.partition_index) == (topic, index)
+    return ErrorCode(partition.error_code), partition.error_message
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_partition_may_stay_where_it_is(house: House, version: int) -> None:
+    await house.create_topic("orders", 2)
+    assert await reassign(house, "orders", 1, [1], version) == (ErrorCode.NONE, None)
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "replicas", "code", "words"),
+    [
+        ("missing", 0, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find a topic named missing."),
+        ("orders", 2, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find partition orders:2."),
+        ("orders", -1, [1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "Unable to find partition orders:-1."),
+        ("orders", 0, None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, None),
+        ("orders", 0, [2], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 2, but no such broker"),
+        ("orders", 0, [1, 2], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 2, but no such broker"),
+        ("orders", 0, [1, 1], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "the broker 1 more than once."),
+        ("orders", 0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "an empty replica list."),
+    ],
+)
+async def test_anything_else_is_refused(
+    house: House, topic: str, index: int, replicas: list[int] | None, code: ErrorCode, words: str | None
+) -> None:
+    await house.create_topic("orders", 2)
+    found, told = await reassign(house, topic, index, replicas)
+    assert found == code
+    assert (told is None) == (words is None) and (words or "") in (told or "")
+
+
+async def test_nothing_is_ever_on_its_way(house: House) -> None:
+    await house.create_topic("orders", 2)
+    for topics in (None, [ListPartitionReassignmentsTopics("orders", [0, 1])]):
+        answer = await house.ask(ListPartitionReassignmentsRequest(60_000, topics))
+        assert (answer.error_code, answer.topics) == (0, [])
