@@ -150,6 +150,7 @@ class House:
             self.broker.purgatories,
             self.events.log,
             self.broker.telemetry,
+            lambda: self.control.rooms.quotas.metrics_max_entities,
         )
         self.place = Place(VERSION, (), "")
         self.loop_idle = LoopIdle(clock)

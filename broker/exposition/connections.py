@@ -4,14 +4,16 @@ Acceptor, ConnectionQuotas)
 
 from collections.abc import Iterator
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.network.socket_server import SocketServer
 from broker.quotas import connection_figures
 
 
-def families(server: SocketServer, now_ms: int) -> Iterator[FamilySamples]:
-    """A listener that makes way for another one of its name is not shown."""
-    yield from connection_figures.families(server.gate.quotas, now_ms)
+def families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Iterator[FamilySamples]:
+    """A listener that makes way for another one of its name is not shown; of addresses, the `most` busiest
+    are.
+    """
+    yield from connection_figures.families(server.gate.quotas, now_ms, most)
     gates = {listener.name: listener.acceptor.gate for listener in server.listeners}
     yield FamilySamples(
         "kafka_network_acceptor_acceptorblockedpercent",

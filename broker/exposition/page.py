@@ -1,6 +1,6 @@
 """The page itself: which families there are, in which order. Made by `house`, read by /metrics."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from broker.exposition import connections, events, log_directories, memory, obedience, requests, topics
@@ -36,7 +36,9 @@ class Exposition:
         purgatories: Iterable[Purgatory[Any]],
         events: EventLog,
         client_telemetry: Telemetry,
+        most_entities: Callable[[], int],
     ) -> None:
+        """`most_entities` is quota.metrics.max.entities, of this moment."""
         self._clock = clock
         self._server = server
         self._sockets = SocketFamilies(server, clock.ns())
@@ -47,6 +49,7 @@ class Exposition:
         self._purgatories = tuple(purgatories)
         self._events = events
         self._telemetry = client_telemetry
+        self._most_entities = most_entities
 
     def page(self) -> str:
         """The Prometheus text format, version 0.0.4."""
@@ -55,11 +58,11 @@ class Exposition:
     def families(self) -> Iterator[FamilySamples]:
         """Each once. Whoever reads them closes a window of the rates."""
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
-        yield from quotas.families(self._quotas, now_ms)
+        yield from quotas.families(self._quotas, now_ms, self._most_entities())
         yield from quotas.replication_families(self._replication, now_ms)
         yield from shadow_figures.families(self._quotas)
         yield from obedience.families(self._quotas.obedience)
-        yield from connections.families(self._server, now_ms)
+        yield from connections.families(self._server, now_ms, self._most_entities())
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
         yield from self._sockets.families(now_ns)

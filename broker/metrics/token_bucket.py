@@ -47,6 +47,10 @@ class TokenBucket:
         self._last_ms = now_ms
         return self._tokens
 
+    def peek(self, now_ms: int) -> float:
+        """What `measure` would say, without a trace: for those who only look."""
+        return min(self.burst, self._tokens + self.bound * ((now_ms - self._last_ms) / 1000.0))
+
     def throttle_ms(self, now_ms: int) -> int:
         """How long until the tokens are back at zero; 0 when they are not below it."""
         tokens = self.measure(now_ms)

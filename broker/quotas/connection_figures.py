@@ -1,7 +1,7 @@
 """What Prometheus and the console read of the connection quotas, under Kafka's names. (ConnectionQuotaEntity)
 
 Called when somebody looks. Reads the same sensors that decide; an address has a series only while it has a
-sensor, and those seen last are shown where there are too many.
+sensor, and those that connect most are shown where there are too many.
 """
 
 from collections.abc import Iterator
@@ -12,41 +12,47 @@ from broker.metrics.quota import INT_MAX
 from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import Entity
-from broker.quotas.figures import RuleUse
+from broker.quotas.figures import RuleUse, decayed
 
 GROUP: Final = "kafka_server_socket_server_metrics"
 
 
-def families(quotas: ConnectionQuotas, now_ms: int) -> Iterator[FamilySamples]:
-    """A source for the metrics registry."""
+def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> Iterator[FamilySamples]:
+    """A source for the metrics registry, with the `most` addresses that connect most."""
     yield FamilySamples(
         f"{GROUP}_broker_connection_accept_rate",
         "Connections accepted per second, but for a protected listener's",
         Kind.GAUGE,
-        [Sample((), quotas.rate.observed(now_ms))],
+        [Sample((), quotas.rate.peek(now_ms))],
     )
     listeners = list(quotas.listeners.values())
-    addresses = nlargest(MAX_SERIES, quotas.ips.sensors.items(), key=lambda each: each[1].last_record_ms)
+    addresses = nlargest(most, quotas.ips.sensors.items(), key=lambda each: each[1].peek(now_ms))
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, of a listener or of an address that has a limit",
         Kind.GAUGE,
         [
-            *(Sample((("listener", each.name),), each.rate.observed(now_ms)) for each in listeners),
-            *(Sample((("ip", address),), sensor.observed(now_ms)) for address, sensor in addresses),
+            *(Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
+            *(Sample((("ip", address),), sensor.peek(now_ms)) for address, sensor in addresses),
         ],
+    )
+    yield FamilySamples(
+        "weir_quota_addresses_left_out",
+        "Addresses that have a limit and are not on this page, since others connect more",
+        Kind.GAUGE,
+        [Sample((), len(quotas.ips.sensors) - len(addresses))],
     )
     yield FamilySamples(
         f"{GROUP}_connection_accept_throttle_time",
         "Mean milliseconds that accepting waited for the rate of listener or broker",
         Kind.GAUGE,
-        [Sample((("listener", each.name),), each.throttle_time.measure(now_ms)) for each in listeners],
+        [Sample((("listener", each.name),), decayed(each.throttle_time, now_ms)) for each in listeners],
     )
     yield FamilySamples(
         f"{GROUP}_ip_connection_accept_throttle_time",
         "Mean milliseconds for which connections of an address over its rate were held",
         Kind.GAUGE,
-        [Sample((("listener", each.name),), each.ip_throttle_time.measure(now_ms)) for each in listeners],
+        [Sample((("listener", each.name),), decayed(each.ip_throttle_time, now_ms)) for each in listeners],
     )
     yield FamilySamples(
         f"{GROUP}_rejected_connections_total",
@@ -67,5 +73,5 @@ def ip_rule_use(quotas: ConnectionQuotas, now_ms: int) -> list[RuleUse]:
         if sensor.bound == INT_MAX:
             continue
         rule = quotas.ips.rule_of(address)
-        busiest[rule] = max(sensor.observed(now_ms), busiest.get(rule, 0.0))
+        busiest[rule] = max(sensor.peek(now_ms), busiest.get(rule, 0.0))
     return [RuleUse(rule, IP_RATE, use, 0) for rule, use in busiest.items()]

@@ -69,6 +69,11 @@ class AcceptRate:
         self._settle()
         return self._rate.measure(now_ms)
 
+    def peek(self, now_ms: int) -> float:
+        """The same for those who only look; see `Rate.peek`."""
+        self._settle()
+        return self._rate.peek(now_ms)
+
     def _settle(self) -> None:
         if self._tally:
             self._rate.record(self._tally, self.last_record_ms)

@@ -4,7 +4,7 @@ Takes the place of `usage` in a manager whose broker has `client.quota.callback.
 is remembered of a client but in case of trouble: the callback is asked for its tags with every record.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from broker.quotas.entity import Entity, Name, TagGroup
 from broker.quotas.guarded import GuardedCallback, Tags
@@ -87,9 +87,6 @@ class CustomUsage(Usage[S]):
         for sensor in self._sensors.values():
             self._set_bound(sensor)
 
-    def __iter__(self) -> Iterator[S]:
-        return iter(self._sensors.values())
-
     def _make(self, tags: Tags, now_ms: int) -> S:
         if len(self._sensors) >= self._max_sensors:
             self._make_room()
@@ -106,6 +103,9 @@ class CustomUsage(Usage[S]):
             sensor.set_bound(UNLIMITED, None)
         else:
             sensor.set_bound(bound, sensor.group)
+
+    def _refresh(self, sensor: S) -> None:
+        """Limits are swept when they may have changed, and not when somebody looks."""
 
     def _remember(self, user: str, client_id: str | None, sensor: S) -> None:
         """For the day on which the callback fails. Clients choose their names, so the oldest are let go."""

@@ -4,20 +4,23 @@ Called when somebody looks. Reads the same sensors that decide; a series exists 
 and the busiest lately are shown where there are too many.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from heapq import nlargest
+from math import isnan
 from typing import Final
 
 from broker.metrics.prometheus import label_name
 from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.window import Avg
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.table import UNLIMITED
-from broker.quotas.usage import ClientSensor
+from broker.quotas.usage import ClientSensor, S
+
+Labels = tuple[tuple[str, str], ...]
 
 GROUPS: Final = {
     QuotaKind.PRODUCE: ("kafka_server_produce", "byte_rate", "Bytes per second counted for produce quotas"),
@@ -80,41 +83,84 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> list[RuleUse]:
     return uses
 
 
-def labels_of(sensor: ClientSensor) -> tuple[tuple[str, str], ...]:
-    """Kafka's tags of the sensor, spelt as Prometheus allows: what a label cannot hold becomes "_"."""
+def labels_of(sensor: ClientSensor) -> Labels:
+    """Kafka's tags of the sensor, spelt as Prometheus allows: what a label cannot hold becomes "_", of names
+    that are alike then the last one counts.
+    """
     if sensor.group is None:
         return (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
-    return tuple((label_name(name), value) for name, value in sensor.group.pairs)
+    return tuple({label_name(name): value for name, value in sensor.group.pairs}.items())
 
 
-def families(quotas: ClientQuotas, now_ms: int) -> Iterator[FamilySamples]:
-    """A source for the metrics registry."""
+def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Iterator[FamilySamples]:
+    """A source for the metrics registry: of each kind the `most` sensors that use most. Every figure is asked
+    of the sensor that enforces, so nothing is counted for this page.
+    """
+    left_out = []
     for kind, manager in quotas.managers.items():
-        prefix, figure, text = GROUPS[kind]
-        use, waits, limits, tokens = [], [], [], []
-        for sensor in nlargest(MAX_SERIES, manager.sensors(), key=lambda sensor: sensor.last_record_ms):
-            labels = labels_of(sensor)
-            use.append(Sample(labels, sensor.observed(now_ms)))
-            waits.append(Sample(labels, sensor.throttle_time.measure(now_ms)))
-            if sensor.rule is not None:
-                limits.append(Sample(labels, sensor.bound))
-            if isinstance(sensor, MutationSensor):
-                tokens.append(Sample(labels, sensor.bucket.measure(now_ms)))
-        yield FamilySamples(f"{prefix}_{figure}", text, Kind.GAUGE, use)
-        yield FamilySamples(f"{prefix}_throttle_time", "Mean milliseconds of a throttle", Kind.GAUGE, waits)
-        yield FamilySamples(f"{prefix}_quota_bound", "The limit in force", Kind.GAUGE, limits)
+        shown = manager.busiest(most, now_ms)
+        yield from _sensor_families(kind, _told_apart(shown), now_ms)
         held = [Sample((), len(manager.throttled))]
-        yield FamilySamples(f"{prefix}_queue_size", "Channels that are held for this quota", Kind.GAUGE, held)
-        if kind is QuotaKind.CONTROLLER_MUTATION:
-            yield FamilySamples(f"{prefix}_tokens", "Mutations left before a throttle", Kind.GAUGE, tokens)
-    if quotas.callback is not None:
-        failures = [Sample((("method", name),), count) for name, count in quotas.callback.failures.items()]
-        name = "kafka_server_client_quota_callback_failures_total"
-        yield FamilySamples(name, "Calls of the quota callback that failed", Kind.COUNTER, failures)
+        name = f"{GROUPS[kind][0]}_queue_size"
+        yield FamilySamples(name, "Channels that are held for this quota", Kind.GAUGE, held)
+        left_out.append(Sample((("quota", kind.value),), manager.sensor_count - len(shown)))
+    yield FamilySamples(
+        "weir_quota_entities_left_out",
+        "Entities that are measured for a quota and not on this page, since others use more",
+        Kind.GAUGE,
+        left_out,
+    )
     exempt = [Sample((), quotas.request.exempt.measure(now_ms))]
     yield FamilySamples(
         "kafka_server_request_exempt_request_time", "Percent of one thread, never limited", Kind.GAUGE, exempt
     )
+    if quotas.callback is not None:
+        failures = [Sample((("method", name),), count) for name, count in quotas.callback.failures.items()]
+        name = "kafka_server_client_quota_callback_failures_total"
+        yield FamilySamples(name, "Calls of the quota callback that failed", Kind.COUNTER, failures)
+
+
+def _sensor_families(
+    kind: QuotaKind, shown: dict[Labels, ClientSensor], now_ms: int
+) -> Iterator[FamilySamples]:
+    prefix, figure, text = GROUPS[kind]
+
+    def family(name: str, about: str, value: Callable[[ClientSensor], float | None]) -> FamilySamples:
+        values = ((labels, value(sensor)) for labels, sensor in shown.items())
+        samples = [Sample(labels, each) for labels, each in values if each is not None]
+        return FamilySamples(f"{prefix}_{name}", about, Kind.GAUGE, samples)
+
+    yield family(figure, text, lambda sensor: sensor.observed(now_ms))
+    yield family(
+        "throttle_time",
+        "Mean milliseconds of the throttles of the last minute, 0 without any",
+        lambda sensor: decayed(sensor.throttle_time, now_ms),
+    )
+    yield family(
+        "quota_bound", "The limit in force", lambda sensor: None if sensor.rule is None else sensor.bound
+    )
+    if kind is QuotaKind.CONTROLLER_MUTATION:
+        yield family(
+            "tokens",
+            "Mutations left before a throttle",
+            lambda sensor: sensor.bucket.peek(now_ms) if isinstance(sensor, MutationSensor) else None,
+        )
+
+
+def _told_apart(sensors: Iterable[S]) -> dict[Labels, ClientSensor]:
+    """By their labels. Two can have the same: one from before a rule changed, or tags that Prometheus spells
+    alike; the one that uses more is shown.
+    """
+    shown: dict[Labels, ClientSensor] = {}
+    for sensor in sensors:
+        shown.setdefault(labels_of(sensor), sensor)
+    return shown
+
+
+def decayed(mean: Avg, now_ms: int) -> float:
+    """A mean wait, which is 0 and not NaN when nobody waited lately."""
+    value = mean.measure(now_ms)
+    return 0.0 if isnan(value) else value
 
 
 def replication_families(quotas: ReplicationQuotas, now_ms: int) -> Iterator[FamilySamples]:

@@ -113,6 +113,14 @@ class QuotaManager(Generic[S]):
         """Every sensor there is, with its present limit."""
         return iter(self._usage)
 
+    def busiest(self, most: int, now_ms: int) -> list[S]:
+        """The `most` sensors that use most, in that order, with their present limits."""
+        return self._usage.busiest(most, now_ms)
+
+    @property
+    def sensor_count(self) -> int:
+        return len(self._usage)
+
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for more than an hour; how many."""
         return self._usage.expire(now_ms)

@@ -56,10 +56,10 @@ class ReplicationQuotaManager:
 
     def observed(self, now_ms: int) -> float:
         """Bytes per second over the windows in sight."""
-        return self._rate.measure(now_ms)
+        return self._rate.peek(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        return self.observed(now_ms) > self.bound
+        return self._rate.measure(now_ms) > self.bound
 
     def wait_ms(self, now_ms: int) -> int:
         """Until the quota is no longer exceeded, if nothing is recorded meanwhile; at most as long as is

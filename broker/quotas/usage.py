@@ -7,7 +7,7 @@ so the number of sensors has a limit, and idle ones are forgotten.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from math import inf
 from typing import Final, Generic, TypeVar
 
@@ -54,8 +54,8 @@ class ClientSensor:
         self.throttles = 0
 
     def observed(self, now_ms: int) -> float:
-        """What is used per second, over the windows in sight."""
-        return self.rate.measure(now_ms)
+        """What is used per second, over the windows in sight; for those who only look."""
+        return self.rate.peek(now_ms)
 
     def note_throttle(self, throttle_ms: int, now_ms: int) -> None:
         self.throttle_time.record(throttle_ms, now_ms)
@@ -161,8 +161,15 @@ class Usage(Generic[S]):
     def __iter__(self) -> Iterator[S]:
         """All sensors, with their limits brought up to date."""
         for sensor in self._sensors.values():
-            self._set_bound(sensor)
+            self._refresh(sensor)
             yield sensor
+
+    def busiest(self, most: int, now_ms: int) -> list[S]:
+        """The `most` that use most, in that order, with their limits brought up to date."""
+        chosen = nlargest(most, self._sensors.values(), key=lambda sensor: sensor.observed(now_ms))
+        for sensor in chosen:
+            self._refresh(sensor)
+        return chosen
 
     def _find(self, user: str, client_id: str | None, now_ms: int) -> S:
         key = self._key(user, client_id or "")
@@ -185,6 +192,9 @@ class Usage(Generic[S]):
         if self._table.enabled == Levels.USER:
             return (user, None)
         return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
+
+    def _refresh(self, sensor: S) -> None:
+        self._set_bound(sensor)
 
     def _set_bound(self, sensor: S) -> None:
         rule = self._table.governing(sensor.user, sensor.client_id)

@@ -1,5 +1,7 @@
 """Rate, SimpleRate and Meter against the numbers of Kafka's RateTest and MetricsTest."""
 
+from random import Random
+
 import pytest
 
 from broker.metrics.rate import Meter, Rate, SimpleRate
@@ -91,3 +93,20 @@ def test_a_meter_keeps_the_total_that_the_rate_forgets():
     assert meter.rate.measure(START) == 0.25
     assert meter.rate.measure(START + 5_000) == 0
     assert meter.total == 250
+
+
+@pytest.mark.parametrize("kind", [Rate, SimpleRate])
+def test_a_look_says_what_measuring_would_and_leaves_no_trace(kind: type[Rate]) -> None:
+    """Two of each: at one somebody looks between any two events."""
+    chance, now_ms = Random(3), 1_000_000
+    seen, unseen = kind(Window(3, 1_000)), kind(Window(3, 1_000))
+    for _ in range(3_000):
+        now_ms += chance.choice((0, 1, 300, 999, 1_000, 2_999, 3_000, 9_000))
+        looked = seen.peek(now_ms)
+        assert looked == seen.peek(now_ms)
+        if chance.random() < 0.3:
+            assert looked == unseen.measure(now_ms) == seen.measure(now_ms)
+        else:
+            value = chance.randrange(-5, 50)
+            seen.record(value, now_ms)
+            unseen.record(value, now_ms)

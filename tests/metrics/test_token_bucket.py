@@ -65,3 +65,14 @@ def test_another_bound_keeps_the_tokens_and_cuts_them_to_the_new_burst():
     assert tokens.measure(START + 60_000) == 100
     tokens.bound = 2
     assert tokens.measure(START + 60_000) == 20
+
+
+def test_a_look_says_what_measuring_would_and_leaves_no_trace():
+    seen, unseen = (TokenBucket.full(Window(10, 1_000), 0.3, START) for _ in range(2))
+    for now_ms in range(START, START + 30_000, 700):
+        for later_ms in (1, 33, 350):
+            seen.peek(now_ms + later_ms)
+        looked = seen.peek(now_ms)
+        assert looked == unseen.measure(now_ms) == seen.measure(now_ms)
+        for bucket in (seen, unseen):
+            bucket.record(1.7, now_ms)

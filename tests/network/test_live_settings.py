@@ -19,6 +19,7 @@ from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
 from tests.support.live import ALL_BROKERS, alter, alter_through, takes_effect
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request, produce_request_of
+from tests.support.prometheus import parse
 from tests.support.running import RunningBroker, running_broker
 
 
@@ -190,6 +191,24 @@ async def test_how_long_a_producer_is_remembered(broker: RunningBroker) -> None:
     await alter(broker, producer_id_expiration_ms="30000")
     broker.house.log.retention(wall_ms(broker) + 60_000)
     assert await known() == []
+
+
+@takes_effect("quota.metrics.max.entities")
+async def test_how_many_entities_have_series(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path) as broker:
+        quotas, now_ms = broker.house.quotas, broker.house.clock.ms()
+        quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+        for client_id in ("greedy", "other", "third"):
+            quotas.record_produce("ANONYMOUS", client_id, 100, now_ms)
+
+        def shown() -> tuple[int, float]:
+            page = parse(broker.house.exposition.page())
+            left_out = page["weir_quota_entities_left_out"].value(quota="produce")
+            return len(page["kafka_server_produce_byte_rate"].samples), left_out
+
+        assert shown() == (3, 0)
+        await alter(broker, quota_metrics_max_entities="2")
+        assert shown() == (2, 1)
 
 
 @takes_effect("quota.max.throttle.ms")

@@ -42,6 +42,14 @@ class QuotaConfig:
         "quota and how high it is (KIP-257, [quota-callback.md](quota-callback.md)). It is told all keys, "
         "also those that the broker does not know.",
     )
+    metrics_max_entities: int = setting(
+        "quota.metrics.max.entities",
+        1_000,
+        integer(0),
+        "Entities with series of their own on /metrics, for each kind of quota: those that use most.",
+        dynamic=True,
+        ours=True,
+    )
     bandwidth_algorithm: str = setting(
         "quota.bandwidth.algorithm",
         "paced",
