@@ -22,6 +22,7 @@ from broker.log_mover import LOG_MOVER
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
+from broker.network.measuring.client_accounts import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.storage import start_storage
 from broker.web import start_console
@@ -82,6 +83,7 @@ async def run_house(
             timers.start_soon(house.events.run, name="event-writer")
             timers.start_soon(house.push_reader.run, name=PUSHES)
             timers.start_soon(_expire_quotas, house, name="quota-sensor-expiry")
+            timers.start_soon(house.server.accounts.run, name=CLIENT_USAGE)
             async with open_supervisor() as handlers:
                 house.server.start_handlers(handlers)
                 async with open_supervisor() as console, open_supervisor() as processors:

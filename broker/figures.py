@@ -9,6 +9,7 @@ from broker.connection_uses import address_uses, connection_limits
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
+    ClientUsage,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
@@ -31,11 +32,14 @@ from broker.network.measuring.request_metrics import PHASES, ApiMetrics, quantil
 from broker.network.measuring.selector_metrics import totals_of
 from broker.network.socket_server import SocketServer
 from broker.quotas import shadow_figures
+from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use
 from broker.quotas.entity import Entity
 from broker.quotas.figures import rule_use
-from broker.quotas.kinds import CLIENT_KEYS
+from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
+from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
+from broker.quotas.table import UNLIMITED
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 
@@ -213,6 +217,48 @@ class BrokerFigures:
 
     def connection_limits(self) -> Sequence[ConnectionLimitRow]:
         return connection_limits(self._server.gate.quotas, self._clock.ms())
+
+    def usage(self) -> Sequence[ClientUsage]:
+        accounts, now_ms = self._server.accounts.look(), self._clock.ms()
+        since_ms = self._clock.wall_ms() - now_ms
+        return [self._client_usage(account, now_ms, since_ms) for account in accounts]
+
+    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
+        now_ms = self._clock.ms()
+        if key in IP_KEYS:
+            address = self._server.gate.quotas.ips.sensors.get(ip)
+            return None if address is None else address.observed(now_ms)
+        sensor = self._quotas.managers[CLIENT_KEYS[key].kind].find(user, client_id)
+        return None if sensor is None else sensor.observed(now_ms)
+
+    def wait_ms(self, key: str, observed: float, bound: float) -> int:
+        if key in IP_KEYS:
+            return self._server.gate.quotas.ips.wait_at(observed, bound)
+        return self._quotas.managers[CLIENT_KEYS[key].kind].wait_at(observed, bound)
+
+    def _client_usage(self, account: Account, now_ms: int, since_ms: int) -> ClientUsage:
+        bytes_in, bytes_out, requests, ns = account.per_second(now_ms)
+        limiting = (
+            KEY_OF[kind]
+            for kind, manager in self._quotas.managers.items()
+            if manager.active and manager.bound(account.user, account.client_id) != UNLIMITED
+        )
+        return ClientUsage(
+            account.user,
+            account.client_id,
+            account.connections,
+            bytes_in,
+            bytes_out,
+            requests,
+            ns * PERCENT_OF_A_SECOND_PER_NS if self._quotas.request.active else None,
+            account.counts[0],
+            account.counts[1],
+            account.counts[2],
+            account.since_ms + since_ms,
+            account.last_active_ms + since_ms,
+            tuple(limiting),
+            tuple((row[0], row[1], row[2]) for row in account.recent.rows(now_ms)),
+        )
 
     def topic_sizes(self) -> Sequence[TopicSize]:
         return [

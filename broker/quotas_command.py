@@ -165,19 +165,70 @@ def _alter(
 @quotas.command()
 @click.option("--user", default="", help="The user; nobody in particular if left out.")
 @click.option("--client-id", default="", help="The client id.")
+@click.option("--ip", default="", help="An address, to be told its limit too.")
+@click.option(
+    "--if",
+    "edits",
+    multiple=True,
+    metavar="ENTITY:LIMITS",
+    help="What it would be if: user=alice,client-id:producer_byte_rate=1000,request_percentage= (a name left "
+    "out is the default, a value left out removes, shadow and enforce stand among the limits). Repeatable.",
+)
 @click.pass_obj
-def resolve(console: Console, user: str, client_id: str) -> None:
-    """Which rule governs a client, and which were looked for before it."""
-    found = console.ask("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id})
+def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequence[str]) -> None:
+    """Which rule governs a client, which were looked for before it, what it does now, and what would change
+    if.
+    """
+    if edits:
+        body = {"user": user, "client_id": client_id, "ip": ip, "if": [_edit(text) for text in edits]}
+        found = console.ask("POST", f"{QUOTAS}:resolve", body=body)
+    else:
+        found = console.ask("GET", f"{QUOTAS}:resolve", {"user": user, "client-id": client_id, "ip": ip})
     for limit in found["limits"]:
-        bound = "no limit" if limit["bound"] is None else number(limit["bound"])
-        click.echo(f"{limit['key']}: {bound}")
+        click.echo(f"{limit['key']}: {_state_words(limit)}")
         if "callback" in limit:
             click.echo(f"  -> {_in_words(limit['callback'])}")
         for probe in limit["probes"]:
             mark = "->" if probe["matched"] else "  "
             value = "-" if probe["value"] is None else number(probe["value"])
-            click.echo(f"  {mark} {in_words(probe['entity'])}: {value}")
+            click.echo(f"  {mark} {in_words(probe['entity'])}: {value}{' (shadow)' * probe['shadow']}")
+        if "if" in limit:
+            then = limit["if"]
+            by = f" by {in_words(then['matched'])}" if "matched" in then else ""
+            click.echo(f"  then: {_state_words(then)}{by}")
+
+
+def _state_words(state: Mapping[str, Any]) -> str:
+    words = "no limit" if state["bound"] is None else number(state["bound"])
+    if state["observed"] is not None:
+        words += f", {state['observed']:.6g} used"
+    if state["wait_ms"]:
+        would = "would be counted as held" if state["shadow"] else "held"
+        words += f", {would} for {state['wait_ms'] / 1000:.1f} s at this rate"
+    return words
+
+
+def _edit(text: str) -> dict[str, Any]:
+    """user=alice,client-id:producer_byte_rate=1000 as the REST API takes it. Raises click.UsageError."""
+    names, colon, limits = text.rpartition(":")
+    if not colon:
+        raise click.UsageError(f"{text}: not ENTITY:LIMITS")
+    entity: dict[str, str | None] = {}
+    for part in names.split(","):
+        kind, equals, name = part.partition("=")
+        if kind in entity:
+            raise click.UsageError(f"{text}: {kind} is there twice")
+        entity[kind] = name if equals else None
+    words = limits.split(",")
+    marks = [word == "shadow" for word in words if word in ("shadow", "enforce")]
+    ops = [_op(word) for word in words if word not in ("shadow", "enforce")]
+    return {"entity": entity, "ops": ops} | ({"shadow": marks[-1]} if marks else {})
+
+
+def _op(text: str) -> dict[str, Any]:
+    if text.endswith("="):
+        return {"key": text[:-1], "remove": True}
+    return dict(zip(("key", "value"), _limit(text), strict=True))
 
 
 def _in_words(callback: Mapping[str, Any]) -> str:

@@ -5,11 +5,11 @@ not there and a limit that is already so change nothing and are fine. The mark o
 does not know, goes with the entity's last limit.
 """
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 from unicodedata import category
 
-from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOutcome
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaAlteration, QuotaOutcome
 from broker.control.plan import Plan, Situation
 from broker.control.replicas import repeated
 from broker.errors import ApiError, ErrorCode
@@ -82,23 +82,52 @@ def _check_version(alteration: QuotaAlteration, entity: Entity, image: Image) ->
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"The quota of {entity} {words}")
 
 
+class Altered(NamedTuple):
+    """What an entity would have after an alteration: limits by key, and whether they are only measured."""
+
+    limits: Mapping[str, float]
+    shadow: bool
+
+
+def proposed(alterations: Sequence[QuotaAlteration], image: Image) -> dict[EntityPairs, Altered]:
+    """What `alterations` would make of their entities, and none is made. Raises ApiError for the first that
+    would be refused.
+    """
+    twice = repeated(frozenset(each.entity) for each in alterations)
+    found: dict[EntityPairs, Altered] = {}
+    for alteration in alterations:
+        entity = _validated(alteration, twice)
+        found[entity.pairs] = _altered(alteration, entity, image.quotas.get(entity.pairs))
+    return found
+
+
+def _altered(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | None) -> Altered:
+    limits = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
+    for op in alteration.ops:
+        if op.value is None:
+            limits.pop(op.key, None)
+        else:
+            limits[op.key] = float(op.value)
+    if not limits and alteration.shadow:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no limit of {entity} to measure in shadow")
+    was = entry is not None and entry.shadow
+    shadow = bool(limits) and (was if alteration.shadow is None else alteration.shadow)
+    if shadow and entity.ip is not None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Limits of an address cannot be in shadow")
+    return Altered(limits, shadow)
+
+
 def _changes(alteration: QuotaAlteration, entity: Entity, entry: QuotaEntry | None) -> list[Change]:
     """The mark before the limits: undoing the removal of a limit looks for it there."""
-    current = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
-    ops = [op for op in alteration.ops if op.value != current.get(op.key)]
-    is_shadow = entry is not None and entry.shadow
-    will_be = is_shadow if alteration.shadow is None else alteration.shadow
-    if not {
-        key for key, value in {**current, **{op.key: op.value for op in ops}}.items() if value is not None
-    }:
-        if alteration.shadow:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"There is no limit of {entity} to measure in shadow")
-        will_be = False
-    if will_be and entity.ip is not None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "Limits of an address cannot be in shadow")
+    after = _altered(alteration, entity, entry)
+    before = {} if entry is None else {key: limit.value for key, limit in entry.limits.items()}
     text = write_pairs(entity.pairs)
-    mark = [Change(Kind.CLIENT_QUOTA, text, SHADOW, "true" if will_be else None)]
-    return (mark if will_be is not is_shadow else []) + [
-        Change(Kind.CLIENT_QUOTA, text, op.key, None if op.value is None else write_number(float(op.value)))
-        for op in ops
-    ]
+    changes = []
+    if after.shadow is not (entry is not None and entry.shadow):
+        changes.append(Change(Kind.CLIENT_QUOTA, text, SHADOW, "true" if after.shadow else None))
+    for op in alteration.ops:
+        value = after.limits.get(op.key)
+        if value != before.get(op.key):
+            new = None if value is None else write_number(value)
+            changes.append(Change(Kind.CLIENT_QUOTA, text, op.key, new))
+    return changes

@@ -3,16 +3,18 @@
 Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh; nothing is kept.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import fields
 from typing import Final
 
 from broker.config.table import setting_of
 from broker.control.addresses import address_rows
-from broker.control.commands import ConfigResource, EntityPairs
+from broker.control.client_quotas import proposed
+from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.committer import Committer
 from broker.control.control import Control
 from broker.control.describe import describe
+from broker.control.resolving import Resolver, Who, keys_for
 from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
 from broker.control.undo import inverse_of
@@ -21,6 +23,7 @@ from broker.control.views import (
     AuditEntry,
     AuditFilter,
     AuditRow,
+    ClientUsage,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
@@ -29,7 +32,6 @@ from broker.control.views import (
     MatchType,
     Overview,
     Place,
-    ProbeRow,
     QuotaFilter,
     QuotaLimit,
     QuotaRow,
@@ -45,9 +47,7 @@ from broker.errors import ApiError
 from broker.metadata.changes import Kind
 from broker.metadata.image import AdminToken, Image, QuotaEntry
 from broker.quotas import filters
-from broker.quotas.entity import CLIENT_ID, DEFAULT, USER, Entity, Name
-from broker.quotas.kinds import CLIENT_KEYS
-from broker.quotas.table import probes
+from broker.quotas.entity import Entity
 
 ANONYMOUS: Final = "ANONYMOUS"
 """The user of a connection that has not logged in, as in Kafka."""
@@ -111,21 +111,30 @@ class ControlViews:
         entry = self._control.image.quotas.get(Entity.of(entity).pairs)
         return None if entry is None else _quota_row(entry, self._use(), self._shadows())
 
-    def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
-        return self.resolve_all([(user, client_id)], CLIENT_KEYS)[0]
+    def resolve(
+        self,
+        user: str | None,
+        client_id: str | None,
+        ip: str | None = None,
+        changes: Sequence[QuotaAlteration] = (),
+    ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
+        who = Who(user or ANONYMOUS, client_id or "", ip or "")
+        resolver = self._resolver(changes)
+        return [resolver.resolve(who, key) for key in keys_for(who)]
 
     def resolve_all(
-        self, clients: Sequence[tuple[str | None, str | None]], keys: Collection[str]
-    ) -> list[list[ResolvedLimit]]:
-        use = self._use()
-        answers = []
+        self,
+        clients: Sequence[tuple[str, str]],
+        keys: Collection[str],
+        changes: Sequence[QuotaAlteration] = (),
+    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]]]:
+        resolver = self._resolver(changes)
         for user, client_id in clients:
-            steps = [_pairs(*rule) for rule in probes(user or ANONYMOUS, client_id or "")]
-            found = [self._resolved(key, steps, use) for key in CLIENT_KEYS if key in keys]
-            if self.quota_callback:
-                found = [self._decided(limit, user or ANONYMOUS, client_id or "") for limit in found]
-            answers.append(found)
-        return answers
+            who = Who(user, client_id)
+            yield [resolver.resolve(who, key) for key in keys_for(who) if key in keys]
+
+    def usage(self) -> list[ClientUsage]:
+        return sorted(self._live.usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
 
     def connections(self) -> list[ConnectionRow]:
         return list(self._live.connections())
@@ -183,40 +192,9 @@ class ControlViews:
     def _shadows(self) -> dict[tuple[EntityPairs, str], ShadowUse]:
         return {(use.entity, use.key): use for use in self._live.shadow_use()}
 
-    def _decided(self, limit: ResolvedLimit, user: str, client_id: str) -> ResolvedLimit:
-        """The same where a callback decides: the rules are only what it was told."""
-        decided = self._live.decided(user, client_id, limit.key)
-        if decided is None:
-            return limit
-        told = tuple(replace(probe, matched=False) for probe in limit.probes)
-        return ResolvedLimit(limit.key, told, None, decided.bound, decided.observed, decided)
-
-    def _resolved(
-        self, key: str, steps: list[EntityPairs], use: dict[tuple[EntityPairs, str], QuotaUse]
-    ) -> ResolvedLimit:
-        rows: list[ProbeRow] = []
-        matched: ProbeRow | None = None
-        for pairs in steps:
-            entry = self._control.image.quotas.get(pairs)
-            limit = None if entry is None else entry.limits.get(key)
-            row = ProbeRow(
-                pairs, None if limit is None else limit.value, limit is not None and matched is None
-            )
-            rows.append(row)
-            matched = row if row.matched else matched
-        if matched is None:
-            return ResolvedLimit(key, tuple(rows), None, None, None)
-        observed = use.get((matched.entity, key))
-        return ResolvedLimit(
-            key, tuple(rows), matched.entity, matched.value, None if observed is None else observed.observed
-        )
-
-
-def _pairs(user: Name, client_id: Name) -> EntityPairs:
-    """`Entity(user, client_id).pairs`, for the thousands of probes of a preview."""
-    of_user = () if user is None else ((USER, None if user is DEFAULT else user),)
-    of_client = () if client_id is None else ((CLIENT_ID, None if client_id is DEFAULT else client_id),)
-    return of_user + of_client
+    def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Resolver:
+        image = self._control.image
+        return Resolver(image.quotas, proposed(alterations, image), self._live)
 
 
 def _by_entity(item: tuple[EntityPairs, QuotaEntry]) -> list[tuple[str, bool, str]]:

@@ -9,10 +9,10 @@ wall-clock milliseconds since the epoch; fractions run from 0.0 to 1.0. A quota 
 `commands.EntityPairs`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
-from broker.control.commands import ConfigResource, EntityPairs
+from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.rows.audit import AuditEntry
 from broker.control.rows.connections import (
     AddressRow,
@@ -23,8 +23,10 @@ from broker.control.rows.connections import (
 )
 from broker.control.rows.overview import Figures, Overview, PhaseRow, Place, QueueRow
 from broker.control.rows.quotas import (
+    ClientUsage,
     Decided,
     MatchType,
+    MeasuredBy,
     ProbeRow,
     QuotaFilter,
     QuotaLimit,
@@ -45,6 +47,7 @@ __all__ = [
     "AuditEntry",
     "AuditFilter",
     "AuditRow",
+    "ClientUsage",
     "ConfigRow",
     "ConfigSynonym",
     "ConnectionLimitRow",
@@ -54,6 +57,7 @@ __all__ = [
     "GroupRow",
     "LiveFigures",
     "MatchType",
+    "MeasuredBy",
     "Overview",
     "PhaseRow",
     "Place",
@@ -97,6 +101,15 @@ class LiveFigures(Protocol):
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:
         """None where no callback decides."""
 
+    def usage(self) -> Sequence[ClientUsage]:
+        """Of every client that has done something lately; the idlest of very many are forgotten."""
+
+    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
+        """What the sensor measures that counts for this client now, or this address; None without one."""
+
+    def wait_ms(self, key: str, observed: float, bound: float) -> int:
+        """What a client is told that has done so much for as long as is looked at; 0 up to the bound."""
+
     def topic_sizes(self) -> Sequence[TopicSize]: ...
 
     def groups(self) -> Sequence[GroupRow]: ...
@@ -131,15 +144,31 @@ class Views(Protocol):
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None: ...
 
-    def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
-        """The probes and the match for each key; None as user is an anonymous connection."""
+    def resolve(
+        self,
+        user: str | None,
+        client_id: str | None,
+        ip: str | None = None,
+        changes: Sequence[QuotaAlteration] = (),
+    ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
+        """For each key the probes, the match and the use, as they are and as they would be after `changes`.
+        None as user is an anonymous connection; the limit of an address is left out without one.
+
+        Raises ApiError INVALID_REQUEST as AlterClientQuotas would for `changes`.
+        """
 
     def resolve_all(
-        self, clients: Sequence[tuple[str | None, str | None]], keys: Collection[str]
-    ) -> list[list[ResolvedLimit]]:
+        self,
+        clients: Sequence[tuple[str, str]],
+        keys: Collection[str],
+        changes: Sequence[QuotaAlteration] = (),
+    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]]]:
         """`resolve` of many (user, client id), for these keys only. The use is gathered once for all of them,
         which makes thousands bearable: some 30 us for each client and key.
         """
+
+    def usage(self) -> list[ClientUsage]:
+        """The busiest first, by bytes in and out."""
 
     def connections(self) -> list[ConnectionRow]: ...
 

@@ -13,8 +13,8 @@ from broker.network.clock import TrioClock
 from broker.network.socket_server import SocketServer
 from broker.purgatory import figures as purgatory
 from broker.purgatory.purgatory import Purgatory
+from broker.quotas import account_figures, shadow_figures
 from broker.quotas import figures as quotas
-from broker.quotas import shadow_figures
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.services.event_log import EventLog
@@ -63,6 +63,8 @@ class Exposition:
         yield from shadow_figures.families(self._quotas)
         yield from obedience.families(self._quotas.obedience)
         yield from connections.families(self._server, now_ms, self._most_entities())
+        yield from account_figures.families(self._server.accounts.look(), now_ms)
+        yield from connections.families(self._server, now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
         yield from self._sockets.families(now_ns)

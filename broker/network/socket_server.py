@@ -22,6 +22,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.listener import Listener
 from broker.network.machinery import KAFKA, Machinery
+from broker.network.measuring.client_accounts import ClientAccounts
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
@@ -81,6 +82,7 @@ class SocketServer:
         self.frames = assembly.frames
         self.memory = assembly.memory
         self.throttling = assembly.throttling
+        self.accounts = ClientAccounts(self.channels, clock)
         self.responders = assembly.responders
         self.planes = assembly.planes
         self.requests = self.planes[PlaneName.DATA].requests
@@ -297,6 +299,7 @@ class SocketServer:
             request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
         self.throttling.forget(channel)
         self._broker.telemetry.manager.disconnected(channel.id)
+        self.accounts.closed(channel)
         channel.abandon()
         channel.responder.settled()
 

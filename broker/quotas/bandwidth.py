@@ -132,6 +132,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         for windows in range(self._window.samples - 1, 0, -1):
             sensor.rate.record(sensor.bound * window_ms / 1000, now_ms - windows * window_ms)
 
+    def wait_at(self, observed: float, bound: float) -> int:
+        return min(super().wait_at(observed, bound), self.longest_ms)
+
     def _violated(self, sensor: RateSensor, observed: float, now_ms: int) -> Throttle | None:
         bound, rate = sensor.bound, sensor.rate
         window_ms = rate.window_size_ms(now_ms)

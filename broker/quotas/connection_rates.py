@@ -115,6 +115,14 @@ class IpRates:
         """What the address may make in a second. The default is for clients, and so never for 0.0.0.0."""
         return self._rules.get(address, float(INT_MAX) if address == ANY_ADDRESS else self._default)
 
+    def wait_at(self, observed: float, bound: float) -> int:
+        """For how long a connection is held whose address has made `observed` per second for all whole
+        windows.
+        """
+        window = self._window
+        span_ms = (window.samples - 1) * window.window_ms
+        return max(bounded_throttle_time_ms(observed, bound, span_ms, window.window_ms), 0)
+
     def rule_of(self, address: str) -> Entity:
         """The entity whose rule governs an address that has a sensor."""
         return Entity(ip=address if address in self._rules else DEFAULT)

@@ -8,6 +8,7 @@ subclasses inherit)
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Generic
 
+from broker.metrics.quota import INT_MAX, throttle_time_ms
 from broker.metrics.window import Window
 from broker.quotas.custom import CustomUsage
 from broker.quotas.entity import Name
@@ -92,6 +93,13 @@ class QuotaManager(Generic[S]):
     def decide(self, user: str, client_id: str | None) -> Decision | None:
         """What the callback says of this client; None where there is none, and rules decide."""
         return self._usage.decide(user, client_id)
+
+    def wait_at(self, observed: float, bound: float) -> int:
+        """The wait in milliseconds that `observed`, kept up for all whole windows, breaks a `bound` by; 0 up
+        to the bound.
+        """
+        span_ms = (self._window.samples - 1) * self._window.window_ms
+        return max(min(throttle_time_ms(observed, bound, span_ms), INT_MAX), 0)
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Holds `channel` for a throttle of this manager, before the reply is enqueued (KIP-219)."""

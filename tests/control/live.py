@@ -1,10 +1,18 @@
-"""The live figures of a broker that is not there."""
+"""The live figures of a broker that does what a test says, and rules to look at them with."""
 
 from collections.abc import Sequence
 
+from broker.control.commands import (
+    AlterClientQuotas,
+    EntityPairs,
+    QuotaAlteration,
+    QuotaOp,
+)
+from broker.control.control import Control
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
+    ClientUsage,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
@@ -15,6 +23,7 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
+from tests.control.world import actor
 
 FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
 
@@ -25,8 +34,10 @@ class Live:
     def __init__(self) -> None:
         self.use: list[QuotaUse] = []
         self.shadows: list[ShadowUse] = []
-        self.asked = 0
+        self.clients: list[ClientUsage] = []
         self.decisions: dict[str, Decided] = {}
+        self.sensors: dict[tuple[str, str, str, str], float] = {}
+        self.asked = 0
         self.held: list[ThrottledRow] = []
         self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
@@ -51,7 +62,6 @@ class Live:
         return []
 
     def quota_use(self) -> Sequence[QuotaUse]:
-        self.asked += 1
         return self.use
 
     def shadow_use(self) -> Sequence[ShadowUse]:
@@ -60,8 +70,34 @@ class Live:
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:
         return self.decisions.get(key)
 
+    def usage(self) -> Sequence[ClientUsage]:
+        self.asked += 1
+        return self.clients
+
+    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
+        return self.sensors.get((key, user, client_id, ip))
+
+    def wait_ms(self, key: str, observed: float, bound: float) -> int:
+        """As the broker's, over ten seconds."""
+        return max(round((observed - bound) / bound * 10_000), 0)
+
     def topic_sizes(self) -> Sequence[TopicSize]:
         return self.sizes
 
     def groups(self) -> Sequence[GroupRow]:
         return self.all_groups
+
+
+async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> None:
+    for entity, key, value in rules:
+        (outcome,) = await control.apply(
+            AlterClientQuotas((QuotaAlteration(entity, (QuotaOp(key, value),)),)), actor()
+        )
+        assert outcome.ok
+
+
+def client(
+    user: str, client_id: str, bytes_in: float = 0.0, bytes_out: float = 0.0, percent: float | None = None
+) -> ClientUsage:
+    """One that does so much per second."""
+    return ClientUsage(user, client_id, 1, bytes_in, bytes_out, 1.0, percent, 0, 0, 0, 0, 0, ())

@@ -25,7 +25,7 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.errors import ApiError, ErrorCode
-from tests.control.live import FIGURES, Live
+from tests.control.live import FIGURES, Live, store
 from tests.control.world import actor
 
 
@@ -33,14 +33,6 @@ def muted(connection_id: str, remaining_ms: int) -> ThrottledRow:
     return ThrottledRow(
         connection_id, "app", "alice", "10.0.0.9", QuotaKind.PRODUCE, (), 2.0, 1.0, 900, remaining_ms, 5, 1
     )
-
-
-async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> None:
-    for entity, key, value in rules:
-        (outcome,) = await control.apply(
-            AlterClientQuotas((QuotaAlteration(entity, (QuotaOp(key, value),)),)), actor()
-        )
-        assert outcome.ok
 
 
 async def test_the_overview_joins_what_is_known_and_what_goes_on(
@@ -195,61 +187,6 @@ async def test_quotas_are_listed_by_name_with_the_defaults_last(
 
 
 # Explain
-
-
-async def test_the_probes_are_the_eight_levels_and_the_first_rule_wins(
-    control: Control, views: ControlViews, live: Live
-) -> None:
-    user: EntityPairs = (("user", "alice"),)
-    await store(
-        control,
-        (user, "producer_byte_rate", 10.0),
-        ((("client-id", "app"),), "producer_byte_rate", 20.0),
-        ((("client-id", None),), "consumer_byte_rate", 30.0),
-    )
-    live.use = [QuotaUse(user, "producer_byte_rate", 7.0)]
-    found = {limit.key: limit for limit in views.resolve("alice", "app")}
-    produce = found["producer_byte_rate"]
-    assert [probe.entity for probe in produce.probes] == [
-        (("user", "alice"), ("client-id", "app")),
-        (("user", "alice"), ("client-id", None)),
-        (("user", "alice"),),
-        (("user", None), ("client-id", "app")),
-        (("user", None), ("client-id", None)),
-        (("user", None),),
-        (("client-id", "app"),),
-        (("client-id", None),),
-    ]
-    assert [probe.value for probe in produce.probes] == [None, None, 10.0, None, None, None, 20.0, None]
-    assert [probe.matched for probe in produce.probes].index(True) == 2
-    assert sum(probe.matched for probe in produce.probes) == 1
-    assert (produce.matched, produce.bound, produce.observed) == (user, 10.0, 7.0)
-    assert (found["consumer_byte_rate"].matched, found["consumer_byte_rate"].bound) == (
-        (("client-id", None),),
-        30.0,
-    )
-    assert (found["request_percentage"].matched, found["request_percentage"].bound) == (None, None)
-
-
-async def test_a_connection_that_has_not_logged_in_is_the_user_anonymous(
-    control: Control, views: ControlViews
-) -> None:
-    await store(control, ((("user", "ANONYMOUS"),), "producer_byte_rate", 10.0))
-    assert views.resolve(None, None)[0].bound == 10.0
-
-
-async def test_many_clients_are_resolved_with_the_use_gathered_once(
-    control: Control, views: ControlViews, live: Live
-) -> None:
-    await store(control, ((("user", "alice"),), "producer_byte_rate", 10.0))
-    live.use = [QuotaUse((("user", "alice"),), "producer_byte_rate", 7.0)]
-    clients = [("alice", "app"), ("bob", "app")]
-    answers = views.resolve_all(clients, ["producer_byte_rate"])
-    assert [[(limit.key, limit.bound, limit.observed) for limit in answer] for answer in answers] == [
-        [("producer_byte_rate", 10.0, 7.0)],
-        [("producer_byte_rate", None, None)],
-    ]
-    assert live.asked == 1
 
 
 # The rest

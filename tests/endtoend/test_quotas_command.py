@@ -93,9 +93,37 @@ def test_limits_are_tried_in_shadow_and_enforced_later(broker: BrokerProcess, tm
     assert here(broker, "remove", *zoe, "producer_byte_rate")[0] == 0
 
 
+def test_what_would_change_is_said_and_not_made(broker: BrokerProcess) -> None:
+    assert weir(broker, "set", "--user-default", "producer_byte_rate=500")[0] == 0
+    asked = ["resolve", "--user", "ian", "--client-id", "app", "--ip", "10.0.0.7"]
+    edits = [
+        "--if",
+        "user=ian,client-id:producer_byte_rate=300,shadow",
+        "--if",
+        "ip=10.0.0.7:connection_creation_rate=2",
+    ]
+    status, said = weir(broker, *asked, *edits)
+    lines = [line.strip() for line in said.splitlines()]
+    assert status == 0
+    assert "producer_byte_rate: 500" in lines
+    assert "then: 300 by user ian, default client-id" in lines
+    assert "then: 2 by ip 10.0.0.7" in lines
+    assert "then: no limit" in lines
+    assert "then" not in weir(broker, *asked)[1]
+    _, gone = weir(broker, *asked, "--if", "user:producer_byte_rate=")
+    assert gone.splitlines()[9] == "  then: no limit"
+    assert "ian" not in weir(broker, "list")[1]
+    assert weir(broker, "remove", "--user-default", "producer_byte_rate")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["resolve", "--if", "user=eve"], "not ENTITY:LIMITS"),
+        (["resolve", "--if", "user=eve,user=bob:producer_byte_rate=1"], "user is there twice"),
+        (["resolve", "--if", "colour=eve:producer_byte_rate=1"], "unknown"),
+        (["resolve", "--if", "user=eve:producer_byte_rate=many"], "not KEY=VALUE with a number"),
+        (["resolve", "--if", "user=eve:producer_byte_rate=1.5"], "fractional"),
         (["set", "--user", "eve", "producer_byte_rate=1.5"], "fractional"),
         (["set", "--user", "eve", "nonsense=1"], "Invalid configuration key nonsense"),
         (["set", "--user", "eve", "producer_byte_rate=many"], "not KEY=VALUE with a number"),

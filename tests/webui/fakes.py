@@ -4,7 +4,7 @@ Used by the tests beside it and by the demo server. The rules are Kafka's, as fa
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from broker.control.commands import (
@@ -27,6 +27,7 @@ from broker.control.views import (
     AddressUse,
     AuditEntry,
     AuditFilter,
+    ClientUsage,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
@@ -35,17 +36,16 @@ from broker.control.views import (
     GroupRow,
     MatchType,
     Overview,
-    ProbeRow,
     QuotaFilter,
     QuotaLimit,
     QuotaRow,
-    ResolvedLimit,
     ShadowUse,
     ThrottledRow,
     TokenRow,
     TopicRow,
 )
 from broker.errors import ApiError, ErrorCode
+from tests.webui.fake_resolving import FakeResolving
 from tests.webui.rows import NOW_MS, change, figures, limits
 from webui.backend import Backend
 
@@ -89,26 +89,8 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     return rows + [AddressRow(address, None, default, 0, 0, "", each) for address, each in uses.items()]
 
 
-def probe_entities(user: str, client_id: str) -> list[EntityPairs]:
-    """Kafka's eight, in order."""
-    named = ("user", user)
-    anybody: tuple[str, str | None] = ("user", None)
-    client: tuple[str, str | None] = ("client-id", client_id)
-    any_client: tuple[str, str | None] = ("client-id", None)
-    return [
-        (named, client),
-        (named, any_client),
-        (named,),
-        (anybody, client),
-        (anybody, any_client),
-        (anybody,),
-        (client,),
-        (any_client,),
-    ]
-
-
 @dataclass
-class FakeBroker:
+class FakeBroker(FakeResolving):
     """Both halves that the console needs, Views and the door for changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
@@ -121,6 +103,7 @@ class FakeBroker:
     now: Figures = field(default_factory=figures)
     token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
+    usage_rows: list[ClientUsage] = field(default_factory=list)
     shadow_use: dict[tuple[EntityPairs, str], ShadowUse] = field(default_factory=dict)
     bootstrap: tuple[str, ...] = ("127.0.0.1:9092",)
     callback: str = ""
@@ -272,27 +255,6 @@ class FakeBroker:
                 for limit in row.limits
             ),
         )
-
-    def resolve(self, user: str | None, client_id: str | None) -> list[ResolvedLimit]:
-        answers = []
-        for key in KEYS:
-            probes, matched = [], None
-            for entity in probe_entities(user or "ANONYMOUS", client_id or ""):
-                row = self.rows.get(entity)
-                value = None if row is None else row.value(key)
-                if matched is None and value is not None:
-                    matched = entity
-                probes.append(ProbeRow(entity, value, matched == entity and value is not None))
-            bound = self.rows[matched].value(key) if matched else None
-            observed = self.observed.get(matched, {}).get(key) if matched else None
-            decided = self.decisions.get(key)
-            answers.append(ResolvedLimit(key, tuple(probes), matched, bound, observed, decided))
-        return answers
-
-    def resolve_all(
-        self, clients: Sequence[tuple[str | None, str | None]], keys: Collection[str]
-    ) -> list[list[ResolvedLimit]]:
-        return [[limit for limit in self.resolve(*client) if limit.key in keys] for client in clients]
 
     def connections(self) -> list[ConnectionRow]:
         return list(self.connection_rows)

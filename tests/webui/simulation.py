@@ -208,7 +208,7 @@ class Simulation:
     def _use(self, rates: list[tuple[float, float]]) -> None:
         use: dict[EntityPairs, dict[str, float]] = {}
         for (client_id, user, _, _), (produced, fetched) in zip(CLIENTS, rates, strict=True):
-            for limit in self.broker.resolve(user, client_id):
+            for limit, _ in self.broker.resolve(user, client_id):
                 if limit.matched is None:
                     continue
                 figure = {

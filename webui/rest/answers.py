@@ -66,7 +66,8 @@ REACH: Final = Record(
         "over": COUNT,
         "unmeasured": COUNT,
         "falls_to": Listing(Record({"bound": MAYBE, "clients": COUNT})),
-        "shadowed": Listing(Record({"entity": ENTITY, "clients": COUNT})),
+        "outranked": Listing(Record({"entity": ENTITY, "clients": COUNT})),
+        "shadow": Flag(),
     }
 )
 

@@ -6,7 +6,7 @@ The trail is the metadata log itself, so it cannot disagree with what holds; an 
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-from broker.control.commands import Door, Undo
+from broker.control.commands import Door, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
 from webui.audit.rows import KINDS, csv_lines, entry_json, quota_entity, undo_command, undo_op
@@ -112,11 +112,13 @@ async def undo(call: Call) -> Reply:
 
 async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     pairs = quota_entity(row)
-    op = None if pairs is None else undo_op(row)
-    if pairs is None or op is None or pairs[0][0] == "ip":
+    if pairs is None or pairs[0][0] == "ip":
         return []
+    op = undo_op(row)
+    mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
+    edit = mark if op is None else QuotaAlteration(pairs, (op,))
     views = call.console.backend.views
-    reaches = await preview(views, pairs, (op,), views.connections())
+    reaches = await preview(views, edit, views.connections())
     return [reach_json(each) for each in reaches]
 
 

@@ -20,7 +20,7 @@ from webui.rest.answers import ENTITY, LONGEST_NAME, QUOTAS, REFUSED_RESULTS, RE
 from webui.rest.conditions import etag, expected_version
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
-from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Text
+from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
 
 MOST_ENTRIES: Final = 1_000
 MOST_PREVIEWS: Final = 8
@@ -44,18 +44,13 @@ _OP = OneOf(
         Record({"key": Text(longest=256), "remove": Flag(only=True)}),
     )
 )
-_PATCH = Record(
+EDIT: Final[Mapping[str, Schema]] = {"entity": ENTITY, "ops": Listing(_OP, most=16), "shadow": Flag()}
+EDIT_OPTIONAL: Final = frozenset({"shadow"})
+_VERSION: Final = {"version": Number(integer=True, least=0, below=BEYOND)}
+_PATCH: Final = Record(
     {
         "entries": Listing(
-            Record(
-                {
-                    "entity": ENTITY,
-                    "ops": Listing(_OP, most=16),
-                    "shadow": Flag(),
-                    "version": Number(integer=True, least=0, below=BEYOND),
-                },
-                optional=frozenset({"shadow", "version"}),
-            ),
+            Record({**EDIT, **_VERSION}, optional=EDIT_OPTIONAL | _VERSION.keys()),
             least=1,
             most=MOST_ENTRIES,
         )
@@ -74,10 +69,8 @@ async def list_quotas(call: Call) -> Reply:
 
 
 async def alter_quotas(call: Call) -> Reply:
-    for index, entry in enumerate(call.body["entries"]):
-        if not entry["ops"] and "shadow" not in entry:
-            raise Invalid(f"/entries/{index}/ops", "must have 1 to 16 elements where shadow is not given")
-    entries = [_alteration(entry) for entry in call.body["entries"]]
+    check_edits(call.body["entries"], "/entries")
+    entries = [alteration_of(entry) for entry in call.body["entries"]]
     version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
@@ -112,7 +105,14 @@ def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
     return made
 
 
-def _alteration(entry: Mapping[str, Any]) -> QuotaAlteration:
+def check_edits(entries: Sequence[Mapping[str, Any]], where: str) -> None:
+    """Raises Invalid for the first that asks for nothing."""
+    for index, entry in enumerate(entries):
+        if not entry["ops"] and "shadow" not in entry:
+            raise Invalid(f"{where}/{index}/ops", "must have 1 to 16 elements where shadow is not given")
+
+
+def alteration_of(entry: Mapping[str, Any]) -> QuotaAlteration:
     ops = tuple(QuotaOp(op["key"], op.get("value")) for op in entry["ops"])
     return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"), entry.get("shadow"))
 
@@ -150,7 +150,7 @@ async def _add_reach(
     connections = views.connections()
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
-            reaches = await preview(views, entry.entity, entry.ops, connections)
+            reaches = await preview(views, entry, connections)
             result["reach"] = [reach_json(reach) for reach in reaches]
 
 
@@ -161,9 +161,10 @@ def reach_json(reach: Reach) -> dict[str, Any]:
         "over": reach.over,
         "unmeasured": reach.unmeasured,
         "falls_to": [{"bound": bound, "clients": count} for bound, count in reach.falls_to.items()],
-        "shadowed": [
-            {"entity": json_of(entity), "clients": count} for entity, count in reach.shadowed.items()
+        "outranked": [
+            {"entity": json_of(entity), "clients": count} for entity, count in reach.outranked.items()
         ],
+        "shadow": reach.shadow,
     }
 
 

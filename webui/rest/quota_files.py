@@ -1,22 +1,19 @@
-"""Quotas as a whole: /client-quotas:export, :import and :resolve.
+"""Quotas as a whole: /client-quotas:export and :import.
 
 Export answers what import takes, so a file can be kept with other configuration and compared. Import with
-dry_run says what it would change and changes nothing. Resolve answers which of the eight rules governs a
-client, and why.
+dry_run says what it would change and changes nothing.
 """
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaOutcome
-from broker.control.views import ResolvedLimit
 from webui.quotas.entities import ALL_KEYS, json_of
 from webui.quotas.files import Difference, Differences, alterations, differences, document, wanted_by
-from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE, NAME, TAGS
+from webui.rest.answers import ENTITY, MAYBE
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Text
-from webui.shapes import finite, tags_json
 
 MOST_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -40,25 +37,6 @@ _IMPORTED: Final = {"changes": _CHANGES, "shadow_changes": _SHADOWS, "refused": 
 IMPORTED: Final = Record(_IMPORTED)
 REFUSED_IMPORT: Final = Record(
     {**PROBLEM_FIELDS, **_IMPORTED}, optional=frozenset({"code", "where", *_IMPORTED})
-)
-RESOLVED: Final = Record(
-    {
-        "user": Text(longest=LONGEST_NAME),
-        "client_id": Text(longest=LONGEST_NAME),
-        "limits": Listing(
-            Record(
-                {
-                    "key": Text(),
-                    "bound": MAYBE,
-                    "observed": MAYBE,
-                    "matched": Record(ENTITY.fields, optional=ENTITY.optional),
-                    "probes": Listing(Record({"entity": ENTITY, "value": MAYBE, "matched": Flag()})),
-                    "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
-                },
-                optional=frozenset({"matched", "callback"}),
-            )
-        ),
-    }
 )
 
 
@@ -109,59 +87,11 @@ def _problem(outcomes: Sequence[QuotaOutcome], answer: dict[str, Any]) -> Proble
     return Problem.of(first.error, first.message, **answer)
 
 
-async def resolve(call: Call) -> Reply:
-    user, client_id = call.query["user"], call.query["client-id"]
-    views = call.console.backend.views
-    limits = views.resolve(user or None, client_id)
-    return Reply(
-        {
-            "user": user or "ANONYMOUS",
-            "client_id": client_id,
-            "limits": [_resolved_json(each, views.quota_callback) for each in limits],
-        }
-    )
-
-
 def _change_json(change: Difference) -> dict[str, Any]:
     return {"entity": json_of(change.entity), "key": change.key, "old": change.old, "new": change.new}
 
 
-def _resolved_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "key": limit.key,
-        "bound": limit.bound,
-        "observed": finite(limit.observed),
-        "probes": [
-            {"entity": json_of(probe.entity), "value": probe.value, "matched": probe.matched}
-            for probe in limit.probes
-        ],
-    }
-    if limit.decided is not None:
-        tags = limit.decided.tags
-        answer["callback"] = {
-            "class": callback,
-            "answered": tags is not None,
-            "tags": tags_json(tags or ()),
-        }
-    return answer if limit.matched is None else answer | {"matched": json_of(limit.matched)}
-
-
-_NAME = Text(longest=LONGEST_NAME)
-
 ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/v1/client-quotas:resolve",
-        "resolveClientQuotas",
-        "Which rule governs a client for each kind of limit: the eight that are looked for, in order. Where "
-        "a quota callback decides, none of them matches, and `callback` has the tags that it answers.",
-        resolve,
-        {200: Answer("What was found; no `matched` where nothing limits this client", RESOLVED)},
-        query=(
-            Query("user", _NAME, "The user; nobody in particular (ANONYMOUS) if left out.", default=""),
-            Query("client-id", _NAME, "The client id.", default=""),
-        ),
-    ),
     Route(
         "GET",
         "/api/v1/client-quotas:export",

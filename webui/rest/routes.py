@@ -11,6 +11,7 @@ from webui.rest import (
     monitoring,
     quota_files,
     request_log,
+    resolving,
 )
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
@@ -22,6 +23,7 @@ async def openapi(call: Call) -> Reply:
 
 ROUTES: Final[tuple[Route, ...]] = (
     *client_quotas.ROUTES,
+    *resolving.ROUTES,
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
     *audit.ROUTES,

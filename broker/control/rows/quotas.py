@@ -72,12 +72,22 @@ class QuotaRow:
 @dataclass(frozen=True, slots=True)
 class ProbeRow:
     """One step of the search for the rule that governs a client: `entity` was looked for, `value` is what was
-    found.
+    found. `shadow`: what was found is measured and not enforced.
     """
 
     entity: EntityPairs
     value: float | None
     matched: bool
+    shadow: bool = False
+
+
+class MeasuredBy(StrEnum):
+    """Where `observed` comes from: the sensor that the quota itself reads, or the counters of the connections
+    of all who share the limit, which count every byte.
+    """
+
+    QUOTA = "quota"
+    CONNECTIONS = "connections"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +103,10 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedLimit:
-    """Which rule governs (user, client id) for one key, and the probes in the order in which they are
-    made. Where a callback decides (`decided`) no rule does: none of the probes matched, and `bound` is the
-    callback's.
+    """Which rule governs a client for one key, and the probes in the order in which they are made. `observed`
+    is what all who share that limit do now. `wait_ms` is how long the next request would be told to wait if
+    they go on like this, 0: not at all, None: not known; in shadow it would only be counted. Where a callback
+    decides (`decided`) no rule does: none of the probes matched, and `bound` is the callback's.
     """
 
     key: str
@@ -103,7 +114,34 @@ class ResolvedLimit:
     matched: EntityPairs | None
     bound: float | None
     observed: float | None
+    measured_by: MeasuredBy | None = None
+    shadow: bool = False
+    wait_ms: int | None = None
     decided: Decided | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUsage:
+    """What one client does, limited or not, and has done since `since_at_ms`: `connections` open now, rates
+    over the last ten to fifteen seconds, totals. `request_percentage` is None while no rule has requests
+    timed. `limited_by` has the keys for which a rule governs it. `history` is one row for each five seconds
+    of the last five minutes, the oldest first: bytes in, bytes out, requests.
+    """
+
+    user: str
+    client_id: str
+    connections: int
+    bytes_in_per_s: float
+    bytes_out_per_s: float
+    requests_per_s: float
+    request_percentage: float | None
+    bytes_in: int
+    bytes_out: int
+    requests: int
+    since_at_ms: int
+    last_active_at_ms: int
+    limited_by: tuple[str, ...]
+    history: tuple[tuple[int, int, int], ...] = ()
 
 
 class MatchType(StrEnum):

@@ -45,6 +45,7 @@ class Channel:
         "principal",
         "read",
         "receive",
+        "request_ns",
         "requests",
         "responder",
         "sasl_mechanism",
@@ -94,6 +95,7 @@ class Channel:
         self.last_active_ms = now_ms
         self.opened_wall_ms = wall_ms
         self.requests = 0
+        self.request_ns = 0
         self.shape = 0
         self.waiting: DelayedOperation | None = None
         self.bytes_in = 0

@@ -40,6 +40,7 @@ class RequestTime:
             self._quota.record_exempt(spent, now_ms)
             return outcome
         self._answered = request
+        request.channel.request_ns += spent
         principal = request.channel.principal
         throttle = self._quota.record_handled(principal, request.channel.client_id, spent, now_ms)
         if isinstance(outcome, Answered | Encoded):
@@ -56,4 +57,5 @@ class RequestTime:
         if request is not None:
             now = self._clock.ns()
             spent, now_ms = now - request.completed, now // 1_000_000 + self._clock.base_ms
+            request.channel.request_ns += spent
             self._quota.record_sent(request.channel.principal, request.channel.client_id, spent, now_ms)

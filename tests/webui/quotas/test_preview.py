@@ -1,13 +1,18 @@
 """Whom an edit would reach, before it is made."""
 
+from dataclasses import replace
+
+import pytest
 import trio
 
-from broker.control.commands import EntityPairs, QuotaOp
+from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
+from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection
 from webui.quotas.preview import AT_ONCE, MOST_CLIENTS, Reach, preview
 
 PRODUCE, FETCH = "producer_byte_rate", "consumer_byte_rate"
+PERCENT, MUTATIONS = "request_percentage", "controller_mutation_rate"
 ALICE: EntityPairs = (("user", "alice"),)
 ALICE_APP: EntityPairs = (("user", "alice"), ("client-id", "app"))
 ANYBODY: EntityPairs = (("user", None),)
@@ -20,7 +25,8 @@ def broker_with(*clients: tuple[str, str]) -> FakeBroker:
 
 
 async def reach(broker: FakeBroker, entity: EntityPairs, value: float | None, key: str = PRODUCE) -> Reach:
-    [answer] = await preview(broker, entity, [QuotaOp(key, value)], broker.connections())
+    edit = QuotaAlteration(entity, (QuotaOp(key, value),))
+    [answer] = await preview(broker, edit, broker.connections())
     return answer
 
 
@@ -34,7 +40,7 @@ async def test_a_client_is_counted_once_however_many_connections_it_has() -> Non
 async def test_the_rule_that_goes_before_keeps_its_clients() -> None:
     broker = broker_with(("alice", "app"), ("bob", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
-    assert await reach(broker, APP, 10.0) == Reach(PRODUCE, clients=1, unmeasured=1, shadowed={ALICE: 1})
+    assert await reach(broker, APP, 10.0) == Reach(PRODUCE, clients=1, unmeasured=1, outranked={ALICE: 1})
     # For another key that rule says nothing.
     assert await reach(broker, APP, 10.0, FETCH) == Reach(FETCH, clients=2, unmeasured=2)
 
@@ -43,14 +49,16 @@ async def test_a_rule_before_the_present_one_takes_its_clients() -> None:
     broker = broker_with(("alice", "app"), ("alice", "other"))
     broker.set(ALICE, {PRODUCE: 5.0})
     broker.observed = {ALICE: {PRODUCE: 4.0}}
-    assert await reach(broker, ALICE_APP, 10.0) == Reach(PRODUCE, clients=1)
+    assert await reach(broker, ALICE_APP, 10.0) == Reach(PRODUCE, clients=1, unmeasured=1)
+    broker.usage_rows = [usage("alice", "app", 11.0), usage("alice", "other", 1.0)]
+    assert await reach(broker, ALICE_APP, 10.0) == Reach(PRODUCE, clients=1, over=1)
 
 
 async def test_above_the_new_limit_is_above_not_at() -> None:
     broker = broker_with(("alice", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
     broker.observed = {ALICE: {PRODUCE: 4.0}}
-    assert [(await reach(broker, ALICE, value)).over for value in (3.9, 4.0, 4.1)] == [1, 0, 0]
+    assert [(await reach(broker, ALICE, value)).over for value in (3.0, 4.0, 5.0)] == [1, 0, 0]
 
 
 async def test_a_removal_says_where_its_clients_go() -> None:
@@ -59,7 +67,7 @@ async def test_a_removal_says_where_its_clients_go() -> None:
     broker.set(APP, {PRODUCE: 7.0})
     assert await reach(broker, ALICE, None) == Reach(PRODUCE, clients=2, falls_to={7.0: 1, None: 1})
     assert await reach(broker, APP, None) == Reach(
-        PRODUCE, clients=1, falls_to={None: 1}, shadowed={ALICE: 1}
+        PRODUCE, clients=1, falls_to={None: 1}, outranked={ALICE: 1}
     )
 
 
@@ -72,9 +80,9 @@ async def test_removing_what_is_not_there_reaches_nobody() -> None:
 async def test_every_op_has_its_own_answer() -> None:
     broker = broker_with(("alice", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
-    ops = [QuotaOp(FETCH, 1.0), QuotaOp(PRODUCE, None), QuotaOp("nonsense", 1.0)]
-    answers = await preview(broker, ALICE, ops, broker.connections())
-    assert [(one.key, one.clients) for one in answers] == [(FETCH, 1), (PRODUCE, 1), ("nonsense", 0)]
+    ops = (QuotaOp(FETCH, 1.0), QuotaOp(PRODUCE, None), QuotaOp(PERCENT, None))
+    answers = await preview(broker, QuotaAlteration(ALICE, ops), broker.connections())
+    assert [(one.key, one.clients) for one in answers] == [(FETCH, 1), (PRODUCE, 1), (PERCENT, 0)]
 
 
 async def test_the_work_is_bounded_and_lets_others_run() -> None:
@@ -92,3 +100,71 @@ async def test_the_work_is_bounded_and_lets_others_run() -> None:
         answer = await reach(broker, ALICE, 10.0)
         nursery.cancel_scope.cancel()
     assert answer.clients == MOST_CLIENTS and beats >= MOST_CLIENTS // AT_ONCE - 1
+
+
+@pytest.mark.parametrize(
+    ("key", "figure"),
+    [(PRODUCE, "bytes_in_per_s"), (FETCH, "bytes_out_per_s"), (PERCENT, "request_percentage")],
+)
+@pytest.mark.parametrize(("each", "over"), [(4.9, 0), (5.0, 0), (5.1, 2)])
+async def test_clients_that_would_share_a_limit_are_over_it_together(
+    key: str, figure: str, each: float, over: int
+) -> None:
+    broker = broker_with(("alice", "app"), ("alice", "other"), ("bob", "app"))
+    rows = (usage("alice", "app"), usage("alice", "other"), usage("bob", "app"))
+    broker.usage_rows = [replace(row, **{figure: each}) for row in rows]  # type: ignore[arg-type]
+    assert await reach(broker, ALICE, 10.0, key) == Reach(key, clients=2, over=over)
+    # A default is a limit for each name that it stands for.
+    assert await reach(broker, ANYBODY, 10.0, key) == Reach(key, clients=3, over=over)
+
+
+async def test_mutations_are_known_only_where_a_limit_measures_them() -> None:
+    broker = broker_with(("alice", "app"))
+    broker.usage_rows = [usage("alice", "app", 100.0)]
+    assert await reach(broker, ALICE, 10.0, MUTATIONS) == Reach(MUTATIONS, clients=1, unmeasured=1)
+    broker.set(ALICE, {MUTATIONS: 5.0})
+    broker.observed = {ALICE: {MUTATIONS: 11.0}}
+    assert await reach(broker, ALICE, 10.0, MUTATIONS) == Reach(MUTATIONS, clients=1, over=1)
+
+
+@pytest.mark.parametrize(
+    ("entity", "clients"),
+    [
+        ((("user", "alice"), ("client-id", None)), 2),
+        ((("user", None), ("client-id", "app")), 2),
+        ((("user", None), ("client-id", None)), 3),
+        ((("user", None),), 3),
+        ((("client-id", None),), 3),
+        ((("client-id", None), ("user", "alice")), 2),
+    ],
+)
+async def test_defaults_reach_whom_they_stand_for(entity: EntityPairs, clients: int) -> None:
+    broker = broker_with(("alice", "app"), ("alice", "other"), ("bob", "app"))
+    assert (await reach(broker, entity, 1.0)).clients == clients
+
+
+async def test_a_removal_says_who_is_over_the_limit_behind_it() -> None:
+    broker = broker_with(("alice", "app"), ("bob", "app"))
+    broker.set(ANYBODY, {PRODUCE: 50.0})
+    broker.set(APP, {PRODUCE: 7.0})
+    broker.usage_rows = [usage("alice", "app", 4.0), usage("bob", "app", 4.0)]
+    removed = Reach(PRODUCE, clients=2, falls_to={7.0: 2}, over=2)
+    assert await reach(broker, ANYBODY, None) == removed
+
+
+async def test_an_edit_of_the_mark_is_about_all_limits_that_it_moves() -> None:
+    broker = broker_with(("alice", "app"))
+    broker.set(ALICE, {PRODUCE: 5.0, FETCH: 5.0})
+    broker.observed = {ALICE: {PRODUCE: 6.0, FETCH: 2.0}}
+    into = QuotaAlteration(ALICE, (QuotaOp(FETCH, 1.0),), shadow=True)
+    assert await preview(broker, into, broker.connections()) == [
+        Reach(FETCH, clients=1, over=1, shadow=True),
+        Reach(PRODUCE, clients=1, over=1, shadow=True),
+    ]
+    broker.set(ALICE, {}, shadow=True)
+    out = QuotaAlteration(ALICE, (), shadow=False)
+    assert await preview(broker, out, broker.connections()) == [
+        Reach(PRODUCE, clients=1, over=1),
+        Reach(FETCH, clients=1),
+    ]
+    assert (await reach(broker, ALICE, 7.0)).shadow

@@ -1,14 +1,13 @@
-"""Export, import and resolve of quotas."""
+"""Export and import of quotas."""
 
 from typing import Any
 
 import pytest
 
 from broker.control.commands import EntityPairs
-from broker.control.views import Decided
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.rest.quota_files import FILE, IMPORTED, REFUSED_IMPORT, RESOLVED
+from webui.rest.quota_files import FILE, IMPORTED, REFUSED_IMPORT
 
 QUOTAS = "/api/v1/client-quotas"
 PRODUCE, PERCENT = "producer_byte_rate", "request_percentage"
@@ -192,36 +191,3 @@ async def test_viewers_may_not_import(http: Browserless, stocked: FakeBroker) ->
     answer = await http.ask("POST", f"{QUOTAS}:import", body=document, token="viewer-token")
     assert answer.status_code == 403
     assert BOB not in stocked.rows
-
-
-@pytest.mark.parametrize(
-    ("tags", "shown"), [(None, []), ((), []), ((("group", "red"),), [{"name": "group", "value": "red"}])]
-)
-async def test_what_a_callback_decided_is_told_with_its_tags(
-    http: Browserless, stocked: FakeBroker, tags: tuple[tuple[str, str], ...] | None, shown: list[Any]
-) -> None:
-    stocked.callback = "acme:Groups"
-    stocked.decisions[PRODUCE] = Decided(tags, 5.0, None)
-    produce, fetch, *_ = RESOLVED.check(await (await http.get(f"{QUOTAS}:resolve")).get_json())["limits"]
-    assert produce["callback"] == {"class": "acme:Groups", "answered": tags is not None, "tags": shown}
-    assert "callback" not in fetch
-
-
-async def test_the_eight_probes_and_the_one_that_found_a_limit(
-    http: Browserless, stocked: FakeBroker
-) -> None:
-    stocked.observed[ALICE] = {PRODUCE: 60.0}
-    answer = await http.get(f"{QUOTAS}:resolve?user=alice&client-id=app", token="viewer-token")
-    limits = {each["key"]: each for each in RESOLVED.check(await answer.get_json())["limits"]}
-    produce = limits[PRODUCE]
-    assert (produce["matched"], produce["bound"], produce["observed"]) == (dict(ALICE), 100, 60)
-    assert [probe["matched"] for probe in produce["probes"]] == [False, False, True, *[False] * 5]
-    assert [probe["value"] for probe in produce["probes"]] == [None, None, 100, *[None] * 4, 50]
-    assert "matched" not in limits["consumer_byte_rate"]
-
-
-async def test_who_names_nobody_is_anonymous(http: Browserless, stocked: FakeBroker) -> None:
-    found = RESOLVED.check(await (await http.get(f"{QUOTAS}:resolve")).get_json())
-    assert (found["user"], found["client_id"]) == ("ANONYMOUS", "")
-    produce = next(each for each in found["limits"] if each["key"] == PRODUCE)
-    assert (produce["matched"], produce["bound"]) == (dict(ANY_APP), 50)

@@ -11,11 +11,11 @@ export function reachLines(reaches, ops) {
 
 function line(reach, value) {
   const label = h("b", KEYS[reach.key]?.label ?? reach.key);
-  return h("li", label, " ", consequence(reach, value), reach.shadowed.map(shadow));
+  return h("li", label, " ", consequence(reach, value), reach.outranked.map(outranked));
 }
 
 function consequence(reach, value) {
-  if (reach.clients === 0) return reach.shadowed.length ? "" : "No client that is connected now falls under this.";
+  if (reach.clients === 0) return reach.outranked.length ? "" : "No client that is connected now falls under this.";
   const who = connected(reach.clients);
   if (value === undefined) return `${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}.`;
   return [`${who} ${reach.clients === 1 ? "falls" : "fall"} under this`, over(reach, value)];
@@ -26,8 +26,8 @@ function connected(clients) {
 }
 
 // Kafka tries the rules from the most specific on, and a rule with a user goes before one with only a client id.
-function shadow({ entity, clients }) {
-  return h("span.shadow", ` ${connected(clients)} ${clients === 1 ? "stays" : "stay"} under `, entityChips(entity), ", which goes first.");
+function outranked({ entity, clients }) {
+  return h("span.outranked", ` ${connected(clients)} ${clients === 1 ? "stays" : "stay"} under `, entityChips(entity), ", which goes first.");
 }
 
 function falls(reach) {

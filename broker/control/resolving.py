@@ -1,0 +1,201 @@
+"""Which rule governs a client, what it does now, and what would be if other rules were there.
+
+Asked by `reading` for REST, pages and the preview of an edit. Looks the rules up in the metadata image as the
+quota managers do in their tables, so that rules can be looked at that nobody has made.
+
+What a client does now is what its sensor says, where the same clients share one before and after. Otherwise,
+where no rule has measured them together yet, it is the sum of what the accounts say of them: every byte that
+their connections sent or got, which is a little more than quotas count.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from broker.control.client_quotas import Altered
+from broker.control.commands import EntityPairs
+from broker.control.rows.quotas import ClientUsage, Decided, MeasuredBy, ProbeRow, ResolvedLimit
+from broker.control.views import LiveFigures
+from broker.metadata.image import QuotaEntry
+from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
+from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
+from broker.quotas.table import probes
+
+USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
+    "producer_byte_rate": lambda usage: usage.bytes_in_per_s,
+    "consumer_byte_rate": lambda usage: usage.bytes_out_per_s,
+    "request_percentage": lambda usage: usage.request_percentage,
+}
+"""What accounts know of a client; of mutations they know nothing."""
+
+Group = tuple[EntityPairs, str | None, str | None]
+"""Who shares a sensor: the rule, and the user and client id that it tells apart."""
+
+
+class Who(NamedTuple):
+    """Of whom is asked; `ip` "" where nobody asks for the limit of an address."""
+
+    user: str
+    client_id: str
+    ip: str = ""
+
+
+class Matched(NamedTuple):
+    entity: EntityPairs
+    bound: float
+    shadow: bool
+
+
+class Rules:
+    """The rules of the image, with others in the place of some."""
+
+    def __init__(
+        self, quotas: Mapping[EntityPairs, QuotaEntry], others: Mapping[EntityPairs, Altered]
+    ) -> None:
+        self._quotas = quotas
+        self._others = others
+
+    def at(self, entity: EntityPairs, key: str) -> Matched | None:
+        """What exactly this entity has."""
+        other = self._others.get(entity)
+        if other is not None:
+            bound = other.limits.get(key)
+            return None if bound is None else Matched(entity, bound, other.shadow)
+        entry = self._quotas.get(entity)
+        limit = None if entry is None else entry.limits.get(key)
+        return None if entry is None or limit is None else Matched(entity, limit.value, entry.shadow)
+
+    def match(self, steps: Iterable[EntityPairs], key: str) -> Matched | None:
+        """The first that has a limit."""
+        return next((found for step in steps if (found := self.at(step, key)) is not None), None)
+
+
+class Resolver:
+    """One look at the rules as they are, and as they would be with `others`. `live` is asked for each figure
+    once.
+    """
+
+    def __init__(
+        self,
+        quotas: Mapping[EntityPairs, QuotaEntry],
+        others: Mapping[EntityPairs, Altered],
+        live: LiveFigures,
+    ) -> None:
+        self._now = Rules(quotas, {})
+        self._then = Rules(quotas, others)
+        self._live = live
+        self._usage: list[ClientUsage] | None = None
+        self._sums: dict[tuple[Rules, str], dict[Group, float]] = {}
+
+    def resolve(self, who: Who, key: str) -> tuple[ResolvedLimit, ResolvedLimit]:
+        """As it is, and as it would be."""
+        steps = steps_for(who, key)
+        decided = None if key in IP_KEYS else self._live.decided(who.user, who.client_id, key)
+        if decided is not None:
+            before, after = (self._told(key, steps, rules, decided) for rules in (self._now, self._then))
+            return before, after
+        now, then = self._now.match(steps, key), self._then.match(steps, key)
+        return (
+            self._limit(who, key, steps, self._now, now, now),
+            self._limit(who, key, steps, self._then, then, now),
+        )
+
+    def _told(self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided) -> ResolvedLimit:
+        """Where a callback decides, rules are only what it is told; what it makes of other ones is not
+        known.
+        """
+        found = [(step, rules.at(step, key)) for step in steps]
+        rows = tuple(
+            ProbeRow(step, None if at is None else at.bound, False, _shadow(at)) for step, at in found
+        )
+        bound, observed = decided.bound, decided.observed
+        by = None if observed is None else MeasuredBy.QUOTA
+        wait_ms = None if bound is None or observed is None else self._live.wait_ms(key, observed, bound)
+        return ResolvedLimit(key, rows, None, bound, observed, by, False, wait_ms, decided)
+
+    def _limit(
+        self,
+        who: Who,
+        key: str,
+        steps: list[EntityPairs],
+        rules: Rules,
+        matched: Matched | None,
+        present: Matched | None,
+    ) -> ResolvedLimit:
+        """`present` is the rule that governs now, by which the sensor is found."""
+        rows = []
+        for step in steps:
+            found = rules.at(step, key)
+            is_match = matched is not None and step == matched.entity
+            rows.append(ProbeRow(step, None if found is None else found.bound, is_match, _shadow(found)))
+        observed, by = self._observed(who, key, rules, matched, present)
+        if matched is None:
+            return ResolvedLimit(key, tuple(rows), None, None, observed, by)
+        wait_ms = None if observed is None else self._live.wait_ms(key, observed, matched.bound)
+        return ResolvedLimit(
+            key, tuple(rows), matched.entity, matched.bound, observed, by, matched.shadow, wait_ms
+        )
+
+    def _observed(
+        self, who: Who, key: str, rules: Rules, matched: Matched | None, present: Matched | None
+    ) -> tuple[float | None, MeasuredBy | None]:
+        shares = matched is not None and present is not None and matched.entity == present.entity
+        if shares and (seen := self._live.observed(key, *who)) is not None:
+            return seen, MeasuredBy.QUOTA
+        use = USE_OF.get(key)
+        if use is None:
+            return None, None
+        if matched is None:
+            own = next((each for each in self._clients() if _is(each, who)), None)
+            figure = None if own is None else use(own)
+        else:
+            figure = self._sum_of(rules, key).get(_group(matched.entity, who.user, who.client_id))
+        return figure, None if figure is None else MeasuredBy.CONNECTIONS
+
+    def _sum_of(self, rules: Rules, key: str) -> Mapping[Group, float]:
+        """What those who would share a sensor do together, by whom that is."""
+        if (rules, key) not in self._sums:
+            sums: dict[Group, float] = {}
+            for each in self._clients():
+                matched = rules.match(steps_for(Who(each.user, each.client_id), key), key)
+                figure = USE_OF[key](each)
+                if matched is not None and figure is not None:
+                    group = _group(matched.entity, each.user, each.client_id)
+                    sums[group] = sums.get(group, 0.0) + figure
+            self._sums[rules, key] = sums
+        return self._sums[rules, key]
+
+    def _clients(self) -> list[ClientUsage]:
+        if self._usage is None:
+            self._usage = list(self._live.usage())
+        return self._usage
+
+
+def keys_for(who: Who) -> tuple[str, ...]:
+    return (*CLIENT_KEYS, *(IP_KEYS if who.ip else ()))
+
+
+def steps_for(who: Who, key: str) -> list[EntityPairs]:
+    """The entities that are looked for, in order."""
+    if key in IP_KEYS:
+        return [((IP, who.ip),), ((IP, None),)]
+    return [_pairs(*rule) for rule in probes(who.user, who.client_id)]
+
+
+def _pairs(user: Name, client_id: Name) -> EntityPairs:
+    """`Entity(user, client_id).pairs`, for the thousands of probes of a preview."""
+    of_user = () if user is None else ((USER, None if user is DEFAULT else user),)
+    of_client = () if client_id is None else ((CLIENT_ID, None if client_id is DEFAULT else client_id),)
+    return of_user + of_client
+
+
+def _group(entity: EntityPairs, user: str, client_id: str) -> Group:
+    kinds = {kind for kind, _ in entity}
+    return (entity, user if USER in kinds else None, client_id if CLIENT_ID in kinds else None)
+
+
+def _is(usage: ClientUsage, who: Who) -> bool:
+    return usage.user == who.user and usage.client_id == who.client_id
+
+
+def _shadow(found: Matched | None) -> bool:
+    return found is not None and found.shadow

@@ -1,0 +1,106 @@
+"""The broker's own resolver, over rules and figures that were made up. Part of the fake broker."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from broker.control.client_quotas import proposed
+from broker.control.commands import EntityPairs, QuotaAlteration
+from broker.control.resolving import Resolver, Who, keys_for, steps_for
+from broker.control.views import ClientUsage, Decided, QuotaRow, ResolvedLimit
+from broker.metadata.image import Image, Limit, QuotaEntry
+from tests.webui.rows import NOW_MS
+
+
+class FakeResolving:
+    """What `Views.resolve` and `resolve_all` answer of `rows`, `usage_rows` and `observed`."""
+
+    rows: dict[EntityPairs, QuotaRow]
+    usage_rows: list[ClientUsage]
+    observed: dict[EntityPairs, dict[str, float]]
+    decisions: dict[str, Decided]
+
+    def resolve(
+        self,
+        user: str | None,
+        client_id: str | None,
+        ip: str | None = None,
+        changes: Sequence[QuotaAlteration] = (),
+    ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
+        who = Who(user or "ANONYMOUS", client_id or "", ip or "")
+        resolver = self._resolver(changes)
+        return [resolver.resolve(who, key) for key in keys_for(who)]
+
+    def resolve_all(
+        self,
+        clients: Sequence[tuple[str, str]],
+        keys: Collection[str],
+        changes: Sequence[QuotaAlteration] = (),
+    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]]]:
+        resolver = self._resolver(changes)
+        for client in clients:
+            who = Who(*client)
+            yield [resolver.resolve(who, key) for key in keys_for(who) if key in keys]
+
+    def usage(self) -> list[ClientUsage]:
+        return list(self.usage_rows)
+
+    def _resolver(self, changes: Sequence[QuotaAlteration]) -> Resolver:
+        image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
+        live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions)
+        return Resolver(image.quotas, proposed(changes, image), live)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class FakeLive:
+    """What the resolver asks of the live figures."""
+
+    rows: Mapping[EntityPairs, QuotaRow]
+    usage_rows: Sequence[ClientUsage]
+    use: Mapping[EntityPairs, Mapping[str, float]]
+    decisions: Mapping[str, Decided]
+
+    def usage(self) -> Sequence[ClientUsage]:
+        return self.usage_rows
+
+    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
+        """What was made up for the rule that governs."""
+        for step in steps_for(Who(user, client_id, ip), key):
+            row = self.rows.get(step)
+            if row is not None and row.value(key) is not None:
+                return self.use.get(step, {}).get(key)
+        return None
+
+    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
+        return self.decisions.get(key)
+
+    def wait_ms(self, key: str, observed: float, bound: float) -> int:
+        return max(round((observed - bound) / bound * 10_000), 0)
+
+
+def _entry(row: QuotaRow) -> QuotaEntry:
+    limits = {each.key: Limit(each.value, each.changed_at_ms, each.changed_by) for each in row.limits}
+    return QuotaEntry(row.entity, limits, row.version, row.changed_at_ms, row.changed_by, row.shadow)
+
+
+def usage(
+    user: str, client_id: str, bytes_in: float = 0.0, bytes_out: float = 0.0, **more: Any
+) -> ClientUsage:
+    """A client that has done as much for five minutes."""
+    row = ClientUsage(
+        user=user,
+        client_id=client_id,
+        connections=1,
+        bytes_in_per_s=bytes_in,
+        bytes_out_per_s=bytes_out,
+        requests_per_s=10.0,
+        request_percentage=None,
+        bytes_in=int(bytes_in * 300),
+        bytes_out=int(bytes_out * 300),
+        requests=3_000,
+        since_at_ms=NOW_MS - 300_000,
+        last_active_at_ms=NOW_MS,
+        limited_by=(),
+        history=((int(bytes_in * 5), int(bytes_out * 5), 50),) * 60,
+    )
+    return replace(row, **more)

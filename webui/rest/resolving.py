@@ -1,0 +1,146 @@
+"""GET and POST /client-quotas:resolve: which rule governs a client, what it does, and what would change if.
+
+GET asks about the rules as they are; POST brings edits along, as PATCH /client-quotas takes them, and answers
+for each limit how it would be after them. Neither changes anything, so a viewer may ask both.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from broker.control.commands import QuotaAlteration
+from broker.control.views import ProbeRow, ResolvedLimit
+from broker.errors import ApiError
+from webui.quotas.entities import json_of
+from webui.rest.answers import ENTITY, LONGEST_NAME, MAYBE, NAME, TAGS
+from webui.rest.client_quotas import EDIT, EDIT_OPTIONAL, alteration_of, check_edits
+from webui.rest.problem import Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
+from webui.shapes import finite, tags_json
+
+PATH: Final = "/api/v1/client-quotas:resolve"
+MOST_EDITS: Final = 8
+
+_NAME: Final = Text(longest=LONGEST_NAME)
+_STATE: Final[Mapping[str, Schema]] = {
+    "bound": MAYBE,
+    "observed": MAYBE,
+    "measured_by": Text(choices=("quota", "connections"), nullable=True),
+    "shadow": Flag(),
+    "wait_ms": Number(integer=True, least=0, nullable=True),
+    "matched": Record(ENTITY.fields, optional=ENTITY.optional),
+    "callback": Record({"class": NAME, "answered": Flag(), "tags": TAGS}),
+    "probes": Listing(
+        Record({"entity": ENTITY, "value": MAYBE, "matched": Flag(), "shadow": Flag()}), most=8
+    ),
+}
+RESOLVED: Final = Record(
+    {
+        "user": _NAME,
+        "client_id": _NAME,
+        "ip": _NAME,
+        "limits": Listing(
+            Record(
+                {
+                    "key": Text(),
+                    **_STATE,
+                    "if": Record(_STATE, optional=frozenset({"matched", "callback"})),
+                },
+                optional=frozenset({"matched", "callback", "if"}),
+            )
+        ),
+    },
+    optional=frozenset({"ip"}),
+)
+QUESTION: Final = Record(
+    {
+        "user": _NAME,
+        "client_id": _NAME,
+        "ip": _NAME,
+        "if": Listing(Record(EDIT, optional=EDIT_OPTIONAL), least=1, most=MOST_EDITS),
+    },
+    optional=frozenset({"user", "client_id", "ip"}),
+)
+
+
+async def resolve(call: Call) -> Reply:
+    return _answer(call, call.query["user"], call.query["client-id"], call.query["ip"], None)
+
+
+async def resolve_if(call: Call) -> Reply:
+    body = call.body
+    check_edits(body["if"], "/if")
+    edits = [alteration_of(entry) for entry in body["if"]]
+    return _answer(call, body.get("user", ""), body.get("client_id", ""), body.get("ip", ""), edits)
+
+
+def _answer(call: Call, user: str, client_id: str, ip: str, edits: Sequence[QuotaAlteration] | None) -> Reply:
+    views = call.console.backend.views
+    callback = views.quota_callback
+    try:
+        limits = views.resolve(user or None, client_id, ip or None, edits or ())
+    except ApiError as error:
+        raise Problem.of(error.code, error.message) from error
+    return Reply(
+        {"user": user or "ANONYMOUS", "client_id": client_id}
+        | ({"ip": ip} if ip else {})
+        | {
+            "limits": [
+                {"key": now.key}
+                | _state_json(now, callback)
+                | ({} if edits is None else {"if": _state_json(then, callback)})
+                for now, then in limits
+            ]
+        }
+    )
+
+
+def _state_json(limit: ResolvedLimit, callback: str) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "bound": limit.bound,
+        "observed": finite(limit.observed),
+        "measured_by": limit.measured_by,
+        "shadow": limit.shadow,
+        "wait_ms": limit.wait_ms,
+        "probes": [_probe_json(probe) for probe in limit.probes],
+    }
+    if limit.decided is not None:
+        tags = limit.decided.tags
+        state["callback"] = {"class": callback, "answered": tags is not None, "tags": tags_json(tags or ())}
+    return state if limit.matched is None else state | {"matched": json_of(limit.matched)}
+
+
+def _probe_json(probe: ProbeRow) -> dict[str, Any]:
+    return {
+        "entity": json_of(probe.entity),
+        "value": probe.value,
+        "matched": probe.matched,
+        "shadow": probe.shadow,
+    }
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        PATH,
+        "resolveClientQuotas",
+        "Which rule governs a client for each kind of limit, which were looked for, what it does now. Where "
+        "a quota callback decides none of them matches, and `callback` has the tags that it answers.",
+        resolve,
+        {200: Answer("What was found; no `matched` where nothing limits this client", RESOLVED)},
+        query=(
+            Query("user", _NAME, "The user; nobody in particular (ANONYMOUS) if left out.", default=""),
+            Query("client-id", _NAME, "The client id.", default=""),
+            Query("ip", _NAME, "An address, to be told its limit too.", default=""),
+        ),
+    ),
+    Route(
+        "POST",
+        PATH,
+        "resolveClientQuotasIf",
+        "The same, and for each limit what it would be after some edits (`if`). Changes nothing.",
+        resolve_if,
+        {200: Answer("What was found, as it is and as it would be", RESOLVED)},
+        body=QUESTION,
+    ),
+)
