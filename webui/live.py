@@ -18,6 +18,7 @@ from webui.addresses.listing import ADDRESSES, limit_json
 from webui.history import History, Sample, sample_json
 from webui.listing import Page, Row, Table
 from webui.quotas.listing import RULES
+from webui.quotas.usage import USAGE
 from webui.shapes import overview_json, task_json, throttled_json
 
 BEAT_S: Final = 0.5
@@ -123,6 +124,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
 
     return {
         "quotas": LiveTable(RULES, client_rules, views),
+        "usage": LiveTable(USAGE, views.usage, views),
         "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),
     }
 

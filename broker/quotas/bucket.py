@@ -9,7 +9,7 @@ So no wait is longer than the last request was worth, unless many clients share 
 
 from functools import partial
 
-from broker.metrics.quota import java_divide, java_round
+from broker.metrics.quota import java_divide, java_round, throttle_time_ms
 from broker.metrics.token_bucket import TokenBucket
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
@@ -89,6 +89,10 @@ class BucketQuotaManager(RateQuotaManager):
             assert isinstance(sensor, BucketSensor)
             if sensor.rule is not None:
                 sensor.bucket.record(value, now_ms)
+
+    def wait_at(self, observed: float, bound: float) -> int:
+        """What is over the rate for as long as a whole bucket stands for."""
+        return max(min(throttle_time_ms(observed, bound, self._burst_ms), self.longest_ms), 0)
 
     def _exhausted(self, sensor: BucketSensor, tokens: float, value: float, now_ms: int) -> Throttle | None:
         bucket, bound = sensor.bucket, sensor.bound

@@ -19,8 +19,10 @@ from broker.control.views import (
     PhaseRow,
     QueueRow,
     QuotaKind,
+    ShadowUse,
     ThrottledRow,
 )
+from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection, tasks
 
@@ -62,12 +64,12 @@ RULES: tuple[tuple[EntityPairs, dict[str, float], str, float], ...] = (
         48,
     ),
     (
-        (("user", None),),
+        (("user", "finance"),),
         {"producer_byte_rate": 5e6, "consumer_byte_rate": 25e6, "controller_mutation_rate": 5.0},
         "root",
         1500,
     ),
-    ((("client-id", None),), {"request_percentage": 200.0}, "root", 1500),
+    ((("user", "ANONYMOUS"), ("client-id", None)), {"request_percentage": 200.0}, "root", 1500),
 )
 ROOT = Actor("root", Role.ADMIN, "127.0.0.1", Door.REST)
 ANNA = Actor("ops-anna", Role.EDITOR, "10.0.0.5", Door.PAGE)
@@ -84,6 +86,7 @@ HELD_UNDER = {
     ("reporting", "fetch"): RULES[0][0],
     ("nightly-export", "fetch"): RULES[2][0],
 }
+SHADOWED = RULES[3][0]
 APIS = (
     ("Produce", 410, 1.1, 0.0),
     ("Fetch", 350, 0.7, 180.0),
@@ -106,7 +109,8 @@ class Simulation:
         broker.task_rows = tasks()
         for entity, limits, by, hours_ago in RULES:
             broker.version += 1
-            broker.set(entity, dict(limits), by=by, at_ms=broker.now_ms - int(hours_ago * HOUR_MS))
+            at_ms = broker.now_ms - int(hours_ago * HOUR_MS)
+            broker.set(entity, dict(limits), by=by, at_ms=at_ms, shadow=entity == SHADOWED)
         broker.connection_rows = [
             connection(client_id, user, index, address=f"10.0.{index % 3}.{20 + index}")
             for index, (client_id, user, _, _) in enumerate(CLIENTS)
@@ -220,6 +224,43 @@ class Simulation:
                 entity = use.setdefault(limit.matched, {})
                 entity[limit.key] = entity.get(limit.key, 0.0) + figure
         self.broker.observed = use
+        self._count_all(rates)
+
+    def _count_all(self, rates: list[tuple[float, float]]) -> None:
+        """Accounts of all clients; and what the rule in shadow would have done."""
+        broker = self.broker
+        sums: dict[tuple[str, str], list[float]] = {}
+        for (client_id, user, _, _), (produced, fetched) in zip(CLIENTS, rates, strict=True):
+            figures = sums.setdefault((user, client_id), [0.0, 0.0, 0])
+            figures[0] += produced
+            figures[1] += fetched
+            figures[2] += 1
+        broker.usage_rows = [
+            usage(
+                user,
+                client_id,
+                produced,
+                fetched,
+                connections=int(connections),
+                limited_by=tuple(
+                    limit.key for limit, _ in broker.resolve(user, client_id) if limit.matched is not None
+                ),
+                history=tuple(
+                    (int(produced * 5 * self._ripple(step)), int(fetched * 5 * self._ripple(step)), 50)
+                    for step in range(60)
+                ),
+            )
+            for (user, client_id), (produced, fetched, connections) in sums.items()
+        ]
+        times = self.elapsed_ms // 9_000
+        last = self.broker.now_ms - self.elapsed_ms % 9_000
+        broker.shadow_use = {
+            (SHADOWED, key): ShadowUse(SHADOWED, key, times, times * 335, last if times else None)
+            for key in ("producer_byte_rate", "consumer_byte_rate")
+        }
+
+    def _ripple(self, step: int) -> float:
+        return 1 + 0.4 * math.sin((self.elapsed_ms / 5_000 + step) / 6)
 
     def _hold(self, ms: int) -> None:
         rows = [

@@ -24,7 +24,7 @@ _EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_remov
 PAGES: Final = (
     Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
     Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "table")),
-    Page("quotas", "/quotas", "Client quotas", "Limits", (*_FRAME, *_EDITOR, "table")),
+    Page("quotas", "/quotas", "Client quotas", "Limits", (*_FRAME, *_EDITOR, "chart", "table", "unlimited")),
     Page(
         "addresses",
         "/ip-quotas",

@@ -1,4 +1,4 @@
-"""The kafka-configs.sh command that does the same as an edit.
+"""The command that does the same as an edit: kafka-configs.sh, and `weir quotas` for what Kafka knows not.
 
 Shown beside every edit, so that a change can be scripted, reviewed or repeated on another cluster. Only
 builds text; nothing is ever run.
@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-from broker.control.commands import EntityPairs, QuotaOp
+from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 
 TOOL_TYPES: Final = {"user": "users", "client-id": "clients", "ip": "ips"}
 
@@ -28,6 +28,17 @@ def kafka_configs(bootstrap: str, entity: EntityPairs, ops: Iterable[QuotaOp]) -
         words += ["--entity-type", TOOL_TYPES[kind]]
         words += ["--entity-default"] if name is None else ["--entity-name", name]
     return shlex.join(words)
+
+
+def shell_command(bootstrap: str, edit: QuotaAlteration) -> str:
+    """What does all of `edit`: limits with Kafka's tool, shadow mode with this broker's own."""
+    commands = [kafka_configs(bootstrap, edit.entity, edit.ops)]
+    if edit.shadow is not None:
+        words = ["weir", "quotas", "set"]
+        for kind, name in edit.entity:
+            words += [f"--{kind}-default"] if name is None else [f"--{kind}", name]
+        commands.append(shlex.join([*words, "--shadow" if edit.shadow else "--enforce"]))
+    return " && ".join(command for command in commands if command)
 
 
 def plain(value: float) -> str:

@@ -59,6 +59,29 @@ QUOTAS: Final = Record(
     {"items": Listing(QUOTA, most=1_000), "total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
 )
 
+_STEPS: Final = Listing(COUNT, most=60)
+USAGE_ROW: Final = Record(
+    {
+        "user": NAME,
+        "client_id": NAME,
+        "connections": COUNT,
+        "bytes_in_per_s": RATE,
+        "bytes_out_per_s": RATE,
+        "requests_per_s": RATE,
+        "request_percentage": Number(least=0, nullable=True),
+        "bytes_in": COUNT,
+        "bytes_out": COUNT,
+        "requests": COUNT,
+        "since": TIME,
+        "last_active_at": TIME,
+        "limited_by": Listing(Text(), most=4),
+        "history": Record({"step_ms": COUNT, "bytes_in": _STEPS, "bytes_out": _STEPS, "requests": _STEPS}),
+    }
+)
+USAGE: Final = Record(
+    {"items": Listing(USAGE_ROW, most=1_000), "total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
+)
+
 REACH: Final = Record(
     {
         "key": Text(),

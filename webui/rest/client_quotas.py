@@ -12,7 +12,7 @@ from typing import Any, Final
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
 from broker.control.views import MatchType, QuotaFilter
 from broker.errors import ErrorCode
-from webui.quotas.command_line import kafka_configs
+from webui.quotas.command_line import shell_command
 from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
 from webui.quotas.listing import RULES, listed, row_json
 from webui.quotas.preview import Reach, preview
@@ -135,7 +135,7 @@ def _results(
                 "error": outcome.error.name,
                 "message": outcome.message,
                 "current": {} if row is None else row_json(row),
-                "command": kafka_configs(bootstrap, entry.entity, entry.ops),
+                "command": shell_command(bootstrap, entry),
             }
         )
     return results

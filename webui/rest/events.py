@@ -1,8 +1,8 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled`, `tasks` and the tables of webui.live; each holds the whole of its topic,
-so a browser that missed some has missed nothing. One is sent when it differs from the last. Streams end at
-shutdown, and when the session or token behind them does.
+Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of webui.live; each holds the whole of
+its topic, so a browser that missed some has missed nothing. One is sent when it differs from the last.
+Streams end at shutdown, and when the session or token behind them does.
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -12,6 +12,7 @@ import trio
 
 from webui.listing import LONGEST_PAGE, Page, Table
 from webui.live import Live, Snapshot
+from webui.quotas.usage import UNLIMITED
 from webui.rest.problem import Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
@@ -70,6 +71,7 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
         "throttled": lambda snapshot: snapshot.throttled_data,
         "tasks": lambda snapshot: snapshot.tasks_data,
     }
+    known["unlimited"] = _page_of_table("usage", live, UNLIMITED)
     known |= {name: _page_of_table(name, live, page_of(query)) for name in live.tables}
     wanted = query["topics"].split(",")
     for name in wanted:

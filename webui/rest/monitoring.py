@@ -1,13 +1,14 @@
-"""GET /overview, /throttled-channels, /connections, /tasks, /metrics, /healthz, /readyz: figures, and nothing
-that changes.
+"""GET /overview, /throttled-channels, /connections, /usage, /tasks, /metrics, /healthz, /readyz: figures, and
+nothing that changes.
 """
 
 from typing import Final
 
 from webui.history import KEPT
-from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED
+from webui.quotas import usage as clients
+from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
-from webui.rest.routing import Answer, Call, Query, Reply, Route
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Listing, Number
 from webui.shapes import connection_json, overview_json, task_json, throttled_json
 
@@ -37,6 +38,10 @@ async def connections(call: Call) -> Reply:
     rows = call.console.backend.views.connections()
     headers = {"X-Total-Count": str(len(rows))}
     return Reply([connection_json(row) for row in rows[: call.query["limit"]]], headers=headers)
+
+
+async def usage(call: Call) -> Reply:
+    return Reply(clients.USAGE.cut(call.console.backend.views.usage(), page_of(call.query)))
 
 
 async def tasks(call: Call) -> Reply:
@@ -99,6 +104,16 @@ ROUTES: Final = (
             )
         },
         query=(_LIMIT,),
+    ),
+    Route(
+        "GET",
+        "/api/v1/usage",
+        "listUsage",
+        "What clients do, limited or not, by user and client id, the busiest first: bytes, requests, and "
+        "which limits govern them.",
+        usage,
+        {200: Answer("A page of clients; those that were idle longest are forgotten", USAGE)},
+        query=page_query(clients.USAGE),
     ),
     Route(
         "GET",

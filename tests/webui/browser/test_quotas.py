@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from broker.control.commands import EntityPairs
+from broker.control.views import ShadowUse
 from tests.webui.browser.conftest import Watched
+from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, throttled
 
@@ -199,3 +201,59 @@ def test_a_viewer_sees_everything_and_changes_nothing(page: Watched, expect: Any
     expect(opened.locator(".actions")).to_have_count(0)
     opened.keyboard.press("n")
     expect(opened.locator(".editor")).to_have_count(0)
+
+
+def test_limits_are_only_measured_and_say_what_they_would_have_done(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    quotas.get_by_label("Edit client id app").click()
+    quotas.get_by_label("Only measure").check()
+    field(quotas, "Produce").fill("500 kB")
+    expect(quotas.locator(".reach")).to_contain_text("and would only be counted as throttled")
+    expect(quotas.locator(".copyable pre")).to_contain_text("&& weir quotas set --client-id app --shadow")
+    quotas.get_by_role("button", name="Save limits").click()
+    row = quotas.locator("#table tbody tr")
+    expect(row).to_contain_text("only measured")
+    assert broker.rows[APP].shadow
+    broker.shadow_use[APP, PRODUCE] = ShadowUse(APP, PRODUCE, 37, 12_400, broker.now_ms)
+    broker.version += 1
+    expect(row).to_contain_text("would hold 37 ×, 12.4 s")
+    quotas.get_by_role("button", name="Undo").click()
+    expect(row).not_to_contain_text("only measured")
+    assert not broker.rows[APP].shadow and broker.rows[APP].value(PRODUCE) == 1_048_576
+
+
+def test_a_rule_goes_into_shadow_by_itself_and_out_of_it(
+    quotas: Any, expect: Any, broker: FakeBroker
+) -> None:
+    for shadow in (True, False):
+        quotas.get_by_label("Edit client id app").click()
+        expect(quotas.get_by_role("button", name="Save limits")).to_be_disabled()
+        quotas.get_by_label("Only measure").set_checked(shadow)
+        expect(quotas.locator(".reach")).to_contain_text("2 connected clients fall under this")
+        quotas.get_by_role("button", name="Save limits").click()
+        expect(quotas.locator(".editor")).to_have_count(0)
+        assert broker.rows[APP].shadow is shadow
+
+
+def test_clients_without_a_limit_get_one_with_a_click(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    section = quotas.locator("#unlimited")
+    expect(section).to_be_hidden()
+    broker.usage_rows = [
+        usage("ANONYMOUS", "busy", 2e6, 0.5e6),
+        usage("bob", "other", 1e3),
+        usage("alice", "app", 9e6, limited_by=(PRODUCE,)),
+    ]
+    broker.version += 1
+    rows = section.locator("tbody tr")
+    expect(rows).to_have_count(2)
+    for words in ("client id", "busy", "2 MB/s", "500 kB/s", "10/s"):
+        expect(rows.first).to_contain_text(words)
+    section.get_by_label("Set a limit for client id busy").click()
+    expect(quotas.get_by_label("Name of the client id")).to_have_value("busy")
+    expect(quotas.locator("form.editor")).to_contain_text("now 2 MB/s")
+    field(quotas, "Produce").fill("1 MB")
+    quotas.get_by_role("button", name="Add quota").last.click()
+    expect(quotas.locator(".toast")).to_contain_text("Saved the limits of client id busy.")
+    section.get_by_label("Set a limit for user bob, client id other").click()
+    expect(quotas.get_by_label("Name of the user")).to_have_value("bob")

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from broker.control.commands import EntityPairs, QuotaOp
-from webui.quotas.command_line import kafka_configs, plain
+from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
+from webui.quotas.command_line import kafka_configs, plain, shell_command
 
 SET = QuotaOp("producer_byte_rate", 1_048_576)
 START = "kafka-configs.sh --bootstrap-server h:9092 --alter"
@@ -71,3 +71,17 @@ def test_whatever_a_client_calls_itself_stays_one_word_of_the_shell(name: str) -
 )
 def test_values_have_no_exponent_and_no_needless_fraction(value: float, text: str) -> None:
     assert plain(value) == text
+
+
+def test_what_kafka_has_no_word_for_is_said_with_the_brokers_own_tool() -> None:
+    entity: EntityPairs = (("user", "al ice"), ("client-id", None))
+    limit = QuotaOp("producer_byte_rate", 5.0)
+    kafka = (
+        "kafka-configs.sh --bootstrap-server b:1 --alter --add-config producer_byte_rate=5 "
+        "--entity-type users --entity-name 'al ice' --entity-type clients --entity-default"
+    )
+    weir = "weir quotas set --user 'al ice' --client-id-default"
+    assert shell_command("b:1", QuotaAlteration(entity, (limit,))) == kafka
+    assert shell_command("b:1", QuotaAlteration(entity, (), shadow=True)) == f"{weir} --shadow"
+    both = QuotaAlteration(entity, (limit,), shadow=False)
+    assert shell_command("b:1", both) == f"{kafka} && {weir} --enforce"

@@ -3,10 +3,11 @@
 import pytest
 
 from tests.webui.conftest import Browserless
+from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, figures, tasks, throttled
 from webui.console import Console
-from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED
+from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.schema import Listing
 
 
@@ -87,3 +88,50 @@ async def test_a_broker_that_does_not_serve_is_alive_and_not_ready(
     assert (await http.get("/healthz", token=None)).status_code == 200
     answer = await http.get("/readyz", token=None)
     assert answer.status_code == 503 and answer.content_type == "application/problem+json"
+
+
+async def test_clients_are_listed_by_what_they_do(http: Browserless, broker: FakeBroker) -> None:
+    broker.usage_rows = [
+        usage("ANONYMOUS", "quiet", 1.0),
+        usage("alice", "loud", 50.0, 60.0, limited_by=("producer_byte_rate",)),
+        usage("bob", "middle", 20.0, request_percentage=12.5),
+    ]
+    answer = USAGE.check(await (await http.get("/api/v1/usage", token="viewer-token")).get_json())
+    assert [row["client_id"] for row in answer["items"]] == ["loud", "middle", "quiet"]
+    loud, middle, _ = answer["items"]
+    assert (loud["bytes_in_per_s"], loud["bytes_out_per_s"], loud["limited_by"]) == (
+        50.0,
+        60.0,
+        ["producer_byte_rate"],
+    )
+    assert (middle["request_percentage"], loud["request_percentage"]) == (12.5, None)
+    assert loud["history"] == {
+        "step_ms": 5_000,
+        "bytes_in": [250] * 60,
+        "bytes_out": [300] * 60,
+        "requests": [50] * 60,
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("shape=unlimited", ["middle", "quiet"]),
+        ("shape=limited", ["loud"]),
+        ("shape=idle", ["quiet"]),
+        ("sort=bytes_in&order=asc", ["quiet", "middle", "loud"]),
+        ("sort=request_percentage&order=desc", ["middle", "loud", "quiet"]),
+        ("search=BOB", ["middle"]),
+        ("limit=1&offset=1", ["middle"]),
+    ],
+)
+async def test_clients_are_searched_sorted_and_paged(
+    http: Browserless, broker: FakeBroker, query: str, found: list[str]
+) -> None:
+    broker.usage_rows = [
+        usage("ANONYMOUS", "quiet", 1.0, connections=0),
+        usage("alice", "loud", 50.0, 60.0, limited_by=("producer_byte_rate",)),
+        usage("bob", "middle", 20.0, request_percentage=12.5),
+    ]
+    answer = await (await http.get(f"/api/v1/usage?{query}")).get_json()
+    assert ([row["client_id"] for row in answer["items"]], answer["of"]) == (found, 3)

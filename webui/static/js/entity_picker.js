@@ -44,6 +44,15 @@ export class EntityPicker {
     this.parts[1].input.focus();
   }
 
+  /** Starts with this entity chosen. */
+  choose(entity) {
+    for (const { kind, select, input } of this.parts) {
+      select.value = !(kind in entity) ? "any" : entity[kind] === null ? "default" : "name";
+      input.value = entity[kind] ?? "";
+    }
+    this.arrange();
+  }
+
   picked(kind) {
     this.changed();
     const { select, input } = this.parts.find((part) => part.kind === kind);

@@ -13,14 +13,21 @@ const PATH = "/api/v1/client-quotas";
 let serial = 0;
 
 export class QuotaEditor {
-  /** `row` null: a new rule, which may start with somebody else's `limits`. `onedit(row)`: edit another instead. */
-  constructor({ row, limits = row?.limits ?? {}, onclose, onedit }) {
+  /**
+   * `row` null: a new rule, which may start with somebody else's `limits`, for an `entity` whose `use` by key is
+   * known. `onedit(row)`: edit another instead.
+   */
+  constructor({ row, limits = row?.limits ?? {}, entity = null, use = {}, onclose, onedit }) {
     this.row = row;
+    this.use = use;
     this.onclose = onclose;
     this.onedit = onedit;
     this.version = row?.version ?? 0;
     this.before = row?.limits ?? {};
+    this.wasShadow = row?.shadow ?? false;
     this.picker = row ? null : new EntityPicker(() => this.changed());
+    if (entity) this.picker.choose(entity);
+    this.shadow = h("input", { type: "checkbox", checked: this.wasShadow, onchange: () => this.changed() });
     this.fields = new Map(Object.keys(KEYS).map((key) => [key, this.field(key, limits[key]?.value)]));
     this.reach = h("div.reach", { "aria-live": "polite" });
     this.command = h("div");
@@ -33,6 +40,7 @@ export class QuotaEditor {
       title,
       this.picker?.element,
       h("div.limits", [...this.fields.values()].map(({ element }) => element)),
+      h("label.mode", this.shadow, h("span", h("b", "Only measure"), h("span.quiet", " Nobody is held; what the limits would have done is counted (shadow mode)."))),
       h("div.consequences", this.reach, this.command),
       this.trouble,
       this.buttons);
@@ -50,7 +58,8 @@ export class QuotaEditor {
     const note = h("span.note", { id: `${id}-note` });
     const per_ = unit === "bytes" ? "per second" : unit === "percent" ? "of one thread" : `per second`;
     const head = h("label", { for: id }, label, h("span.quiet", ` ${per_}`));
-    return { key, input, note, hint: `e.g. ${hint}${per}`, element: h("div.field", head, input, note) };
+    const now = this.use[key] > 0 ? `now ${rate(key, this.use[key])}, ` : "";
+    return { key, input, note, hint: `${now}e.g. ${hint}${per}`, element: h("div.field", head, input, note) };
   }
 
   focus() {
@@ -88,13 +97,22 @@ export class QuotaEditor {
     return sound ? ops : null;
   }
 
+  /** Whether the limits are to be measured only, or enforced again; undefined where that stays. */
+  mark() {
+    return this.shadow.checked === this.wasShadow ? undefined : this.shadow.checked;
+  }
+
+  asksFor(ops) {
+    return Boolean(ops) && (ops.length > 0 || (this.row !== null && this.mark() !== undefined));
+  }
+
   entries(ops) {
-    return { entries: [{ entity: this.entity(), ops, version: this.version }] };
+    return { entries: [{ entity: this.entity(), ops, version: this.version, shadow: this.mark() }] };
   }
 
   changed() {
     const ops = this.ops();
-    const ready = Boolean(ops?.length) && this.entity() !== null;
+    const ready = this.asksFor(ops) && this.entity() !== null;
     this.save.disabled = !ready;
     this.buttons.hidden = false;
     replace(this.trouble);
@@ -110,13 +128,13 @@ export class QuotaEditor {
 
   async preview() {
     const ops = this.ops();
-    if (this.closed || !ops?.length || this.entity() === null) return;
+    if (this.closed || !this.asksFor(ops) || this.entity() === null) return;
     this.asked?.abort();
     this.asked = new AbortController();
     try {
       const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.asked.signal);
       const { reach } = results[0];
-      replace(this.reach, reach ? reachLines(reach, ops) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
+      replace(this.reach, reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
       showCommand(this.command, results[0].command);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem, ops);
@@ -126,13 +144,13 @@ export class QuotaEditor {
   async submit(event) {
     event.preventDefault();
     const ops = this.ops();
-    if (!ops?.length || this.entity() === null) return;
+    if (!this.asksFor(ops) || this.entity() === null) return;
     this.asked?.abort();
     this.save.disabled = true;
     try {
       const { results } = await patch(PATH, this.entries(ops));
       this.onclose();
-      saved(results[0], ops, this.before);
+      saved(results[0], ops, this.before, this.wasShadow);
     } catch (problem) {
       this.save.disabled = false;
       this.buttons.hidden = false;
@@ -168,6 +186,7 @@ export class QuotaEditor {
     const overwrite = () => {
       this.version = exists ? current.version : 0;
       this.before = theirs;
+      this.wasShadow = exists && current.shadow;
       this.element.requestSubmit();
     };
     this.buttons.hidden = true;

@@ -4,9 +4,11 @@ import { copyable, h, replace } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { count, group, KEYS, rate } from "./units.js";
 
-export function reachLines(reaches, ops) {
+/** `limits` are those that the entity has already, for an edit that only moves them into shadow or out of it. */
+export function reachLines(reaches, ops, limits = {}) {
   const valueOf = new Map(ops.map(({ key, value }) => [key, value]));
-  return h("ul.reach-lines", reaches.map((reach) => line(reach, valueOf.get(reach.key))));
+  const value = (key) => (valueOf.has(key) ? valueOf.get(key) : limits[key]?.value);
+  return h("ul.reach-lines", reaches.map((reach) => line(reach, value(reach.key))));
 }
 
 function line(reach, value) {
@@ -17,7 +19,7 @@ function line(reach, value) {
 function consequence(reach, value) {
   if (reach.clients === 0) return reach.outranked.length ? "" : "No client that is connected now falls under this.";
   const who = connected(reach.clients);
-  if (value === undefined) return `${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}.`;
+  if (reach.falls_to.length) return `${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}.`;
   return [`${who} ${reach.clients === 1 ? "falls" : "fall"} under this`, over(reach, value)];
 }
 
@@ -38,18 +40,20 @@ function falls(reach) {
   return ways.join(", ");
 }
 
-function over({ key, clients, over: above, unmeasured }, value) {
+function over({ key, clients, over: above, unmeasured, shadow }, value) {
+  const limit = value === undefined ? "the limit" : rate(key, value);
+  const would = shadow ? "would only be counted as throttled" : "would be throttled";
   if (above > 0 && clients === 1) {
-    return [", ", h("strong.warn", `is above ${rate(key, value)} now and would be throttled`), "."];
+    return [", ", h("strong.warn", `is above ${limit} now and ${would}`), "."];
   }
   if (above > 0) {
     const each = above === 1 ? "is" : "are";
-    return ["; ", h("strong.warn", `${group(above)} ${each} above ${rate(key, value)} now and would be throttled`), "."];
+    return ["; ", h("strong.warn", `${group(above)} ${each} above ${limit} now and ${would}`), "."];
   }
-  if (unmeasured === clients) return "; how fast, no rule has measured yet.";
-  return `; none is above ${rate(key, value)} now.`;
+  if (unmeasured === clients) return "; how much they do is not known yet.";
+  return `; none is above ${limit} now.`;
 }
 
 export function showCommand(box, command) {
-  replace(box, h("p.field-label", "The same from a shell"), copyable(command, "kafka-configs.sh command"));
+  replace(box, h("p.field-label", "The same from a shell"), copyable(command, "command"));
 }

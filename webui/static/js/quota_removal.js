@@ -54,7 +54,7 @@ export class QuotaRemoval {
     try {
       const { results } = await patch(PATH, this.body());
       this.onclose();
-      saved(results[0], this.ops, this.row.limits);
+      saved(results[0], this.ops, this.row.limits, this.row.shadow);
     } catch (problem) {
       this.confirm.disabled = false;
       setText(this.trouble, problem.status === 412 ? "Somebody changed this rule meanwhile. Close this and look again." : problem.message);

@@ -6,7 +6,8 @@ import { QuotaEditor } from "./quota_editor.js";
 import { QuotaRemoval } from "./quota_removal.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
-import { ago, count as words, group, KEYS, rate, rawRate } from "./units.js";
+import { Unlimited } from "./unlimited.js";
+import { ago, count as words, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
 
@@ -28,16 +29,24 @@ const table = new Table({
   keyOf: (row) => entityKey(row.entity),
   onsort: sortBy,
   columns: [
-    { label: "Rule", sort: "entity", size: "entity", whole: "bare", cell: (row, td) => once(td, entityKey(row.entity), () => entityChips(row.entity)) },
+    { label: "Rule", sort: "entity", size: "entity", whole: "bare", cell: ruleCell },
     ...Object.entries(KEYS).map(([key, { label }]) => ({ label, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
   ],
 });
 
+function ruleCell(row, td) {
+  once(td, `${entityKey(row.entity)} ${row.shadow}`, () => [entityChips(row.entity), row.shadow && shadowBadge()]);
+}
+
+function shadowBadge() {
+  return h("span.badge-shadow", { title: "Its limits are measured and counted, and hold nobody" }, "only measured");
+}
+
 function limitCell(key, row, td) {
   const limit = row.limits[key];
-  const shown = limit ? `${limit.value} ${limit.observed} ${limit.throttled}` : "";
+  const shown = limit ? `${limit.value} ${limit.observed} ${limit.throttled} ${limit.would_have?.times} ${limit.would_have?.held_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
   once(td, shown || "none", () => (limit ? limitFigure(key, limit) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
 }
@@ -51,7 +60,15 @@ function limitFigure(key, limit) {
   return h("span.limit", { title },
     h("span.apart", throttled > 0 ? h("a.held", { href: "/throttled" }, `${group(throttled)} held`) : h("span"), h("b", rate(key, value))),
     h("span.bar", { data: { level } }, bar),
-    h("span.apart.use", useWords(key, limit)));
+    h("span.apart.use", useWords(key, limit)),
+    limit.would_have && wouldHave(limit.would_have));
+}
+
+function wouldHave({ times, held_ms: heldMs, last_at: lastAt }) {
+  const held = heldMs < 100000 ? `${digits(heldMs / 1000)} s` : duration(heldMs);
+  const last = lastAt === null ? "" : `, the last ${ago(lastAt)}`;
+  const title = `Enforced it would have throttled ${words(times, "request")} and held clients for ${held} in all${last}`;
+  return h("span.would", { title }, times ? `would hold ${group(times)} ×, ${held}` : "would hold nobody yet");
 }
 
 function useWords(key, { value, observed, used }) {
@@ -94,12 +111,18 @@ function openBelow(key, panel) {
   panel.focus();
 }
 
-function add(limits = {}) {
+function add(limits = {}, start = {}) {
   closeAll();
-  const panel = new QuotaEditor({ row: null, limits, onclose: closeAdding, onedit: edit });
+  const panel = new QuotaEditor({ row: null, limits, ...start, onclose: closeAdding, onedit: edit });
   open = { key: null, panel };
   replace(adding, h("div.card.panel", panel.element));
   panel.focus();
+}
+
+/** A client that nothing limits gets a rule of its own. */
+function limit(entity, use) {
+  add({}, { entity, use });
+  adding.scrollIntoView({ block: "nearest" });
 }
 
 function closeAdding() {
@@ -197,7 +220,9 @@ shape.addEventListener("change", () => ask({ shape: shape.value, offset: "0" }))
 document.getElementById("add")?.addEventListener("click", () => add());
 onKeys({ "/": () => filter.focus(), ...(mayEdit && { n: () => add() }) });
 replace(box, skeleton());
-const live = startLive(["quotas"], {
+const unlimited = new Unlimited(document.getElementById("unlimited"), mayEdit ? limit : null);
+const live = startLive(["quotas", "unlimited"], {
+  unlimited: (answer) => unlimited.show(answer),
   quotas: (answer) => {
     listing = answer;
     show();

@@ -1,0 +1,92 @@
+"""quota.max.throttle.ms, and the longest wait of each kind; and what a rate that is kept up would be told."""
+
+import pytest
+
+from broker.clock import ManualClock
+from broker.metrics.window import Window
+from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.bucket import BucketQuotaManager
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_rates import IpRates
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.mutation import MutationQuotaManager
+from broker.quotas.request import RequestQuotaManager
+from tests.quotas.scene import Scene
+
+CLIENT = ("alice", "app")
+ALICE = Entity("alice")
+BYTES = (QuotaKind.PRODUCE, QuotaKind.FETCH)
+
+
+def quotas(longest_ms: int | None, *, paced: bool = False) -> ClientQuotas:
+    made = ClientQuotas(longest_throttle_ms=longest_ms, paced=paced)
+    for key in ("producer_byte_rate", "consumer_byte_rate"):
+        made.apply(ALICE, key, 1_000)
+    made.apply(ALICE, "request_percentage", 1)
+    made.apply(ALICE, "controller_mutation_rate", 1)
+    return made
+
+
+@pytest.mark.parametrize("paced", [True, False])
+@pytest.mark.parametrize("kind", BYTES)
+@pytest.mark.parametrize(
+    ("longest_ms", "wait_ms"), [(None, 1_000), (1_001, 1_000), (1_000, 1_000), (999, 999), (1, 1), (0, 0)]
+)
+def test_a_wait_for_a_byte_rate_is_cut_to_it(
+    kind: QuotaKind, longest_ms: int | None, wait_ms: int, paced: bool
+) -> None:
+    manager = quotas(longest_ms, paced=paced).managers[kind]
+    assert isinstance(manager, RateQuotaManager)
+    throttle = manager.record(*CLIENT, 11_000, 0)
+    assert (0 if throttle is None else throttle.throttle_ms) == wait_ms
+
+
+@pytest.mark.parametrize("paced", [True, False])
+@pytest.mark.parametrize("kind", BYTES)
+def test_a_new_value_holds_from_the_next_verdict_on(kind: QuotaKind, paced: bool) -> None:
+    made = quotas(None, paced=paced)
+    scene = Scene(made.managers[kind])  # type: ignore[arg-type]
+    scene.clock = ManualClock(0)
+    assert scene.record(*CLIENT, 14_000) == 4_000
+    made.set_longest_throttle(250)
+    assert scene.record(*CLIENT, 100) == 250
+    made.set_longest_throttle(None)
+    # Paced, what was beyond the longest wait is owed no longer; the rate still remembers all of it.
+    assert scene.record(*CLIENT, 0) == (250 if paced else 4_100)
+
+
+@pytest.mark.parametrize("longest_ms", [None, 5, 60_000])
+def test_request_time_is_waited_for_one_window_at_most_whatever_the_setting(longest_ms: int | None) -> None:
+    throttle = quotas(longest_ms).request.record_handled(*CLIENT, 3_000_000_000, 0)
+    assert throttle is not None and throttle.throttle_ms == 1_000
+
+
+@pytest.mark.parametrize("longest_ms", [None, 5, 60_000])
+@pytest.mark.parametrize("strict", [True, False])
+def test_mutations_are_waited_for_as_long_as_the_tokens_take(longest_ms: int | None, strict: bool) -> None:
+    quota = quotas(longest_ms).mutation.quota_for(*CLIENT, 0, strict=False)
+    quota.record(31, 0)
+    throttle = quota.throttle(0)
+    assert throttle is not None and throttle.throttle_ms == 20_000
+
+
+@pytest.mark.parametrize(
+    ("observed", "wait_ms"), [(999.0, 0), (1_000.0, 0), (1_100.0, 1_000), (3_000.0, 20_000)]
+)
+def test_a_rate_that_is_kept_up_is_told_the_formulas_wait(observed: float, wait_ms: int) -> None:
+    for manager in (RateQuotaManager(QuotaKind.PRODUCE), MutationQuotaManager()):
+        assert manager.wait_at(observed, 1_000) == wait_ms
+    # It is what a client is told that has done so much in all of the windows.
+    scene = Scene(RateQuotaManager(QuotaKind.PRODUCE))
+    scene.limit(*CLIENT, 1_000)
+    assert scene.record(*CLIENT, observed * 10) == wait_ms
+
+
+def test_each_kind_cuts_it_as_it_cuts_its_verdicts() -> None:
+    assert RateQuotaManager(QuotaKind.FETCH, longest_ms=700).wait_at(2_000, 1_000) == 700
+    assert RequestQuotaManager().wait_at(2_000, 1_000) == 1_000
+    assert MutationQuotaManager().wait_at(1e300, 1e-300) == 2**31 - 1
+    assert BucketQuotaManager(QuotaKind.PRODUCE, burst_ms=2_000).wait_at(1_500, 1_000) == 1_000
+    rates = IpRates(Window(11, 1_000))
+    assert [rates.wait_at(observed, 10) for observed in (9, 10, 10.5, 20)] == [0, 0, 500, 1_000]

@@ -1,0 +1,67 @@
+// Clients that do something and that no rule limits, the busiest first, each with a way to give it a limit.
+
+import { Sparkline } from "./chart.js";
+import { h, replace, setText } from "./dom.js";
+import { entityChips, entityKey, entityWords } from "./entity.js";
+import { once, Table } from "./table.js";
+import { bytesPerSecond, count, digits, group } from "./units.js";
+
+const ANONYMOUS = "ANONYMOUS";
+
+/** Whom a limit for this client would be about: without a login a client is told apart by its id alone. */
+export function entityOf({ user, client_id: clientId }) {
+  if (user === ANONYMOUS && clientId !== "") return { "client-id": clientId };
+  return clientId === "" ? { user } : { user, "client-id": clientId };
+}
+
+export class Unlimited {
+  /** `onlimit(entity, use)`: somebody wants a limit for it; null where nobody may. */
+  constructor(section, onlimit) {
+    this.section = section;
+    this.onlimit = onlimit;
+    this.box = section.querySelector(".unlimited-rows");
+    this.count = section.querySelector("output");
+    this.lines = new Map();
+    this.table = new Table({
+      label: "Clients without a limit",
+      keyOf: (row) => `${row.user} ${row.client_id}`,
+      onsort: () => {},
+      columns: [
+        { label: "Client", size: "client", whole: "bare", cell: (row, td) => once(td, entityKey(entityOf(row)), () => entityChips(entityOf(row))) },
+        { label: "Last 5 minutes", size: "spark", cell: (row, td) => this.line(row, td) },
+        { label: "In", size: "rate", num: true, cell: (row, td) => setText(td, bytesPerSecond(row.bytes_in_per_s)) },
+        { label: "Out", size: "rate", num: true, cell: (row, td) => setText(td, bytesPerSecond(row.bytes_out_per_s)) },
+        { label: "Requests", size: "rate", num: true, cell: (row, td) => setText(td, `${digits(row.requests_per_s)}/s`) },
+        { label: "Connections", size: "rate", num: true, cell: (row, td) => setText(td, group(row.connections)) },
+        ...(onlimit ? [{ label: "", size: "limit-it", whole: "bare", num: true, cell: (row, td) => this.button(row, td) }] : []),
+      ],
+    });
+  }
+
+  /** The section stands only where there is somebody to show. */
+  show({ items, total }) {
+    this.section.hidden = items.length === 0;
+    setText(this.count, total > items.length ? `the busiest ${items.length} of ${count(total, "client")}` : "");
+    this.table.show(items);
+    if (this.box.firstChild !== this.table.element) replace(this.box, this.table.element);
+  }
+
+  line({ history }, td) {
+    td.line ??= new Sparkline("plain");
+    if (td.firstChild !== td.line.element) replace(td, td.line.element);
+    td.line.show(history.bytes_in.map((value, index) => value + history.bytes_out[index]), "Bytes in and out, last five minutes");
+  }
+
+  button(row, td) {
+    td.row = row;
+    once(td, "button", () => h("button", { type: "button", "aria-label": `Set a limit for ${entityWords(entityOf(td.row))}`, onclick: () => this.limit(td.row) }, "Set a limit"));
+  }
+
+  limit(row) {
+    this.onlimit(entityOf(row), {
+      producer_byte_rate: row.bytes_in_per_s,
+      consumer_byte_rate: row.bytes_out_per_s,
+      request_percentage: row.request_percentage,
+    });
+  }
+}
