@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import Final, NoReturn
 
 from broker.errors import ApiError, ErrorCode
+from broker.quotas.connection_rates import canonical_address
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity, EntityPairs
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, QuotaKey, ValueType
 
@@ -35,6 +36,8 @@ def validate_alteration(pairs: EntityPairs, ops: Iterable[tuple[str, float | Non
         seen.add(key)
         # Kafka lets a removal of any key pass: there is nothing of that name, so nothing to remove.
         if value is not None:
+            if isinstance(entity.ip, str):
+                _validate_spelling(entity.ip)
             if key not in keys:
                 _refuse(f"Invalid configuration key {key}")
             _validate_value(keys[key], value)
@@ -70,6 +73,13 @@ def _validate_address(name: str | None) -> None:
             ip_address(name)
         except ValueError:
             _refuse(f"{name} is not a valid IP or resolvable host.")
+
+
+def _validate_spelling(address: str) -> None:
+    """Of two spellings of one address, each with a limit, nobody could tell which holds; Kafka takes both."""
+    written = canonical_address(address)
+    if address != written:
+        _refuse(f"The ip {address} has to be written {written}")
 
 
 def _validate_value(key: QuotaKey, value: float) -> None:

@@ -96,3 +96,19 @@ def test_a_removal_names_any_key():
 
 def test_the_default_and_both_parts_are_entities():
     assert validate_entity((("client-id", None), ("user", "alice"))) == Entity("alice", DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "written"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8::1", "2001:db8::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_an_address_has_one_spelling_and_another_can_still_be_removed(spelling, written):
+    entity = (("ip", spelling),)
+    with pytest.raises(ApiError, match=f"The ip {spelling} has to be written {written}"):
+        validate_alteration(entity, [("connection_creation_rate", 1.0)])
+    assert validate_alteration(entity, [("connection_creation_rate", None)]) == Entity(ip=spelling)
+    validate_alteration((("ip", written),), [("connection_creation_rate", 1.0)])

@@ -71,10 +71,12 @@ def refused(broker: BrokerProcess, tool: str, *arguments: str) -> str:
     return refusal(tool, "--bootstrap-server", broker.plain, *arguments)
 
 
-def produce(broker: BrokerProcess, topic: str, records: int, *settings: str) -> str:
+def produce(broker: BrokerProcess, topic: str, records: int, *settings: str, metrics: bool = False) -> str:
+    """Records of 100 bytes; what the tool says of them, with the client's own metrics if asked for."""
     return run(
         *(PRODUCER, "--topic", topic, "--num-records", str(records), "--record-size", "100"),
         *("--throughput", "-1", "--producer-props", f"bootstrap.servers={broker.plain}", *settings),
+        *(("--print-metrics",) if metrics else ()),
     )
 
 

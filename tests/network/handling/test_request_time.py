@@ -191,6 +191,34 @@ async def test_the_longer_wait_counts_and_of_equal_ones_the_request_quotas(
     assert [row.quota_type for row in broker.house.quotas.rows(broker.house.clock.ms())] == [kind]
 
 
+@pytest.mark.parametrize(
+    ("partitions", "took_ms", "throttle_ms", "kind"),
+    [
+        (1, 220, 1_000, QuotaKind.REQUEST),
+        (25, 0, 1_500, QuotaKind.CONTROLLER_MUTATION),
+        (28, 220, 3_000, QuotaKind.CONTROLLER_MUTATION),
+        (23, 220, 1_000, QuotaKind.REQUEST),
+    ],
+)
+async def test_v37_of_a_mutations_wait_and_a_requests_the_longer_is_told_and_kept(
+    broker: RunningBroker,
+    mock_clock: MockClock,
+    partitions: int,
+    took_ms: int,
+    throttle_ms: int,
+    kind: QuotaKind,
+) -> None:
+    """Eleven windows of 2 save up 22 partitions; 2 % let 200 ms pass."""
+    await limit(broker, "controller_mutation_rate", 2)
+    await limit(broker, "request_percentage", 2)
+    take(broker, mock_clock, ApiKey.CREATE_TOPICS, 5, took_ms)
+    client = await broker.connect(CLIENT)
+    answer = await client.ask(create_topic("made", partitions), 5)
+    assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, throttle_ms)
+    held = broker.house.quotas.rows(broker.house.clock.ms())
+    assert [(row.quota_type, row.remaining_ms) for row in held] == [(kind, throttle_ms)]
+
+
 async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:

@@ -1,0 +1,86 @@
+"""The request quota over every API that is served, each with a client of its own: V84.
+
+The broker's clock stands still but for a millisecond that every handler is made to take. Under 0.01 percent,
+a tenth of a millisecond a second, ten windows let one through and hold the second.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from trio.testing import MockClock
+
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.metadata.actor import BROKER_ITSELF
+from broker.protocol import codec
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import FetchRequest
+from broker.protocol.schema import Message
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.running import RunningBroker, running_broker
+
+BEFORE_LOGIN: Final = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+"""Out of place on a listener without SASL: their answer is an error, and closes the connection."""
+
+TELEMETRY: Final = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+"""They keep a pace of their own, and refuse who comes again at once."""
+
+
+def asked_of(broker: RunningBroker, client_id: str, key: ApiKey) -> tuple[Message, int]:
+    """A request that is answered at once, if with an error, and its version."""
+    if key is ApiKey.PRODUCE:
+        return produce_request_of(500, client_id), PRODUCE_VERSION
+    entry = broker.house.broker.registry.get(key)
+    assert entry is not None
+    message: Any = codec.request_class(key)()
+    if isinstance(message, FetchRequest):
+        message.max_wait_ms, message.session_epoch = 0, -1
+    return message, entry.max_version
+
+
+def make_every_handler_take_a_millisecond(broker: RunningBroker, clock: MockClock) -> None:
+    routes = broker.house.server.listeners[0].routes
+    for entry in broker.house.broker.registry:
+        for version in range(entry.min_version, entry.max_version + 1):
+            code = entry.key << 16 | version
+            route = routes.get(code) or routes.build(code)
+            assert route is not None
+
+            def slow(message: Any, context: Any, of: Any, handle: Any = route.handle) -> Any:
+                if context.client_id.startswith("client-"):
+                    clock.jump(0.001)
+                return handle(message, context, of)
+
+            route.handle = slow
+
+
+async def throttles(broker: RunningBroker, key: ApiKey, times: int) -> list[int]:
+    """What a client that uses this API alone is told, in ms; what has no field for it shows in its mute."""
+    client_id = f"client-{key.name}"
+    message, version = asked_of(broker, client_id, key)
+    client = await broker.connect(client_id)
+    told = []
+    for _ in range(times):
+        answer = await client.ask(message, version)
+        held = [
+            row.throttle_ms for row in broker.house.broker.views.throttled() if row.client_id == client_id
+        ]
+        told.append(getattr(answer, "throttle_time_ms", sum(held)))
+        assert bool(held) == bool(told[-1]), key.name
+    return told
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(0.01, [0, 1_000]), (2_000.0, [0, 0])])
+async def test_v84_every_api_is_held_by_its_clients_request_quota_and_by_no_other(
+    tmp_path: Path, mock_clock: MockClock, percent: float, expected: list[int]
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        maker = await broker.connect("maker")
+        assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
+        rule = QuotaAlteration((("client-id", None),), (QuotaOp("request_percentage", percent),))
+        await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        make_every_handler_take_a_millisecond(broker, mock_clock)
+        keys = {entry.key for entry in broker.house.broker.registry} - BEFORE_LOGIN - TELEMETRY
+        assert len(keys) > 30
+        told = {key.name: await throttles(broker, key, 2) for key in sorted(keys)}
+        assert told == {key.name: expected for key in keys}
