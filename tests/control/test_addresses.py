@@ -21,15 +21,15 @@ async def test_an_address_is_one_row_with_its_rule_and_what_it_does(
     def limit(name: str | None, value: float) -> QuotaAlteration:
         return QuotaAlteration((("ip", name),), (QuotaOp("connection_creation_rate", value),))
 
-    limits = (limit(None, 5), limit("::ffff:10.0.0.7", 20), limit("10.0.0.8", 3))
+    limits = (limit(None, 5), limit("10.0.0.7", 20), limit("10.0.0.8", 3))
     await control.apply(AlterClientQuotas(limits), actor(Role.ADMIN))
     live.seen = [AddressUse(address, 1.0, 2, None, 9, 1, 0) for address in ("10.0.0.7", "10.0.0.9")]
     rows = {row.address: row for row in views.addresses()}
     assert {address: (row.limit, row.bound) for address, row in rows.items()} == {
         None: (5, 5),
-        "::ffff:10.0.0.7": (20, 20),
+        "10.0.0.7": (20, 20),
         "10.0.0.8": (3, 3),
         "10.0.0.9": (None, 5),
     }
-    assert rows["::ffff:10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
+    assert rows["10.0.0.7"].use == live.seen[0] and rows["10.0.0.8"].use is None
     assert rows["10.0.0.9"].use == live.seen[1] and rows["10.0.0.9"].version == 0

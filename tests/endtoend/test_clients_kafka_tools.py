@@ -211,7 +211,8 @@ def test_a_subscription_to_client_metrics_from_its_making_to_its_end(broker: Bro
     assert "Invalid value 99 for interval.ms" in said
     assert ask(broker, CLIENT_METRICS, "--list") == "queues\n"
     ask(broker, CLIENT_METRICS, "--delete", "--name", "queues")
-    assert "The client-metric 'queues' doesn't exist" in ask(broker, CONFIGS, "--describe", "--all", *entity)
+    assert ask(broker, CLIENT_METRICS, "--list") == "\n"
+    assert "interval.ms=300000 " in ask(broker, CONFIGS, "--describe", "--all", *entity)
 
 
 def test_a_listener_is_added_and_taken_away(broker: BrokerProcess, tmp_path: Path) -> None:

@@ -48,11 +48,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
             ["--election-type", "preferred", "--all-topic-partitions"],
             "does not support ELECT_LEADERS",
         ),
-        (
-            "reassign.ReassignPartitionsCommand",
-            ["--list"],
-            "does not support LIST_PARTITION_REASSIGNMENTS",
-        ),
         ("FeatureCommand", ["upgrade", "--release-version", "4.1"], "does not support UPDATE_FEATURES"),
         ("MetadataQuorumCommand", ["describe", "--status"], "does not support DESCRIBE_QUORUM"),
         (

@@ -37,7 +37,7 @@ VERSIONS: Final = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 # Half the start of the default machine: the tools end before better code would pay.
 JAVA: Final = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-TIMEOUT_S: Final = 60
+TIMEOUT_S: Final = 120
 
 
 def call(tool: str, *arguments: str, given: str | None = None) -> tuple[int, str, str]:

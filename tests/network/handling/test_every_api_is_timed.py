@@ -22,9 +22,6 @@ from tests.support.running import RunningBroker, running_broker
 BEFORE_LOGIN: Final = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 """Out of place on a listener without SASL: their answer is an error, and closes the connection."""
 
-TELEMETRY: Final = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
-"""They keep a pace of their own, and refuse who comes again at once."""
-
 
 def asked_of(broker: RunningBroker, client_id: str, key: ApiKey) -> tuple[Message, int]:
     """A request that is answered at once, if with an error, and its version."""
@@ -80,7 +77,7 @@ async def test_v84_every_api_is_held_by_its_clients_request_quota_and_by_no_othe
         rule = QuotaAlteration((("client-id", None),), (QuotaOp("request_percentage", percent),))
         await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
         make_every_handler_take_a_millisecond(broker, mock_clock)
-        keys = {entry.key for entry in broker.house.broker.registry} - BEFORE_LOGIN - TELEMETRY
+        keys = {entry.key for entry in broker.house.broker.registry} - BEFORE_LOGIN
         assert len(keys) > 30
         told = {key.name: await throttles(broker, key, 2) for key in sorted(keys)}
         assert told == {key.name: expected for key in keys}
