@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from broker.network.clock import TrioClock
-from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
@@ -16,7 +16,6 @@ from broker.network.supervisor import TaskStarter
 from broker.network.watching import Watchers
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.obedience import LONGEST_MARGIN_MS
 from broker.quotas.throttled import ThrottledChannels
 from broker.quotas.verdict import Throttle
 
@@ -62,7 +61,7 @@ class Throttling:
         self._reapers[throttle.kind].poke()
         if is_told:
             obedience = self._quotas.obedience
-            obedience.throttled(channel, throttle.throttle_ms, now_ms, waiting=_has_sent(channel))
+            obedience.throttled(channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel))
             self._looks.poke()
 
     def poke(self) -> None:
@@ -103,14 +102,8 @@ class Throttling:
             assert isinstance(channel, Channel)
             if channel.mute_state not in THROTTLED:
                 obedience.released(watch)
-            elif obedience.looked(watch, now_ms, waiting=_has_sent(channel)):
-                self._quotas.end_early(channel, now_ms + LONGEST_MARGIN_MS)
-                self.poke()
-
-
-def _has_sent(channel: Channel) -> bool:
-    """Whether something of its client waits to be read."""
-    return channel.receive.has_buffered or has_arrivals(channel)
+            elif extra_ms := obedience.looked(watch, now_ms, waiting=bytes_waiting(channel)):
+                self._quotas.extend(channel, extra_ms)
 
 
 def _reaper(name: str, held: ThrottledChannels, clock: TrioClock) -> Reaper:

@@ -110,10 +110,10 @@ class ClientQuotas:
         """Whether `channel` is held for this kind of quota already; then it is, until the later end."""
         return self.managers[throttle.kind].prolong(channel, throttle, now_ms)
 
-    def end_early(self, channel: Throttleable, until_ms: int) -> None:
-        """The channel is due now, unless a quota holds it for longer than `until_ms`."""
+    def extend(self, channel: Throttleable, extra_ms: int) -> None:
+        """Whatever holds the channel holds it for so much longer."""
         for manager in self.managers.values():
-            manager.throttled.end_early_of(channel, until_ms)
+            manager.throttled.extend(channel, extra_ms)
 
     def forget(self, channel: Throttleable) -> None:
         """The channel is closed."""

@@ -1,47 +1,49 @@
 """Whether clients wait as `throttle_time_ms` tells them to, judged by when their next request arrives.
 
-Told of every throttle by the network room, which also looks whether bytes of the client wait to be read, at
-the two moments that this room asks for. Read by the console and the metrics. Knows no socket and no clock.
+Told of every throttle by the network room, which also counts the bytes of the client that wait to be read, at
+the moments that this room asks for. Read by the console and the metrics. Knows no socket and no clock.
 
 A client that obeys (Java, kafka-python) sends nothing between the answer and the end of the throttle. What it
-had sent before it knew arrives at the beginning, so the first look comes after a grace, and only what arrives
-between the two looks was sent in spite of the answer.
+had sent before it knew arrives at the beginning, so the first look comes after a grace, and what arrives
+between that and the end was sent in spite of the answer.
 
-That does not show a client that sends on within a millisecond, nor one that has many requests on their way:
-both look like a client that obeys and keeps a few, and that sends the next one whenever its wait is over,
-which is when the broker answers the one that had waited. So where several throttles in a row end with bytes
-waiting, and nothing is known of the connection yet, the next ones are ended a little before their time, and
-what that gives the quota takes from the next. A client that obeys is told to wait again before its wait is
-over, is never free to send, and has soon nothing left that waits. What arrives all the same was sent in spite
-of the answers, and so were more requests than any client keeps on their way.
+That does not show a client that sends on within a millisecond and has no more than a few requests on their
+way: it looks like one that obeys, keeps a few on their way too, and sends the next one whenever its wait is
+over, which is when the broker answers the one that had waited. So where several throttles in a row end with
+bytes waiting, and nothing is known of the connection yet, it is held a moment longer than it was told. Who
+obeys is free then, and is seen to send; and when the next throttle begins nothing of such a client is on its
+way, so that no grace is needed. Nobody is ever let go before its time for this.
 """
 
 from collections.abc import Iterator
+from enum import Enum
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from broker.quotas.throttled import Throttleable
 
 LEAST_MS: Final = 40
-"""The shortest throttle that tells anything by itself, for a grace is to be longer than most round trips."""
+"""The shortest throttle that tells anything, for a grace is to be longer than most round trips."""
 
 LONGEST_GRACE_MS: Final = 250
 LEAST_MARGIN_MS: Final = 5
 LONGEST_MARGIN_MS: Final = 20
-"""How long before its end a throttle is looked at for the last time, a tenth of it between these: clocks of
-clients are not the broker's.
+"""How long before its end a throttle is looked at, a tenth of it between these: clocks of clients are not the
+broker's.
 """
 
 AT_ONCE_MS: Final = 50
 """A throttle that begins so soon after another was for a request that had waited for its end."""
 
 UNTOUCHED: Final = 3
-"""Throttles in a row that end with bytes waiting, before one is ended early."""
+"""Throttles in a row that end with bytes waiting, before one is made longer."""
 
-MOST_ON_THEIR_WAY: Final = 16
-"""More than this many requests that had waited, with no time to send between, were not all sent before the
-first answer: clients that obey keep 5 at most (max.in.flight.requests.per.connection with idempotence).
-"""
+EXTRA_MS: Final = 25
+LOOK_AFTER_MS: Final = 20
+"""By how much, and when within it the last look comes: what a client needs to notice that it is free."""
+
+MOST_EXTENDED: Final = 16
+"""Throttles of one connection that are made longer; who is not known by then stays unknown."""
 
 HISTORY: Final = 8
 """Observations that count; older ones are forgotten, for a client can be replaced by a better one."""
@@ -84,12 +86,30 @@ class ClientRecord(NamedTuple):
     record: Record
 
 
+class _Next(Enum):
+    """What the next look at a throttle is for."""
+
+    GRACE = 1
+    LAST = 2
+    AFTER = 3
+
+
 class Watch(Record):
     """A connection that was throttled at least once. Only `Obedience` changes it."""
 
     __slots__ = (
-        *("channel", "end_ms", "in_a_row", "is_last", "kept_still", "serial", "throttle_ms", "unfree"),
-        "was_there",
+        *(
+            "bytes",
+            "channel",
+            "end_ms",
+            "extended",
+            "in_a_row",
+            "is_extended",
+            "kept_still",
+            "next",
+            "serial",
+        ),
+        "throttle_ms",
     )
 
     def __init__(self, channel: Throttleable) -> None:
@@ -98,20 +118,16 @@ class Watch(Record):
         self.serial = 0
         self.throttle_ms = 0
         self.end_ms = 0
-        self.was_there = False
-        """Whether bytes waited at a moment from which on no others should come."""
-        self.is_last = False
-        """Whether the next look is the last one."""
+        self.next = _Next.GRACE
+        self.bytes = 0
+        """Those that waited at a moment from which on no others should come."""
         self.in_a_row = 0
         """Throttles so far that ended with bytes waiting, each begun with the end of the one before."""
-        self.unfree = 0
-        """How many of them were ended early, so that there was no time to send between."""
+        self.extended = 0
+        self.is_extended = False
+        """Whether the last throttle was made longer, and how many were."""
         self.kept_still = False
         """Whether nothing was sent in the last throttle. When the next request comes says what that means."""
-
-    def break_off(self) -> None:
-        """No row of throttles goes on."""
-        self.in_a_row = self.unfree = 0
 
 
 class Obedience:
@@ -127,9 +143,9 @@ class Obedience:
         self._looks: list[tuple[int, int, Watch]] = []
         self._serial = 0
 
-    def throttled(self, channel: Throttleable, throttle_ms: int, now_ms: int, *, waiting: bool) -> None:
-        """A throttle begins with an answer that is about to be written; `waiting`: bytes of the client are
-        there already.
+    def throttled(self, channel: Throttleable, throttle_ms: int, now_ms: int, *, waiting: int) -> None:
+        """A throttle begins with an answer that is about to be written; `waiting`: bytes of the client that
+        are there already.
         """
         watch = self._watches.get(id(channel))
         if watch is None:
@@ -142,17 +158,18 @@ class Obedience:
             self._note(watch, early=False)
         watch.kept_still = False
         if since_ms > AT_ONCE_MS:
-            watch.break_off()
+            watch.in_a_row = 0
+        is_settled = watch.is_extended and since_ms <= AT_ONCE_MS
+        watch.is_extended = False
         self._serial += 1
         watch.serial = self._serial
         watch.throttle_ms, watch.end_ms = throttle_ms, now_ms + throttle_ms
         if throttle_ms < LEAST_MS:
-            if watch.unfree and throttle_ms > 2 * LEAST_MARGIN_MS:
-                self._await_last(watch, was_there=True)
-        elif watch.unfree and not waiting:
-            self._await_last(watch, was_there=False)
+            return
+        if is_settled:
+            self._await_last(watch, waiting)
         else:
-            watch.is_last = False
+            watch.next = _Next.GRACE
             self._look_at(watch, now_ms + min(throttle_ms // 2, LONGEST_GRACE_MS))
 
     def next_deadline(self) -> int | None:
@@ -167,24 +184,26 @@ class Obedience:
         due_ms = self.next_deadline()
         return heappop(self._looks)[2] if due_ms is not None and due_ms <= now_ms else None
 
-    def looked(self, watch: Watch, now_ms: int, *, waiting: bool) -> bool:
-        """`waiting`: bytes of the client are there. Whether the throttle is to end now, before its time. A
-        look that comes when it is over sees nothing that counts.
+    def looked(self, watch: Watch, now_ms: int, *, waiting: int) -> int:
+        """For how many milliseconds beyond its end the throttle is to last; `waiting`: bytes of the
+        client that are there. A look that comes when the throttle is over sees nothing that counts.
         """
         if now_ms >= watch.end_ms:
-            watch.break_off()
-        elif not watch.is_last:
-            self._await_last(watch, was_there=waiting)
-        elif not waiting:
-            watch.break_off()
-            watch.kept_still = True
-        else:
-            return self._sent(watch, now_ms)
-        return False
+            watch.in_a_row = 0
+            return 0
+        match watch.next:
+            case _Next.GRACE:
+                self._await_last(watch, waiting)
+            case _Next.LAST:
+                return self._is_nearly_over(watch, waiting)
+            case _Next.AFTER:
+                if waiting > watch.bytes:
+                    self._note(watch, early=False)
+        return 0
 
     def released(self, watch: Watch) -> None:
         """Instead of `looked`: the connection is not held any longer, because its limit was raised."""
-        watch.break_off()
+        watch.in_a_row = 0
 
     def forget(self, channel: Throttleable) -> None:
         """The connection is closed. What it has shown stays with its client."""
@@ -206,20 +225,27 @@ class Obedience:
         for (principal, client_id), record in self._clients.items():
             yield ClientRecord(principal, client_id, record)
 
-    def _sent(self, watch: Watch, now_ms: int) -> bool:
-        """The throttle is nearly over, and bytes wait. Whether it is to end now."""
+    def _is_nearly_over(self, watch: Watch, waiting: int) -> int:
+        if not waiting:
+            watch.in_a_row = 0
+            watch.kept_still = True
+            return 0
         watch.in_a_row += 1
-        if not watch.was_there or watch.unfree >= MOST_ON_THEIR_WAY:
+        was_sent = waiting > watch.bytes
+        if was_sent:
             self._note(watch, early=True)
-        if watch.in_a_row <= UNTOUCHED or watch.obeys is not None:
-            watch.unfree = 0
-            return False
-        watch.unfree += 1
-        watch.end_ms = now_ms
-        return True
+        if watch.in_a_row <= UNTOUCHED or watch.obeys is not None or watch.extended >= MOST_EXTENDED:
+            return 0
+        watch.extended += 1
+        watch.is_extended = True
+        if not was_sent:
+            watch.next = _Next.AFTER
+            self._look_at(watch, watch.end_ms + LOOK_AFTER_MS)
+        watch.end_ms += EXTRA_MS
+        return EXTRA_MS
 
-    def _await_last(self, watch: Watch, *, was_there: bool) -> None:
-        watch.was_there, watch.is_last = was_there, True
+    def _await_last(self, watch: Watch, waiting: int) -> None:
+        watch.bytes, watch.next = waiting, _Next.LAST
         margin_ms = max(min(watch.throttle_ms // 10, LONGEST_MARGIN_MS), LEAST_MARGIN_MS)
         self._look_at(watch, watch.end_ms - margin_ms)
 

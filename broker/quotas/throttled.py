@@ -116,11 +116,13 @@ class ThrottledChannels:
         self._serial += 1
         heappush(self._queue, (0, self._serial, held))
 
-    def end_early_of(self, channel: Throttleable, until_ms: int) -> None:
-        """The same for a channel, if it is held and not for longer than `until_ms`."""
+    def extend(self, channel: Throttleable, extra_ms: int) -> None:
+        """A channel is held for so much longer, as one hold, if it is held at all."""
         held = self._held.get(id(channel))
-        if held is not None and held.end_ms <= until_ms:
-            self.end_early(held)
+        if held is not None:
+            longer = Held(channel, held.token, held.throttle, held.start_ms)
+            longer.end_ms = held.end_ms + extra_ms
+            self._hold(longer)
 
     def held(self) -> list[Held]:
         """Everything that is held, in the order in which it began."""

@@ -95,12 +95,10 @@ async def test_who_waits_is_shown_so(broker: RunningBroker, mock_clock: MockCloc
     assert verdicts(broker) == ({True}, {True})
 
 
-async def test_who_sends_a_millisecond_after_each_answer_is_seen_when_it_has_no_time_to(
+async def test_who_sends_a_millisecond_after_each_answer_is_seen_when_nothing_else_is_on_its_way(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """From the fourth on it is answered 20 ms before its time, and what it sends then it sends in spite of
-    two answers.
-    """
+    """The fourth and fifth throttles are 25 ms longer than was told; no throttle is ever shorter."""
     client = await broker.connect(CLIENT)
     await send(client, 30_000)
     held_ms = []
@@ -108,15 +106,35 @@ async def test_who_sends_a_millisecond_after_each_answer_is_seen_when_it_has_no_
         assert await throttled_ms(client) == 1_000
         await advance(mock_clock, 1)
         await send(client)
-        await advance(mock_clock, 249)
-        await advance(mock_clock, 250)
-        await advance(mock_clock, 480)
-        held_ms.append(980)
-        if not is_answered(client):
-            await advance(mock_clock, 20)
-            held_ms[-1] += 20
-    assert held_ms == [1_000, 1_000, 1_000, 980, 980, 1_000, 1_000, 1_000]
+        for step_ms in (249, 250, 480, 20):
+            assert not is_answered(client)
+            await advance(mock_clock, step_ms)
+        held_ms.append(1_000)
+        for step_ms in (20, 5):
+            if not is_answered(client):
+                await advance(mock_clock, step_ms)
+                held_ms[-1] += step_ms
+    assert held_ms == [1_000, 1_000, 1_000, 1_025, 1_025, 1_000, 1_000, 1_000]
     assert verdicts(broker) == ({False}, {False})
+
+
+async def test_who_keeps_requests_on_their_way_and_waits_is_seen_to_send_when_it_is_free(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    """Three at once to begin with, then one whenever the told time is over."""
+    client = await broker.connect(CLIENT)
+    await send(client, 30_000)
+    await send(client)
+    await send(client)
+    for _ in range(8):
+        assert await throttled_ms(client) == 1_000
+        for step_ms in (250, 730, 20):
+            await advance(mock_clock, step_ms)
+        await send(client)
+        for step_ms in (20, 5):
+            if not is_answered(client):
+                await advance(mock_clock, step_ms)
+    assert verdicts(broker) == ({True}, {True})
 
 
 async def test_who_is_not_answered_cannot_know(broker: RunningBroker, mock_clock: MockClock) -> None:

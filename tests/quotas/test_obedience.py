@@ -4,10 +4,12 @@ import pytest
 
 from broker.quotas.obedience import (
     AT_ONCE_MS,
+    EXTRA_MS,
     HISTORY,
     LEAST_MS,
+    LOOK_AFTER_MS,
     MAX_CLIENTS,
-    MOST_ON_THEIR_WAY,
+    MOST_EXTENDED,
     UNTOUCHED,
     Obedience,
     Record,
@@ -20,8 +22,8 @@ MARGIN = 20
 
 
 class Script:
-    """One connection whose bytes arrive at given times. A request that waits at the end of a throttle is
-    served then, and is throttled again.
+    """One connection whose requests, of a byte each, arrive at given times. One that waits at the end of a
+    throttle is served then, and is throttled again.
     """
 
     def __init__(self, connection: Connection | None = None, obedience: Obedience | None = None) -> None:
@@ -29,22 +31,28 @@ class Script:
         self.connection = connection or Connection()
         self.now_ms = 1_000_000
         self.held_ms: list[int] = []
+        self.arrived: list[int] = []
 
     def throttle(self, arrivals: tuple[int, ...] = (), *, ms: int = T, late_ms: int = 0) -> None:
-        """A throttle begins now and ends, early perhaps; requests arrive so many milliseconds after its
-        beginning, and those that come at or before 0 are there when it begins.
+        """A request is served now, the first of those that wait, and its answer tells to wait. Others arrive
+        so many milliseconds after that; those at or before 0 are there by then.
         """
         start = self.now_ms
+        if self.arrived and self.arrived[0] <= start:
+            self.arrived.pop(0)
+        self.arrived = sorted([*self.arrived, *(start + each for each in arrivals)])
         seen = self.obedience
-        seen.throttled(self.connection, ms, start, waiting=any(each <= 0 for each in arrivals))
+        seen.throttled(self.connection, ms, start, waiting=self.waiting(start))
         while (due := seen.next_deadline()) is not None and due <= start + ms:
             now = due + late_ms
             watch = seen.pop_due(now)
             assert watch is not None
-            if seen.looked(watch, now, waiting=any(start + each <= now for each in arrivals)):
-                ms = now - start
+            ms += seen.looked(watch, now, waiting=self.waiting(now))
         self.now_ms = start + ms
         self.held_ms.append(ms)
+
+    def waiting(self, now_ms: int) -> int:
+        return sum(each <= now_ms for each in self.arrived)
 
     def rest(self, ms: int) -> None:
         self.now_ms += ms
@@ -100,7 +108,7 @@ def test_requests_that_were_on_their_way_when_the_answer_left_are_no_sign():
 @pytest.mark.parametrize(
     ("throttles", "verdict"), [(UNTOUCHED + 2, None), (UNTOUCHED + 3, False), (30, False)]
 )
-def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_it_has_no_time_to(throttles, verdict):
+def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_nothing_else_is_on_its_way(throttles, verdict):
     """librdkafka and aiokafka with one request at a time: a millisecond after each answer."""
     script = Script()
     for _ in range(throttles):
@@ -108,40 +116,54 @@ def test_who_sends_on_as_soon_as_it_is_answered_is_seen_when_it_has_no_time_to(t
     assert script.obeys is verdict
 
 
-def test_throttles_end_early_for_a_while_only():
+def test_throttles_are_made_longer_for_a_while_and_never_shorter():
     """From the fourth in a row, until it is known what the connection does."""
     script = Script()
     for _ in range(10):
         script.throttle((1,))
-    assert script.held_ms == [T, T, T, T - MARGIN, T - MARGIN, T, T, T, T, T]
+    assert script.held_ms == [T, T, T, T + EXTRA_MS, T + EXTRA_MS, T, T, T, T, T]
 
 
 @pytest.mark.parametrize(
     ("ms", "margin"), [(40, 5), (50, 5), (59, 5), (60, 6), (199, 19), (200, 20), (201, 20), (60_000, 20)]
 )
-def test_a_throttle_ends_early_by_a_tenth_of_it_of_5_to_20_ms(ms, margin):
-    script = Script()
-    for _ in range(UNTOUCHED + 1):
-        script.throttle((0,), ms=ms)
-    assert script.held_ms[-1] == ms - margin
+def test_the_last_look_comes_a_tenth_of_the_throttle_before_its_end_5_to_20_ms(ms, margin):
+    verdicts = []
+    for arrival in (ms - margin, ms - margin + 1):
+        script = Script()
+        for _ in range(2):
+            script.throttle((arrival,), ms=ms)
+            script.rest(60_000)
+        verdicts.append(script.obeys)
+    assert verdicts == [False, None]
 
 
-def test_a_client_that_obeys_and_keeps_five_on_their_way_is_told_again_before_it_is_free():
-    """Java with more to send than it may. Whenever its wait is over it sends one more, as it keeps five; when
-    the answer comes before that, it cannot, and what it had sent is used up.
+def test_a_client_that_obeys_and_keeps_five_on_their_way_is_seen_to_send_when_it_is_free():
+    """Java with more to send than it may: whenever its wait is over it sends one more, as it keeps five. The
+    broker answers the next one at that very moment.
     """
     script = Script()
-    on_their_way = 4
-    for _ in range(60):
-        script.throttle((0,) if on_their_way else ())
-        if on_their_way:
-            on_their_way -= 1
-            on_their_way += script.held_ms[-1] == T
-        else:
-            script.rest(1)
-            on_their_way = 4
+    script.throttle((0, 0, 0, 0, T))
+    for _ in range(12):
+        script.throttle((T,))
     assert script.obeys is True
-    assert script.obedience.clients().__next__().record.sent_early == 0
+    (client,) = script.obedience.clients()
+    assert client.record.sent_early == 0 and min(script.held_ms) == T
+
+
+@pytest.mark.parametrize(
+    ("arrival", "observed"),
+    [(T - MARGIN, 0), (T - MARGIN + 1, 1), (T + LOOK_AFTER_MS, 1), (T + LOOK_AFTER_MS + 1, 0)],
+)
+def test_what_is_sent_when_the_told_time_is_over_was_waited_with(arrival, observed):
+    script = Script()
+    script.throttle((0,) * 10)
+    for _ in range(UNTOUCHED - 1):
+        script.throttle()
+    script.throttle((arrival,))
+    waited = sum(client.record.waited for client in script.obedience.clients())
+    assert script.held_ms[-1] == T + EXTRA_MS
+    assert waited == observed
 
 
 @pytest.mark.parametrize(("pause_ms", "verdict"), [(0, False), (AT_ONCE_MS, False), (AT_ONCE_MS + 1, None)])
@@ -153,19 +175,14 @@ def test_a_request_that_came_long_after_a_throttle_was_free_to(pause_ms, verdict
     assert script.obeys is verdict
 
 
-@pytest.mark.parametrize(
-    ("throttles", "verdict"),
-    [
-        (UNTOUCHED + MOST_ON_THEIR_WAY, None),
-        (UNTOUCHED + MOST_ON_THEIR_WAY + 1, None),
-        (UNTOUCHED + MOST_ON_THEIR_WAY + 2, False),
-    ],
-)
-def test_no_client_has_had_so_many_requests_on_their_way_before_it_was_told(throttles, verdict):
+def test_who_shows_nothing_is_left_alone_after_a_while():
+    """A queue of requests from before the first answer: none comes, so nothing can be told from them."""
     script = Script()
-    for _ in range(throttles):
-        script.throttle((0,))
-    assert script.obeys is verdict
+    script.throttle((0,) * 100)
+    for _ in range(60):
+        script.throttle()
+    assert script.obeys is None
+    assert script.held_ms.count(T + EXTRA_MS) == MOST_EXTENDED and script.held_ms[-1] == T
 
 
 def test_a_client_that_asks_now_and_then_is_not_known():
@@ -192,32 +209,6 @@ def test_throttles_that_a_round_trip_may_outlast_are_not_looked_at(ms, verdict):
     for _ in range(6):
         script.throttle((ms // 2 + 1,), ms=ms)
     assert script.obeys is verdict
-
-
-def test_short_throttles_between_go_on_counting_the_requests_that_had_waited():
-    """librdkafka with many requests on their way, small ones among them."""
-    script = Script()
-    for _ in range(UNTOUCHED + 1):
-        script.throttle((0,))
-    for _ in range(MOST_ON_THEIR_WAY + 1):
-        assert script.obeys is None
-        script.throttle((0,), ms=20)
-    assert script.obeys is False
-    assert set(script.held_ms[UNTOUCHED + 2 : -1]) == {15}
-
-
-@pytest.mark.parametrize(("ms", "held_ms", "then"), [(10, 10, 2), (11, 6, 1)])
-def test_a_throttle_too_short_to_end_early_is_passed_over(ms, held_ms, then):
-    script = Script()
-    for _ in range(UNTOUCHED + MOST_ON_THEIR_WAY - 1):
-        script.throttle((0,))
-    script.throttle((0,), ms=ms)
-    assert script.held_ms[-1] == held_ms
-    for _ in range(then):
-        script.throttle((0,))
-    assert script.obeys is None
-    script.throttle((0,))
-    assert script.obeys is False
 
 
 def test_short_throttles_alone_are_not_watched():
@@ -299,7 +290,7 @@ def test_connections_of_a_client_are_summed():
 
 def test_a_connection_that_closes_while_it_is_held_is_not_looked_at():
     script = Script()
-    script.obedience.throttled(script.connection, T, script.now_ms, waiting=False)
+    script.obedience.throttled(script.connection, T, script.now_ms, waiting=0)
     script.obedience.forget(script.connection)
     assert script.obedience.next_deadline() is None
     assert script.obedience.pop_due(script.now_ms + T) is None
@@ -308,7 +299,7 @@ def test_a_connection_that_closes_while_it_is_held_is_not_looked_at():
 def test_a_throttle_that_ends_early_says_nothing():
     script = Script()
     for _ in range(4):
-        script.obedience.throttled(script.connection, T, script.now_ms, waiting=False)
+        script.obedience.throttled(script.connection, T, script.now_ms, waiting=0)
         while (due := script.obedience.next_deadline()) is not None:
             watch = script.obedience.pop_due(due)
             assert watch is not None

@@ -94,6 +94,18 @@ def test_a_channel_that_is_not_held_is_not_prolonged(held):
     assert len(held) == 0 and held.next_deadline() is None
 
 
+def test_an_extended_hold_is_one_hold_that_ends_later(held):
+    channel = Connection()
+    held.add(channel, "channel", throttle(100), BASE_MS)
+    held.extend(channel, 25)
+    held.extend(Connection("c-2"), 25)  # which is not held
+    (row,) = held.rows(BASE_MS + 50)
+    assert (row.remaining_ms, row.since_ms, row.count, row.throttle_ms) == (75, 50, 1, 100)
+    assert held.expired(BASE_MS + 124) == []
+    assert held.expired(BASE_MS + 125) == ["channel"]
+    assert held.expired(BASE_MS + 1_000) == []
+
+
 def test_an_early_end_is_due_at_once_and_only_once(held):
     channel, other = Connection(), Connection()
     held.add(channel, "channel", throttle(60_000), BASE_MS)

@@ -6,6 +6,9 @@ Knows nothing of epoll, tasks or the meaning of a request.
 
 import socket
 from collections.abc import Callable
+from fcntl import ioctl
+from sys import byteorder
+from termios import FIONREAD
 from typing import TYPE_CHECKING, Final
 
 from broker.network.connection.mute import RESPONSE_PENDING, MuteEvent, MuteState, after
@@ -126,6 +129,17 @@ class Channel:
             state = MuteState.NOT_MUTED
         self.mute_state = state
         return state
+
+
+def bytes_waiting(channel: Channel) -> int:
+    """How many bytes of the peer lie in the kernel; at least 1 if others were read that no request has used.
+    It only grows while the channel is muted.
+    """
+    try:
+        found = ioctl(channel.fd, FIONREAD, bytes(4))
+    except OSError:
+        found = bytes(4)
+    return int.from_bytes(found, byteorder) + channel.receive.has_buffered
 
 
 def has_arrivals(channel: Channel) -> bool:
