@@ -81,7 +81,7 @@ class Resolver:
         live: LiveFigures,
     ) -> None:
         self._now = Rules(quotas, {})
-        self._then = Rules(quotas, others)
+        self._then = Rules(quotas, others) if others else self._now
         self._live = live
         self._usage: list[ClientUsage] | None = None
         self._sums: dict[tuple[Rules, str], dict[Group, float]] = {}
@@ -93,11 +93,11 @@ class Resolver:
         if decided is not None:
             before, after = (self._told(key, steps, rules, decided) for rules in (self._now, self._then))
             return before, after
-        now, then = self._now.match(steps, key), self._then.match(steps, key)
-        return (
-            self._limit(who, key, steps, self._now, now, now),
-            self._limit(who, key, steps, self._then, then, now),
-        )
+        present = self._now.match(steps, key)
+        now = self._limit(who, key, steps, self._now, present, present)
+        if self._then is self._now:
+            return now, now
+        return now, self._limit(who, key, steps, self._then, self._then.match(steps, key), present)
 
     def _told(self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided) -> ResolvedLimit:
         """Where a callback decides, rules are only what it is told; what it makes of other ones is not
@@ -138,10 +138,14 @@ class Resolver:
     def _observed(
         self, who: Who, key: str, rules: Rules, matched: Matched | None, present: Matched | None
     ) -> tuple[float | None, MeasuredBy | None]:
-        shares = matched is not None and present is not None and matched.entity == present.entity
-        if shares and (seen := self._live.observed(key, *who)) is not None:
-            return seen, MeasuredBy.QUOTA
         use = USE_OF.get(key)
+        if matched is not None and present is not None and matched.entity == present.entity:
+            group = _group(matched.entity, who.user, who.client_id)
+            # Others may come under the limit, or leave it, by the same edit.
+            same = rules is self._now or use is None
+            same = same or self._sum_of(self._now, key).get(group) == self._sum_of(rules, key).get(group)
+            if same and (seen := self._live.observed(key, *who)) is not None:
+                return seen, MeasuredBy.QUOTA
         if use is None:
             return None, None
         if matched is None:

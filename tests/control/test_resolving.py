@@ -128,6 +128,18 @@ async def test_a_rule_that_goes_first_has_a_sensor_of_its_own(
     assert then == (BOTH, 2.0, 3.0, CONNECTIONS, False, 5_000)
 
 
+async def test_a_rule_that_takes_others_away_leaves_the_rest_under_the_limit(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    await store(control, (ALICE, PRODUCE, 10.0))
+    live.sensors[PRODUCE, "alice", "app", ""] = 21.0
+    live.clients = [client("alice", "app", 2.0), client("alice", "vip", 18.0)]
+    vip = edit((("user", "alice"), ("client-id", "vip")), producer_byte_rate=100.0)
+    now, then = resolved(views, PRODUCE, vip)
+    assert now == (ALICE, 10.0, 21.0, QUOTA, False, 11_000)
+    assert then == (ALICE, 10.0, 2.0, CONNECTIONS, False, 0)
+
+
 async def test_a_removed_limit_uncovers_the_one_behind_it(
     control: Control, views: ControlViews, live: Live
 ) -> None:
