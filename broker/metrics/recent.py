@@ -48,7 +48,9 @@ class Recent:
     def _turn(self, now_ms: int) -> None:
         """Clears the stretches that have begun since, of which there may be more than the ring has."""
         now = now_ms // STRETCH_MS
+        if now <= self._newest:
+            return
         for stretch in range(max(self._newest, now - STRETCHES) + 1, now + 1):
             start = stretch % STRETCHES * self._width
             self._rows[start : start + self._width] = array("q", bytes(8 * self._width))
-        self._newest = max(self._newest, now)
+        self._newest = now

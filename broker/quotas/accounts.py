@@ -77,17 +77,41 @@ class Accounts:
 
     def look(self, connections: Iterable[Counted], now_ms: int) -> None:
         """Books what `connections`, all that are open, have counted since the last look."""
+        found: dict[tuple[str, str], list[int]] = {}
+        booked = self._booked
+        for each in connections:
+            if not each.authenticated:
+                continue
+            sums = found.get(key := (each.principal, each.client_id or ""))
+            if sums is None:
+                sums = found[key] = [0, 0, 0, 0, 0]
+            sums[4] += 1
+            counts = (each.bytes_in, each.bytes_out, each.requests, each.request_ns)
+            had = booked.get(each, NOTHING)
+            if counts != had:
+                booked[each] = counts
+                sums[0] += counts[0] - had[0]
+                sums[1] += counts[1] - had[1]
+                sums[2] += counts[2] - had[2]
+                sums[3] += counts[3] - had[3]
         for account in self._accounts.values():
             account.connections = 0
-        for connection in connections:
-            account_of_it = self._book(connection, now_ms)
-            if account_of_it is not None:
-                account_of_it.connections += 1
+        for key, (bytes_in, bytes_out, requests, request_ns, connected) in found.items():
+            self._book(key, (bytes_in, bytes_out, requests, request_ns), now_ms)
+            if (known := self._accounts.get(key)) is not None:
+                known.connections = connected
 
     def closed(self, connection: Counted, now_ms: int) -> None:
         """Books the rest of a connection that will not be looked at again."""
-        self._book(connection, now_ms)
-        self._booked.pop(connection, None)
+        had = self._booked.pop(connection, NOTHING)
+        if connection.authenticated:
+            more = (
+                connection.bytes_in - had[0],
+                connection.bytes_out - had[1],
+                connection.requests - had[2],
+                connection.request_ns - had[3],
+            )
+            self._book((connection.principal, connection.client_id or ""), more, now_ms)
 
     def find(self, user: str, client_id: str) -> Account | None:
         return self._accounts.get((user, client_id))
@@ -98,27 +122,16 @@ class Accounts:
     def __len__(self) -> int:
         return len(self._accounts)
 
-    def _book(self, connection: Counted, now_ms: int) -> Account | None:
-        """The account of this connection; None where it has none, for it has done nothing lately."""
-        if not connection.authenticated:
-            return None
-        key = (connection.principal, connection.client_id or "")
+    def _book(self, key: tuple[str, str], more: Counts, now_ms: int) -> None:
+        """Who has done nothing since it was forgotten stays forgotten."""
+        if more == NOTHING:
+            return
         account = self._accounts.get(key)
-        counts = (connection.bytes_in, connection.bytes_out, connection.requests, connection.request_ns)
-        had = self._booked.get(connection, NOTHING)
-        if counts == had:
-            return account
         if account is None:
-            account = self._open(key, now_ms)
-        self._booked[connection] = counts
-        account.book((counts[0] - had[0], counts[1] - had[1], counts[2] - had[2], counts[3] - had[3]), now_ms)
-        return account
-
-    def _open(self, key: tuple[str, str], now_ms: int) -> Account:
-        if len(self._accounts) >= self._max_accounts:
-            self._make_room(now_ms)
-        account = self._accounts[key] = Account(*key, now_ms)
-        return account
+            if len(self._accounts) >= self._max_accounts:
+                self._make_room(now_ms)
+            account = self._accounts[key] = Account(*key, now_ms)
+        account.book(more, now_ms)
 
     def _make_room(self, now_ms: int) -> None:
         def busy(key: tuple[str, str]) -> tuple[int, float]:

@@ -2,7 +2,7 @@
 that closes.
 
 Made by the socket server. Adds nothing to a request; a look costs half a microsecond for each connection that
-did nothing and two for one that did.
+did nothing and four for one that did.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from broker.quotas.accounts import Accounts
 
 NAME: Final = "client-usage-timer"
 
-LOOKED_AT_PER_SECOND: Final = 2_000
+LOOKED_AT_PER_SECOND: Final = 1_000
 """Connections, on average: where there are more, looks are rarer than one a second."""
 
 

@@ -88,7 +88,7 @@ async def test_accounts_are_brought_up_to_date_though_nobody_looks(
     mock_clock.jump(1)
     await trio.testing.wait_all_tasks_blocked(0.02)
     assert accounts.find("ANONYMOUS", BUSY) is not None
-    assert LOOKED_AT_PER_SECOND == 2_000
+    assert LOOKED_AT_PER_SECOND == 1_000
 
 
 async def test_the_page_for_prometheus_has_them(broker: RunningBroker, mock_clock: MockClock) -> None:
