@@ -14,6 +14,7 @@
     telemetry     which clients are asked for their own metrics
     security      logins, certificates, and the console's tokens
     metrics       rates, buckets and counters: the arithmetic of everything above
+    simulation    what quotas would do to a load, asked of the quotas themselves on a clock that jumps
     exposition    what Prometheus reads of all of them, under the names of Kafka's dashboards
     events        what the broker writes down about itself, in topics that anybody can read
     config        every key, its default and its reason

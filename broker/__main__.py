@@ -1,4 +1,6 @@
-"""The command line: `weir serve [FILE.properties] [--override key=value]...`, and `weir quotas`."""
+"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir quotas` and
+`weir simulate`.
+"""
 
 import contextlib
 import logging
@@ -16,6 +18,7 @@ from broker import logs
 from broker.config.load import Configuration, load
 from broker.errors import ConfigError, FatalExitError
 from broker.quotas_command import quotas
+from broker.simulate_command import simulate
 from broker.version import VERSION
 
 logger = logging.getLogger("broker")
@@ -28,6 +31,7 @@ def main() -> None:
 
 
 main.add_command(quotas)
+main.add_command(simulate)
 
 
 @main.command()

@@ -25,7 +25,7 @@ from broker.events.writer import EventWriter
 from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
 from broker.following.metadata import MetadataFollower
-from broker.following.settings import burst_ms, follow_settings, longest_throttle
+from broker.following.settings import follow_settings
 from broker.groups.requests import Now
 from broker.holdings import holdings
 from broker.log.report import Recovery
@@ -93,9 +93,9 @@ class House:
         self.quotas = ClientQuotas(
             window,
             Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
-            longest_throttle_ms=longest_throttle(rooms.quotas),
+            longest_throttle_ms=rooms.quotas.longest_throttle_ms,
             paced=rooms.quotas.bandwidth_algorithm == "paced",
-            burst_ms=burst_ms(rooms.quotas),
+            burst_ms=rooms.quotas.burst_ms,
             callback=callback,
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)

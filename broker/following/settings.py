@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network
-from broker.config.rooms import NetworkConfig, QuotaConfig, ReplicationConfig, SecurityConfig, TlsConfig
+from broker.config.rooms import NetworkConfig, ReplicationConfig, SecurityConfig, TlsConfig
 from broker.events.writer import EventWriter
 from broker.log.store import LogStore
 from broker.log_mover import LogMover
@@ -71,20 +71,8 @@ def follow_settings(
     on_change(lambda rooms: rooms.connections, lambda _old, new: server.gate.configure(new))
     on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)
     on_change(
-        lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(longest_throttle(new))
+        lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(new.longest_throttle_ms)
     )
     on_change(lambda rooms: rooms.security, follow_security, check_security)
     on_change(lambda rooms: rooms.replication, follow_replication)
     on_change(lambda rooms: rooms.log, lambda _old, new: log.reconfigure(new))
-
-
-def longest_throttle(config: QuotaConfig) -> int | None:
-    """Milliseconds; None for as long as the formula says."""
-    return None if config.max_throttle_ms < 0 else config.max_throttle_ms
-
-
-def burst_ms(config: QuotaConfig) -> int | None:
-    """What a bucket of bandwidth holds, as milliseconds of its rate; None where there are none."""
-    if config.bandwidth_algorithm != "token_bucket":
-        return None
-    return round(config.bandwidth_burst_seconds * 1000)

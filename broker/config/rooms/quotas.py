@@ -76,3 +76,15 @@ class QuotaConfig:
         dynamic=True,
         ours=True,
     )
+
+    @property
+    def longest_throttle_ms(self) -> int | None:
+        """None for as long as the formula says."""
+        return None if self.max_throttle_ms < 0 else self.max_throttle_ms
+
+    @property
+    def burst_ms(self) -> int | None:
+        """What a bucket of bandwidth holds, as milliseconds of its rate; None where there are none."""
+        return (
+            round(self.bandwidth_burst_seconds * 1000) if self.bandwidth_algorithm == "token_bucket" else None
+        )

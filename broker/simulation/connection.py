@@ -1,0 +1,143 @@
+"""One connection of a client: a request in flight, its answer, and the wait that the quotas ask for.
+
+Played by `play`. What is counted and for how long one waits is ClientQuotas' to say, asked as the handlers of
+Produce and Fetch ask it: a produce is counted and stands; a fetch is cut to what the windows allow, and one
+that breaks its quota is taken back and asked again after the wait.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from broker.clock import BASE_MS
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.verdict import Throttle, larger
+from broker.simulation.calm import Calm
+from broker.simulation.dues import Due, Sender
+
+
+class Holds:
+    """How often a connection was held for one kind of quota, and for how long in all and at most."""
+
+    __slots__ = ("count", "longest_ms", "total_ms")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_ms = 0
+        self.longest_ms = 0
+
+    def add(self, ms: int) -> None:
+        self.count += 1
+        self.total_ms += ms
+        if ms > self.longest_ms:
+            self.longest_ms = ms
+
+
+class Connection:
+    """What it was let do is in `played_requests` and `played_bytes`, beside what `sender` counted.
+
+    `calms` are of the limits that it is under. `dues` is set once, by whoever makes it: the iterators need
+    the sender first.
+    """
+
+    __slots__ = (
+        *("_calms", "_due", "_handling_ns", "_latency_us", "_obeys", "_quotas", "_send"),
+        *("client_id", "dues", "holds", "kind", "played_bytes", "played_requests", "sender", "user"),
+    )
+
+    def __init__(
+        self,
+        quotas: ClientQuotas,
+        kind: QuotaKind,
+        names: tuple[str, str],
+        calms: Sequence[Calm],
+        *,
+        latency_us: int,
+        obeys: bool,
+        batch_bytes: int,
+        patience_us: int | None,
+        handling_ns: int,
+    ) -> None:
+        self.user, self.client_id = names
+        self.kind = kind
+        self.holds = {QuotaKind.REQUEST: Holds(), kind: Holds()}
+        self.played_requests = 0
+        self.played_bytes = 0
+        # Most are under one limit, and ask it directly.
+        calm_until = calms[0].until if len(calms) == 1 else self._calm_until
+        self.sender = Sender(calm_until, batch_bytes, patience_us)
+        self.dues: Iterator[Due] = iter(())
+        self._quotas = quotas
+        self._calms = tuple(calms)
+        self._latency_us = latency_us
+        self._obeys = obeys
+        self._handling_ns = handling_ns
+        self._due: Due | None = None
+        self._send = self._fetch if kind is QuotaKind.FETCH else self._produce
+
+    def next_at(self) -> int | None:
+        """When it sends its next request; None when there is none left."""
+        due = self._due
+        if due is None:
+            due = self._due = next(self.dues, None)
+            if due is None:
+                return None
+        free_us = self.sender.free_us
+        if due.at_us >= free_us:
+            return due.at_us
+        self._note_wait(free_us)
+        return free_us
+
+    def ask(self, at_us: int) -> None:
+        """Sends the request that `next_at` found."""
+        due = self._due
+        assert due is not None
+        now_ms = BASE_MS + at_us // 1000
+        throttle = self._send(due, now_ms)
+        free_us = at_us + self._latency_us
+        if throttle is not None:
+            wait_ms = throttle.throttle_ms
+            self.holds[throttle.kind].add(wait_ms)
+            # Muted in whole milliseconds of the broker's clock; who obeys counts from the answer on.
+            muted_until_us = (at_us // 1000 + wait_ms) * 1000
+            free_us = free_us + wait_ms * 1000 if self._obeys else max(free_us, muted_until_us)
+            self._note_wait(free_us)
+        self.sender.free_us = free_us
+
+    def _produce(self, due: Due, now_ms: int) -> Throttle | None:
+        throttle = self._quotas.record_produce(self.user, self.client_id, due.nbytes, now_ms)
+        self._accept(due.nbytes, due.requests)
+        self._due = None
+        return self._with_time(throttle, due.requests, now_ms)
+
+    def _fetch(self, due: Due, now_ms: int) -> Throttle | None:
+        quotas, user, client_id = self._quotas, self.user, self.client_id
+        nbytes = min(due.nbytes, quotas.fetch_max_bytes(user, client_id, now_ms))
+        throttle = quotas.record_fetch(user, client_id, nbytes, now_ms)
+        if throttle is not None:
+            quotas.unrecord_fetch(user, client_id, nbytes, now_ms)
+        elif nbytes < due.nbytes:
+            self._accept(nbytes, 1)
+            self._due = Due(due.at_us, due.nbytes - nbytes, max(due.requests - 1, 1))
+        else:
+            self._accept(nbytes, due.requests)
+            self._due = None
+        return self._with_time(throttle, due.requests, now_ms)
+
+    def _with_time(self, throttle: Throttle | None, requests: int, now_ms: int) -> Throttle | None:
+        """The throttle that counts, when the request quota has been asked too."""
+        if not self._handling_ns:
+            return throttle
+        request = self._quotas.request
+        timed = request.record_handled(self.user, self.client_id, requests * self._handling_ns, now_ms)
+        return larger(throttle, timed)
+
+    def _accept(self, nbytes: int, requests: int) -> None:
+        self.played_bytes += nbytes
+        self.played_requests += requests
+
+    def _calm_until(self, at_us: int) -> int:
+        return min(calm.until(at_us) for calm in self._calms)
+
+    def _note_wait(self, until_us: int) -> None:
+        for calm in self._calms:
+            calm.note_wait(until_us)

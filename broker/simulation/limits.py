@@ -1,0 +1,55 @@
+"""A quota file, as `weir quotas export` writes it, or the same list inside a scenario.
+
+Read by `reading`, and by the command line for --compare. What an entity and a limit may be is broker.quotas'
+to say.
+"""
+
+from pathlib import Path
+
+from broker.errors import ApiError
+from broker.quotas.alteration import validate_alteration
+from broker.quotas.entity import CLIENT_ID, IP, USER, Entity
+from broker.simulation.fields import BadFileError, Place, document
+from broker.simulation.scenario import Limit
+
+
+def read_limits(path: Path) -> tuple[Limit, ...]:
+    """Raises BadFileError."""
+    fields = document(path.name, read_text(path)).fields("quotas")
+    return limits_of(fields.need("quotas"))
+
+
+def read_text(path: Path) -> str:
+    """Raises BadFileError."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFileError(f"{path} cannot be read: {error}") from error
+
+
+def limits_of(place: Place) -> tuple[Limit, ...]:
+    """Raises BadFileError."""
+    seen: set[Entity] = set()
+    return tuple(_limit(each, seen) for each in place.items())
+
+
+def _limit(place: Place, seen: set[Entity]) -> Limit:
+    fields = place.fields("entity", "limits", "shadow")
+    names = fields.need("entity").fields(USER, CLIENT_ID, IP)
+    pairs = tuple((kind, None if name.is_null else name.text()) for kind, name in names.by_name.items())
+    values = {key: _number(value) for key, value in fields.need("limits").fields().by_name.items()}
+    try:
+        entity = validate_alteration(pairs, values.items())
+    except ApiError as error:
+        place.refuse(str(error.message))
+    if entity in seen:
+        place.refuse(f"{entity} is there twice")
+    seen.add(entity)
+    return Limit(entity, values, fields.get("shadow", Place.truth, False))
+
+
+def _number(place: Place) -> float:
+    try:
+        return float(place.text())
+    except ValueError:
+        place.refuse(f"{place.text()} is not a number")

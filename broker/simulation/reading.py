@@ -1,0 +1,199 @@
+"""A scenario from its YAML file; docs/quotas.md says what may stand there.
+
+Called by the command line. Everything is refused that could not be meant, with the line and the field.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from broker.config.load import build_rooms
+from broker.config.rooms import QuotaConfig
+from broker.errors import ConfigError
+from broker.quotas.kinds import QuotaKind
+from broker.simulation.fields import Fields, Place, document
+from broker.simulation.limits import limits_of, read_limits, read_text
+from broker.simulation.recorded import read_recorded
+from broker.simulation.scenario import (
+    ANONYMOUS,
+    BATCH_BYTES,
+    NUMBER,
+    SECOND_US,
+    Group,
+    Limit,
+    Record,
+    Scenario,
+)
+from broker.simulation.schedule import DAY_US, Bursts, Constant, Diurnal, Schedule, between
+
+KINDS: Final = {"produce": QuotaKind.PRODUCE, "fetch": QuotaKind.FETCH}
+SETTINGS: Final = (
+    *("quota.window.num", "quota.window.size.seconds", "quota.max.throttle.ms"),
+    *("quota.bandwidth.algorithm", "quota.bandwidth.burst.seconds"),
+)
+GREEDY: Final = "greedy"
+MOST_CLIENTS: Final = 100_000
+LARGEST_REQUEST: Final = 2**31 - 1
+LATENCY_US: Final = 2_000
+PATIENCE_US: Final = 120 * SECOND_US
+"""delivery.timeout.ms. What a consumer could not fetch waits for it in the log."""
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Raises BadFileError."""
+    top = document(path.name, read_text(path)).fields(
+        "duration", "seed", "latency", "settings", "quotas", "clients", "recorded"
+    )
+    if ("clients" in top.by_name) is ("recorded" in top.by_name):
+        top.place.refuse("either clients or recorded is needed")
+    records: tuple[Record, ...] = ()
+    if "recorded" in top.by_name:
+        records = read_recorded(path.parent / top.by_name["recorded"].text())
+    duration_us = _duration(top, records)
+    latency_us = top.get("latency", Place.span, LATENCY_US)
+    groups: tuple[Group, ...] = ()
+    if "clients" in top.by_name:
+        places = top.by_name["clients"].items()
+        groups = tuple(_Client(place, duration_us, latency_us).group() for place in places)
+        _check_groups(groups, places, top.by_name["clients"])
+    return Scenario(
+        duration_us,
+        top.get("quotas", lambda place: _limits(place, path), ()),
+        top.get("settings", _settings, QuotaConfig()),
+        groups,
+        records,
+        latency_us,
+        top.get("seed", lambda place: place.whole(0, 2**63), 1),
+    )
+
+
+def _duration(top: Fields, records: tuple[Record, ...]) -> int:
+    if "duration" in top.by_name:
+        return top.by_name["duration"].span()
+    if not records:
+        return DAY_US if "clients" in top.by_name else SECOND_US
+    return (max(record.seconds[-1] for record in records) + 1) * SECOND_US
+
+
+def _limits(place: Place, path: Path) -> tuple[Limit, ...]:
+    """The list itself, or the name of a quota file beside this one."""
+    return read_limits(path.parent / place.text()) if place.is_scalar else limits_of(place)
+
+
+def _settings(place: Place) -> QuotaConfig:
+    values = {key: value.text() for key, value in place.fields(*SETTINGS).by_name.items()}
+    try:
+        return build_rooms(values).quotas
+    except ConfigError as error:
+        place.refuse(str(error))
+
+
+def _check_groups(groups: tuple[Group, ...], places: list[Place], whole: Place) -> None:
+    names: set[str] = set()
+    for group, place in zip(groups, places, strict=True):
+        if group.name in names:
+            place.refuse(f"the name {group.name} is there twice")
+        names.add(group.name)
+    if sum(group.count * group.connections for group in groups) > MOST_CLIENTS:
+        whole.refuse(f"are more than {MOST_CLIENTS} connections")
+
+
+class _Client:
+    """Reads one entry of `clients`."""
+
+    def __init__(self, place: Place, duration_us: int, latency_us: int) -> None:
+        self._place = place
+        self._duration_us = duration_us
+        self._latency_us = latency_us
+        self._fields = place.fields(
+            *("name", "count", "user", "client-id", "kind", "request", "rate", "connections", "obeys"),
+            *("batch", "patience", "handling", "schedule", "start", "stop"),
+        )
+
+    def group(self) -> Group:
+        fields = self._fields
+        name = fields.need("name").text()
+        kind_place = fields.need("kind")
+        if kind_place.text() not in KINDS:
+            kind_place.refuse(f"{kind_place.text()} is neither produce nor fetch")
+        kind = KINDS[kind_place.text()]
+        request_bytes = self._request_bytes()
+        connections = fields.get("connections", lambda place: place.whole(1, 1_000), 1)
+        rate = self._rate(request_bytes, connections)
+        schedule: Schedule = Constant()
+        if "schedule" in fields.by_name:
+            schedule = _schedule(fields.by_name["schedule"], rate)
+        patience_us = fields.get("patience", _patience, None if kind is QuotaKind.FETCH else PATIENCE_US)
+        return Group(
+            name,
+            kind,
+            fields.get("count", lambda place: place.whole(1, MOST_CLIENTS), 1),
+            fields.get("user", Place.text, ANONYMOUS),
+            fields.get("client-id", Place.text, f"{name}-{NUMBER}"),
+            request_bytes,
+            rate,
+            between(schedule.pieces(self._duration_us), *self._hours()),
+            connections,
+            fields.get("obeys", Place.truth, True),
+            max(fields.get("batch", lambda place: int(place.size()), BATCH_BYTES), request_bytes),
+            patience_us,
+            fields.get("handling", Place.span, 0) * 1_000,
+        )
+
+    def _request_bytes(self) -> int:
+        place = self._fields.need("request")
+        size = int(place.size())
+        if not 1 <= size <= LARGEST_REQUEST:
+            place.refuse(f"{size} is not from 1 byte to 2^31 - 1")
+        return size
+
+    def _rate(self, request_bytes: int, connections: int) -> float | None:
+        """Bytes/s, or None for `greedy`."""
+        place = self._fields.need("rate")
+        if place.text() == GREEDY:
+            return None
+        rate = place.size()
+        most = request_bytes * connections / self._latency_us * SECOND_US
+        if rate > most:
+            place.refuse(
+                f"{place.text()} is more than its connections can send one request at a time with this "
+                f"latency, {most:.0f}; more connections or larger requests are needed"
+            )
+        return rate
+
+    def _hours(self) -> tuple[int, int]:
+        start = self._fields.get("start", Place.moment, 0)
+        stop = self._fields.get("stop", Place.moment, self._duration_us)
+        if not start < stop:
+            self._place.refuse("start must come before stop and before the end")
+        return start, min(stop, self._duration_us)
+
+
+def _patience(place: Place) -> int | None:
+    return None if place.text() == "forever" else place.span()
+
+
+def _schedule(place: Place, rate: float | None) -> Schedule:
+    if place.is_scalar:
+        if place.text() != "constant":
+            place.refuse(f"{place.text()} is none of constant, diurnal and bursts")
+        return Constant()
+    fields = place.fields("diurnal", "bursts")
+    if len(fields.by_name) != 1:
+        place.refuse("is one of constant, diurnal and bursts")
+    (kind,) = fields.by_name
+    inner = fields.by_name[kind]
+    schedule: Schedule
+    if kind == "diurnal":
+        day = inner.fields("low", "peak")
+        schedule = Diurnal(
+            day.get("low", Place.share, 0.0), day.get("peak", Place.moment, 14 * 3600 * SECOND_US)
+        )
+    else:
+        bursts = inner.fields("every", "for", "low")
+        every_us, length_us = bursts.need("every").span(), bursts.need("for").span()
+        if every_us < SECOND_US or length_us >= every_us:
+            inner.refuse("every must be a second or more, and longer than for")
+        schedule = Bursts(every_us, length_us, bursts.get("low", Place.share, 0.0))
+    if rate is None and (isinstance(schedule, Diurnal) or schedule.low):
+        inner.refuse("a greedy client wants all or nothing: constant, or bursts without low")
+    return schedule

@@ -1,0 +1,88 @@
+"""A load that was recorded: the records of the topic `__weir_requests`, one JSON object on a line.
+
+    {"v":1,"time_ms":1763749800000,"source":"client","principal":"alice","client_id":"web-1","api":"Produce",
+     "requests":9,"bytes_in":9000,"bytes_out":400,...}
+
+Read by `reading`; docs/events.md has the format, of which only these fields are needed. A second is the one
+that ends at `time_ms`, and the first line's is the simulation's first. Produce counts by `bytes_in` and
+FetchConsumer by `bytes_out`; other APIs and sources are passed over, and so are fields that are not known.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from broker.quotas.kinds import QuotaKind
+from broker.simulation.fields import BadFileError
+from broker.simulation.scenario import Record
+
+VERSION: Final = 1
+CLIENT: Final = "client"
+APIS: Final = {"Produce": (QuotaKind.PRODUCE, "bytes_in"), "FetchConsumer": (QuotaKind.FETCH, "bytes_out")}
+FIELDS: Final = {
+    "time_ms": int,
+    "principal": str,
+    "client_id": str,
+    "api": str,
+    "requests": int,
+    "bytes_in": int,
+    "bytes_out": int,
+}
+MOST: Final = 2**53
+"""Of every number: what any writer of JSON can say exactly."""
+
+
+def read_recorded(path: Path) -> tuple[Record, ...]:
+    """The clients in the order in which they come. Raises BadFileError."""
+    records: dict[tuple[str, str, str], Record] = {}
+    first_ms = latest_ms = 0
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                where = f"{path.name} line {number}"
+                row = _row(line, where)
+                if row is None:
+                    continue
+                time_ms = row["time_ms"]
+                if time_ms < latest_ms:
+                    raise BadFileError(f"{where}: time_ms {time_ms} comes after {latest_ms}")
+                latest_ms = time_ms
+                first_ms = first_ms or time_ms
+                if row["api"] in APIS and row["requests"]:
+                    _add(records, row, (time_ms - first_ms) // 1000)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFileError(f"{path} cannot be read: {error}") from error
+    return tuple(records.values())
+
+
+def _add(records: dict[tuple[str, str, str], Record], row: Mapping[str, Any], second: int) -> None:
+    key = (row["principal"], row["client_id"], row["api"])
+    kind, counted = APIS[row["api"]]
+    record = records.get(key)
+    if record is None:
+        record = records[key] = Record(row["principal"], row["client_id"], kind)
+    record.seconds.append(second)
+    record.requests.append(row["requests"])
+    record.nbytes.append(row[counted])
+
+
+def _row(line: str, where: str) -> Mapping[str, Any] | None:
+    """The fields of one client; None for what is added up of several."""
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise BadFileError(f"{where} is not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise BadFileError(f"{where} is not an object")
+    if row.get("v") != VERSION:
+        raise BadFileError(f"{where}: v is not {VERSION}")
+    if row.get("source") != CLIENT:
+        return None
+    for name, kind in FIELDS.items():
+        value = row.get(name)
+        if type(value) is not kind:
+            raise BadFileError(f"{where}: {name} is {'missing' if value is None else 'of another type'}")
+        if isinstance(value, int) and not 0 <= value <= MOST:
+            raise BadFileError(f"{where}: {name} {value} is not from 0 to 2^53")
+    return row

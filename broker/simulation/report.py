@@ -1,0 +1,188 @@
+"""The outcome of a simulation for a person and for a program: a table, JSON or CSV, of one quota file or two.
+
+Called by the command line. Rates are over the whole duration, in bytes/s.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Any, Final
+
+from broker.quotas.entity import Entity
+from broker.simulation.play import Outcome
+from broker.simulation.scenario import SECOND_US
+from broker.simulation.tally import Account, GroupRow, RuleRow, groups, not_played, rules
+
+SHOWN: Final = 40
+"""Rows of a table; JSON and CSV have all."""
+
+UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def in_table(before: Outcome, after: Outcome | None = None) -> str:
+    """For a person; `after` is the same load under other quotas."""
+    seconds = before.scenario.duration_us / SECOND_US
+    parts = [
+        f"{seconds:,.0f} s, {len(before.players):,} connections, {before.events:,} requests played",
+        _aligned(_group_lines(groups(before), groups(after) if after else None, seconds)),
+    ]
+    parts += [_aligned(_rule_lines(rules(each), seconds)) for each in (before, after) if each is not None]
+    parts += [f"Not played: {each}" for each in not_played(before if after is None else after)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def in_json(before: Outcome, after: Outcome | None = None) -> str:
+    """One object, with a second one of the same shape under `compared` if there is one."""
+    shown = _document(before)
+    if after is not None:
+        shown["compared"] = _document(after)
+    return json.dumps(shown, indent=2)
+
+
+def in_csv(before: Outcome, after: Outcome | None = None) -> str:
+    """A line for each group of clients."""
+    lines = io.StringIO()
+    outcomes = [("before", before)] if after is None else [("before", before), ("after", after)]
+    rows = [
+        {"quotas": which} | {name: value for name, value in row.items() if name != "rules"}
+        for which, outcome in outcomes
+        for row in _document(outcome)["clients"]
+    ]
+    writer = csv.DictWriter(lines, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return lines.getvalue().rstrip("\n")
+
+
+def anybody_held(outcome: Outcome) -> bool:
+    return any(hold.count for player in outcome.players for hold in player.connection.holds.values())
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    seconds = outcome.scenario.duration_us / SECOND_US
+    return {
+        "seconds": seconds,
+        "seed": outcome.scenario.seed,
+        "connections": len(outcome.players),
+        "played": outcome.events,
+        "clients": [
+            {
+                "name": row.name,
+                "kind": row.kind.value,
+                "clients": row.clients,
+                "rules": [None if rule is None else _rule(*rule) for rule in row.rules],
+                **_figures(row.account, seconds),
+            }
+            for row in groups(outcome)
+        ],
+        "rules": [
+            {
+                **_rule(row.entity, row.key, row.limit),
+                "allowances": row.allowances,
+                **_figures(row.account, seconds),
+            }
+            for row in rules(outcome)
+        ],
+        "not_played": not_played(outcome),
+    }
+
+
+def _rule(entity: Entity, key: str, limit: float) -> dict[str, Any]:
+    return {"entity": dict(entity.pairs), "key": key, "limit": limit}
+
+
+def _figures(account: Account, seconds: float) -> dict[str, Any]:
+    return {
+        "connections": account.connections,
+        "offered_bytes": account.offered,
+        "accepted_bytes": account.accepted,
+        "given_up_bytes": account.given_up,
+        "waiting_bytes": account.waiting,
+        "offered_rate": round(account.offered / seconds, 3),
+        "accepted_rate": round(account.accepted / seconds, 3),
+        "held_share": round(account.held_share, 6),
+        "throttles": account.throttles,
+        "mean_throttle_ms": round(account.mean_ms, 3),
+        "longest_throttle_ms": account.longest_ms,
+    }
+
+
+def _group_lines(
+    rows: Sequence[GroupRow], others: Sequence[GroupRow] | None, seconds: float
+) -> list[Sequence[str]]:
+    head = ["CLIENTS", "", "COUNT", "OFFERED", "ACCEPTED", "HELD", "THROTTLES", "MEAN", "LONGEST", "LOST"]
+    lines: list[Sequence[str]] = [[*head, "RULE"]]
+    pairs = list(zip_longest(rows, others or ()))
+    # Who is held most comes first where not all can be shown.
+    if len(pairs) > SHOWN:
+        pairs.sort(key=lambda pair: -max(row.account.held_share for row in pair if row))
+    for row, other in pairs[:SHOWN]:
+        lines.append(_group_line(row, seconds))
+        if other is not None:
+            lines.append(["  compared", *_group_line(other, seconds)[1:]])
+    if len(pairs) > SHOWN:
+        lines.append([f"and {len(pairs) - SHOWN} more, held less; --json has them all"])
+    return lines
+
+
+def _group_line(row: GroupRow, seconds: float) -> list[str]:
+    governing = sorted({"no limit" if rule is None else f"{rule[0]}: {_rate(rule[2])}" for rule in row.rules})
+    return [
+        row.name,
+        row.kind.value,
+        str(row.clients),
+        *_account_words(row.account, seconds),
+        _bytes(row.account.given_up),
+        "; ".join(governing),
+    ]
+
+
+def _rule_lines(rows: Sequence[RuleRow], seconds: float) -> list[Sequence[str]]:
+    if not rows:
+        return []
+    head = ["RULE", "LIMIT", "OF", "OFFERED", "ACCEPTED", "HELD", "THROTTLES", "MEAN", "LONGEST"]
+    lines: list[Sequence[str]] = [head]
+    return lines + [
+        [
+            f"{row.entity}, {row.key}",
+            _rate(row.limit) if "byte" in row.key else f"{row.limit:g} %",
+            str(row.allowances),
+            *_account_words(row.account, seconds),
+        ]
+        for row in rows
+    ]
+
+
+def _account_words(account: Account, seconds: float) -> Iterable[str]:
+    return (
+        _rate(account.offered / seconds),
+        _rate(account.accepted / seconds),
+        f"{account.held_share:.1%}",
+        f"{account.throttles:,}",
+        f"{account.mean_ms:,.0f} ms" if account.throttles else "-",
+        f"{account.longest_ms:,} ms" if account.throttles else "-",
+    )
+
+
+def _rate(per_second: float) -> str:
+    return f"{_bytes(per_second)}/s"
+
+
+def _bytes(amount: float) -> str:
+    for size, unit in UNITS:
+        if amount >= size:
+            return f"{amount / size:.4g} {unit}"
+    return f"{amount:.4g} B"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    if not lines:
+        return ""
+    columns = len(lines[0])
+    widths = [max(len(line[column]) for line in lines if len(line) == columns) for column in range(columns)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=False)).rstrip()
+        for line in lines
+    )

@@ -1,0 +1,157 @@
+"""The simulation is held against the broker: the same clients on Trio's mock clock, over sockets and in
+process, and in `broker.simulation`; each is told the same throttles at the same times, to the millisecond.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.clock import BASE_MS
+from broker.config.rooms import QuotaConfig
+from broker.network.clock import TrioClock
+from broker.network.reaper import Reaper
+from broker.quotas.entity import DEFAULT, Entity
+from broker.quotas.kinds import QuotaKind
+from broker.simulation.cast import players, quotas_of
+from broker.simulation.connection import Connection
+from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.running import RunningBroker, running_broker
+
+Told = list[tuple[int, int]]
+"""When a client was answered, in ms from the beginning, and for how long it was to wait."""
+
+BOUND = 1_000
+
+
+def greedy_clients(sizes: Sequence[int], per_size: int, seconds: int) -> Scenario:
+    """Each has the default limit for itself, and sends again as soon as the broker reads from it."""
+    end_us = seconds * SECOND_US
+    limits = (Limit(Entity(client_id=DEFAULT), {"producer_byte_rate": BOUND}),)
+    pieces = (Piece(0, end_us, 1.0),)
+    groups = tuple(
+        Group(
+            str(size),
+            QuotaKind.PRODUCE,
+            per_size,
+            "ANONYMOUS",
+            f"{size}-{{n}}",
+            size,
+            None,
+            pieces,
+            obeys=False,
+        )
+        for size in sizes
+    )
+    return Scenario(end_us, limits, QuotaConfig(), groups, latency_us=1)
+
+
+def simulated(scenario: Scenario) -> dict[str, Told]:
+    return {
+        player.connection.client_id: _told(player.connection, scenario.duration_us)
+        for player in players(scenario)
+    }
+
+
+def _told(connection: Connection, end_us: int) -> Told:
+    told: Told = []
+    hold = connection.holds[QuotaKind.PRODUCE]
+    while (at_us := connection.next_at()) is not None and at_us < end_us:
+        before = hold.total_ms
+        connection.ask(at_us)
+        told.append((at_us // 1000, hold.total_ms - before))
+    return told
+
+
+async def test_fifty_clients_over_sockets_are_told_what_the_simulation_says(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    seconds = 120
+    scenario = greedy_clients((5_000, 12_000, 16_000, 25_000, 40_000), per_size=10, seconds=seconds)
+    expected = simulated(scenario)
+    told: dict[str, Told] = {name: [] for name in expected}
+
+    async def insist(broker: RunningBroker, client_id: str) -> None:
+        client = await broker.connect(client_id)
+        request = produce_request_of(int(client_id.split("-")[0]), client_id)
+        while True:
+            answer = await client.ask(request, PRODUCE_VERSION)
+            told[client_id].append((round(trio.current_time() * 1000), answer.throttle_time_ms))
+
+    async with running_broker(tmp_path) as broker:
+        assert (await (await broker.connect("maker")).ask(create_topic(), 5)).topics[0].error_code == 0
+        broker.house.quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", BOUND)
+        held = broker.house.quotas.produce.throttled
+        async with trio.open_nursery() as clients:
+            for client_id in told:
+                clients.start_soon(insist, broker, client_id)
+            while True:
+                while len(held) < len(told):
+                    await trio.testing.wait_all_tasks_blocked(0.005)
+                next_ms = held.next_deadline()
+                assert next_ms is not None
+                if next_ms - BASE_MS >= seconds * 1000:
+                    break
+                mock_clock.jump((next_ms - broker.house.clock.ms()) / 1000)
+                await trio.testing.wait_all_tasks_blocked(0.005)
+            clients.cancel_scope.cancel()
+    assert told == expected
+    assert sum(len(each) for each in told.values()) > 500
+
+
+@dataclass
+class Caller:
+    """What the quotas want to know of a channel."""
+
+    client_id: str | None
+    id: str = ""
+    principal: str = "ANONYMOUS"
+    address: str = ""
+    throttles: int = 0
+
+
+@pytest.mark.slow
+async def test_a_day_of_a_thousand_clients_on_the_mock_clock_is_the_simulations(
+    autojump_clock: MockClock,
+) -> None:
+    """The broker's quotas and the reaper that ends its throttles, without sockets: a task for each client."""
+    seconds = 86_400
+    sizes = [3_000_000 + 70_001 * number for number in range(250)]
+    scenario = greedy_clients(sizes, per_size=4, seconds=seconds)
+    expected = simulated(scenario)
+    told: dict[str, Told] = {name: [] for name in expected}
+    quotas, clock = quotas_of(scenario), TrioClock()
+    throttled = quotas.produce.throttled
+
+    def free(now_ms: int) -> None:
+        for token in throttled.expired(now_ms):
+            assert isinstance(token, trio.Event)
+            token.set()
+
+    reaper = Reaper("throttled", throttled.next_deadline, free, clock)
+
+    async def insist(client_id: str) -> None:
+        caller, size = Caller(client_id), int(client_id.split("-")[0])
+        while True:
+            now_ms = clock.ms()
+            throttle = quotas.record_produce("ANONYMOUS", client_id, size, now_ms)
+            told[client_id].append((now_ms - BASE_MS, throttle.throttle_ms if throttle else 0))
+            if throttle is None:
+                await trio.lowlevel.checkpoint()
+                continue
+            unmuted = trio.Event()
+            quotas.throttle(caller, unmuted, throttle, now_ms)
+            reaper.poke()
+            await unmuted.wait()
+
+    with trio.move_on_after(seconds - 0.0005):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reaper.run)
+            for client_id in told:
+                nursery.start_soon(insist, client_id)
+    assert told == expected
+    assert sum(len(each) for each in told.values()) > 10_000

@@ -1,0 +1,55 @@
+"""Scenarios for the tests of this room: short to write down, played over minutes."""
+
+from typing import Any
+
+from broker.config.rooms import QuotaConfig
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.simulation.cast import Player
+from broker.simulation.play import Outcome, play
+from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
+
+MINUTE_US = 60 * SECOND_US
+
+
+def always(duration_us: int = MINUTE_US) -> tuple[Piece, ...]:
+    return (Piece(0, duration_us, 1.0),)
+
+
+def group(name: str = "g", rate: float | None = None, request_bytes: int = 1_000, **others: Any) -> Group:
+    kind = others.pop("kind", QuotaKind.PRODUCE)
+    pieces = others.pop("pieces", always())
+    return Group(
+        name,
+        kind,
+        others.pop("count", 1),
+        others.pop("user", "u"),
+        others.pop("client_id", f"{name}-{{n}}"),
+        request_bytes,
+        rate,
+        pieces,
+        **others,
+    )
+
+
+def limit(bound: float, key: str = "producer_byte_rate", **entity: Any) -> Limit:
+    return Limit(Entity(**(entity or {"user": "u"})), {key: bound})
+
+
+def scenario(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> Scenario:
+    return Scenario(
+        others.pop("duration_us", MINUTE_US), limits, others.pop("settings", QuotaConfig()), groups, **others
+    )
+
+
+def one(outcome: Outcome) -> Player:
+    (player,) = outcome.players
+    return player
+
+
+def accepted(player: Player) -> int:
+    return player.connection.played_bytes + player.connection.sender.let_through.nbytes
+
+
+def played(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> Outcome:
+    return play(scenario(*groups, limits=limits, **others))
