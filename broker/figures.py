@@ -14,7 +14,9 @@ from broker.control.views import (
     ConnectionRow,
     Decided,
     Figures,
+    GroupDetail,
     GroupRow,
+    PartitionRow,
     PhaseRow,
     QueueRow,
     QuotaKind,
@@ -42,6 +44,7 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
+from broker.topic_uses import group_detail, group_rows, partition_rows
 
 PHASES_EVERY_MS: Final = 5_000
 """Quantiles of five minutes move slowly, and take milliseconds to make, which somebody waits for."""
@@ -270,17 +273,14 @@ class BrokerFigures:
             for topic in self._partitions.by_name.values()
         ]
 
+    def partitions(self, topic: str) -> Sequence[PartitionRow]:
+        return partition_rows(self._partitions, topic)
+
     def groups(self) -> Sequence[GroupRow]:
-        return [
-            GroupRow(
-                group.group_id,
-                group.state,
-                group.protocol_type,
-                group.members,
-                self._groups.lag(group.group_id),
-            )
-            for group in self._groups.coordinator.listed()
-        ]
+        return group_rows(self._groups)
+
+    def group(self, group_id: str) -> GroupDetail | None:
+        return group_detail(self._groups, self._partitions, group_id)
 
 
 def _mute_state(channel: Channel) -> str:

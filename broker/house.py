@@ -17,6 +17,7 @@ from broker.api.waking import expire_fetches
 from broker.census import Census
 from broker.collecting.pushes import PushReader
 from broker.config.load import Configuration
+from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
 from broker.control.reading import ControlViews
@@ -41,6 +42,7 @@ from broker.network.machinery import KAFKA
 from broker.network.measuring.request_log import RequestLog
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
+from broker.open_connections import OpenConnections
 from broker.protocol.api_key import ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.callback_class import load_callback
@@ -169,6 +171,7 @@ class House:
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
         follow_settings(self.broker, self.server, self.log, self.events, self.mover, self.tell_bootstrap)
         self.control.subscribe(follower.follow)
+        self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.server)))
 
     def close(self) -> None:
         """What was appended is flushed, and the stores are closed."""

@@ -20,6 +20,7 @@ from webui.listing import Page, Row, Table
 from webui.quotas.listing import RULES
 from webui.quotas.usage import USAGE
 from webui.shapes import overview_json, task_json, throttled_json
+from webui.tables import CONNECTIONS, GROUPS, TOPICS
 
 BEAT_S: Final = 0.5
 """Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
@@ -125,6 +126,9 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     return {
         "quotas": LiveTable(RULES, client_rules, views),
         "usage": LiveTable(USAGE, views.usage, views),
+        "connections": LiveTable(CONNECTIONS, views.connections, views),
+        "topics": LiveTable(TOPICS, views.topics, views),
+        "groups": LiveTable(GROUPS, views.groups, views),
         "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),
     }
 

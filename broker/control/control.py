@@ -72,6 +72,13 @@ class Control:
         self._committer = committer
         self.live = LiveRooms(self._rooms_for(image))
         self._publisher.subscribe(self._follow)
+        self._planners = dict(PLANNERS)
+
+    def add_planner(
+        self, command: type[Command[Answer]], planner: Callable[[Any, Situation], Plan[Answer]]
+    ) -> None:
+        """For a command about something that only the composition root has, such as the connections."""
+        self._planners[command] = planner
 
     @property
     def image(self) -> Image:
@@ -105,7 +112,7 @@ class Control:
 
     async def _carry_out(self, command: Command[Answer], actor: Actor) -> Answer:
         at = Situation(self.image, self._configuration, self.rooms, actor, self.live.check)
-        plan: Plan[Answer] = PLANNERS[type(command)](command, at)
+        plan: Plan[Answer] = self._planners[type(command)](command, at)
         if plan.changes:
             try:
                 image = await self._committer.commit(plan.changes, actor)

@@ -27,10 +27,12 @@ from broker.control.views import (
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
+    GroupDetail,
     GroupRow,
     LiveFigures,
     MatchType,
     Overview,
+    PartitionRow,
     Place,
     QuotaFilter,
     QuotaLimit,
@@ -163,6 +165,12 @@ class ControlViews:
                 )
             )
         return rows
+
+    def partitions(self, topic: str) -> list[PartitionRow]:
+        return list(self._live.partitions(topic))
+
+    def group(self, group_id: str) -> GroupDetail | None:
+        return self._live.group(group_id)
 
     def groups(self) -> list[GroupRow]:
         return sorted(self._live.groups(), key=lambda row: row.group_id)

@@ -37,7 +37,7 @@ from broker.control.rows.quotas import (
 )
 from broker.control.rows.settings import ConfigRow, ConfigSynonym, TokenRow
 from broker.control.rows.tasks import TaskRow
-from broker.control.rows.topics import GroupRow, TopicRow, TopicSize
+from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.quotas.kinds import QuotaKind
 
@@ -54,11 +54,13 @@ __all__ = [
     "ConnectionRow",
     "Decided",
     "Figures",
+    "GroupDetail",
     "GroupRow",
     "LiveFigures",
     "MatchType",
     "MeasuredBy",
     "Overview",
+    "PartitionRow",
     "PhaseRow",
     "Place",
     "ProbeRow",
@@ -112,7 +114,11 @@ class LiveFigures(Protocol):
 
     def topic_sizes(self) -> Sequence[TopicSize]: ...
 
+    def partitions(self, topic: str) -> Sequence[PartitionRow]: ...
+
     def groups(self) -> Sequence[GroupRow]: ...
+
+    def group(self, group_id: str) -> GroupDetail | None: ...
 
     def tasks(self) -> list[TaskRow]: ...
 
@@ -180,7 +186,12 @@ class Views(Protocol):
 
     def topics(self) -> list[TopicRow]: ...
 
+    def partitions(self, topic: str) -> list[PartitionRow]:
+        """By index; empty where there is no such topic."""
+
     def groups(self) -> list[GroupRow]: ...
+
+    def group(self, group_id: str) -> GroupDetail | None: ...
 
     def tasks(self) -> list[TaskRow]: ...
 

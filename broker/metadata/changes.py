@@ -12,6 +12,7 @@ of what a key means; that is the projection's affair.
 | broker-config | a node id; empty for all brokers | dynamic settings |
 | client-metrics | a subscription's name | its settings |
 | producer-ids | empty | next: the first id that was never given out |
+| connection | its id | closed: the client id, when an operator closed it; nothing holds because of it |
 | user-scram | a user's name | by mechanism: salt, iterations and keys as JSON |
 | admin-token | its name | token: role, salt and digest as JSON |
 """
@@ -41,6 +42,7 @@ class Kind(StrEnum):
     CLIENT_METRICS = "client-metrics"
     PRODUCER_IDS = "producer-ids"
     USER_SCRAM = "user-scram"
+    CONNECTION = "connection"
     ADMIN_TOKEN = "admin-token"  # noqa: S105 - a kind, not a secret
 
 

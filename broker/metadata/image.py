@@ -175,6 +175,8 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                     known = {key: _scram(text) for key, text in _present(state[kind, entity]).items()}
                     _put(users, entity, known or None)
                 image = replace(image, scram=users)
+            case Kind.CONNECTION:
+                pass  # a note in the trail
             case _:
                 raise BrokerBug(f"a change of unknown kind {kind!r}")
     return image

@@ -58,7 +58,7 @@ class SocketServer:
     ) -> None:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
         self.watchers = Watchers()
-        self.gate = ConnectionGate(connections, clock, self._selectors, self.watchers)
+        self.gate = ConnectionGate(connections, clock, self.selectors, self.watchers)
         self._clock = clock
         self.listeners: list[Listener] = []
         self._broker = broker
@@ -244,7 +244,8 @@ class SocketServer:
         for processor in self.processors():
             yield from processor.selector
 
-    def _selectors(self) -> Iterator[tuple[str, Selector]]:
+    def selectors(self) -> Iterator[tuple[str, Selector]]:
+        """With the name of the listener whose connections each has."""
         for listener in self.listeners:
             for processor in listener.all_processors():
                 yield listener.name, processor.selector

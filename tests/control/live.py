@@ -17,7 +17,9 @@ from broker.control.views import (
     ConnectionRow,
     Decided,
     Figures,
+    GroupDetail,
     GroupRow,
+    PartitionRow,
     QuotaUse,
     ShadowUse,
     ThrottledRow,
@@ -84,8 +86,14 @@ class Live:
     def topic_sizes(self) -> Sequence[TopicSize]:
         return self.sizes
 
+    def partitions(self, topic: str) -> Sequence[PartitionRow]:
+        return []
+
     def groups(self) -> Sequence[GroupRow]:
         return self.all_groups
+
+    def group(self, group_id: str) -> GroupDetail | None:
+        return None
 
 
 async def store(control: Control, *rules: tuple[EntityPairs, str, float]) -> None:

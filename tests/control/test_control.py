@@ -1,11 +1,13 @@
 """Control plans, commits, publishes and answers, one change at a time."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 
 from broker.config.load import load
+from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AllocateProducerIds,
     AlterClientQuotas,
@@ -64,7 +66,18 @@ EVERY_COMMAND: list[Command[Any]] = [
     RevokeAdminToken("spare"),
     AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
     Undo(2),
+    CloseConnection("there"),
 ]
+
+
+class OneConnection:
+    """An `OpenConnections` with one, that nobody can close."""
+
+    def client_of(self, connection_id: str) -> str | None:
+        return "app" if connection_id == "there" else None
+
+    def close_connection(self, connection_id: str) -> None:
+        assert connection_id == "there"
 
 
 async def error_of(control: Control, command: Command[Any], who: Actor) -> ErrorCode:
@@ -81,6 +94,7 @@ async def error_of(control: Control, command: Command[Any], who: Actor) -> Error
 @pytest.fixture
 async def prepared(control: Control) -> Control:
     """One of everything that a command can be about; change 2 is the quota."""
+    control.add_planner(CloseConnection, partial(plan_close, OneConnection()))
     await control.apply(quota(500.0), actor())
     await control.apply(CreateTopics((NewTopic("exists"),)), actor())
     await control.apply(IssueAdminToken("one", Role.ADMIN), actor())
@@ -89,10 +103,11 @@ async def prepared(control: Control) -> Control:
 
 
 def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
+    """That of CloseConnection comes from whoever has the connections."""
     # By name: a slotted dataclass leaves its unslotted self behind among the subclasses.
     known = {each.__name__ for each in Command.__subclasses__()}
     assert (
-        {each.__name__ for each in (*PLANNERS, Undo)}
+        {each.__name__ for each in (*PLANNERS, Undo, CloseConnection)}
         == known
         == {type(each).__name__ for each in EVERY_COMMAND}
     )

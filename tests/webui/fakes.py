@@ -3,10 +3,10 @@
 Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from broker.control.closing import CloseConnection
 from broker.control.commands import (
     Actor,
     AlterClientQuotas,
@@ -26,16 +26,17 @@ from broker.control.views import (
     AddressRow,
     AddressUse,
     AuditEntry,
-    AuditFilter,
     ClientUsage,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
     Figures,
+    GroupDetail,
     GroupRow,
     MatchType,
     Overview,
+    PartitionRow,
     QuotaFilter,
     QuotaLimit,
     QuotaRow,
@@ -46,7 +47,8 @@ from broker.control.views import (
 )
 from broker.errors import ApiError, ErrorCode
 from tests.webui.fake_resolving import FakeResolving
-from tests.webui.rows import NOW_MS, change, figures, limits
+from tests.webui.fake_trail import FakeTrail
+from tests.webui.rows import NOW_MS, figures, limits
 from webui.backend import Backend
 
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
@@ -90,13 +92,15 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
 
 
 @dataclass
-class FakeBroker(FakeResolving):
+class FakeBroker(FakeResolving, FakeTrail):
     """Both halves that the console needs, Views and the door for changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
+    topic_rows: list[TopicRow] = field(default_factory=list)
+    group_rows: list[GroupDetail] = field(default_factory=list)
     trail: list[AuditEntry] = field(default_factory=list)
     limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
@@ -137,10 +141,12 @@ class FakeBroker(FakeResolving):
         return token if token in self.token_rows else None
 
     async def apply(
-        self, command: AlterClientQuotas | IncrementalAlterConfigs | Undo, actor: Actor
+        self, command: AlterClientQuotas | IncrementalAlterConfigs | Undo | CloseConnection, actor: Actor
     ) -> list[QuotaOutcome] | list[ResourceOutcome] | Outcome:
         if isinstance(command, Undo):
             return self._undo(command, actor)
+        if isinstance(command, CloseConnection):
+            return self._close(command, actor)
         if isinstance(command, IncrementalAlterConfigs):
             return [self._configure(alteration, actor) for alteration in command.resources]
         if actor.role < Role.EDITOR:
@@ -269,75 +275,30 @@ class FakeBroker(FakeResolving):
         return list(self.token_rows)
 
     def topics(self) -> list[TopicRow]:
-        return []
+        return list(self.topic_rows)
+
+    def partitions(self, topic: str) -> list[PartitionRow]:
+        row = next(row for row in self.topic_rows if row.name == topic)
+        share, records = row.size_bytes // row.partitions, row.records // row.partitions
+        return [PartitionRow(index, 0, records, share, 1) for index in range(row.partitions)]
 
     def groups(self) -> list[GroupRow]:
-        return []
+        return [detail.group for detail in self.group_rows]
+
+    def group(self, group_id: str) -> GroupDetail | None:
+        return next((each for each in self.group_rows if each.group.group_id == group_id), None)
+
+    def _close(self, command: CloseConnection, actor: Actor) -> Outcome:
+        if actor.role < Role.EDITOR:
+            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
+        kept = [row for row in self.connection_rows if row.connection_id != command.connection_id]
+        if len(kept) == len(self.connection_rows):
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no such connection, or not any more")
+        self.connection_rows = kept
+        return Outcome()
 
     def tasks(self) -> list[TaskRow]:
         return list(self.task_rows)
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return [ConfigRow(name, value, 1, 7, False, False, "") for name, value in self.configs.items()]
-
-    async def audit(self, query: AuditFilter) -> list[AuditEntry]:
-        found = [
-            row
-            for row in reversed(self.trail)
-            if (query.seq is None or row.seq == query.seq)
-            and (query.before_seq is None or row.seq < query.before_seq)
-            and query.kind in (None, row.kind)
-            and query.door in (None, row.door)
-            and query.actor in (None, row.actor)
-            and query.entity in (None, row.entity)
-            and (query.search or "").lower() in f"{row.entity} {row.key} {row.actor} {row.address}".lower()
-        ]
-        return [replace(row, final=self._final(row)) for row in found[: query.limit]]
-
-    def _final(self, row: AuditEntry) -> str | None:
-        if row.kind != "client-quota" or row.key == "shadow":
-            return f"A change of kind {row.kind} cannot be undone"
-        limits = self.rows.get(tuple((kind, name) for kind, name in json.loads(row.entity)))
-        value = None if limits is None else limits.value(row.key)
-        is_so = value == (None if row.new is None else float(row.new))
-        return None if is_so else "This has been changed again since"
-
-    def _undo(self, command: Undo, actor: Actor) -> Outcome:
-        if actor.role < Role.EDITOR:
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
-        row = next((row for row in self.trail if row.seq == command.seq), None)
-        if row is None:
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, f"There is no change {command.seq}")
-        if (final := self._final(row)) is not None:
-            known = row.kind == "client-quota"
-            error = ErrorCode.INVALID_UPDATE_VERSION if known else ErrorCode.INVALID_REQUEST
-            return Outcome(error, final)
-        if not command.validate_only:
-            entity = tuple((kind, name) for kind, name in json.loads(row.entity))
-            self._write(entity, {row.key: None if row.old is None else float(row.old)}, actor)
-        return Outcome()
-
-    def _write(
-        self,
-        entity: EntityPairs,
-        limits: dict[str, float | None],
-        actor: Actor,
-        shadow: bool | None = None,
-    ) -> None:
-        """A change that somebody asked for: it is in the trail."""
-        before = self.rows.get(entity)
-        self.version += 1
-        for key, value in limits.items():
-            old = None if before is None else before.value(key)
-            self.trail.append(
-                change(
-                    len(self.trail) + 1,
-                    actor,
-                    entity=json.dumps(entity),
-                    key=key,
-                    old=None if old is None else f"{old:g}",
-                    new=None if value is None else f"{value:g}",
-                    time_ms=self.now_ms,
-                )
-            )
-        self.set(entity, limits, by=actor.name, shadow=shadow)

@@ -5,14 +5,18 @@ from typing import Any
 
 from broker.control.commands import Actor
 from broker.control.rows.tasks import Owned, TaskRow
+from broker.control.rows.topics import CommittedRow, MemberRow
 from broker.control.views import (
     AddressUse,
     AuditEntry,
     ConnectionLimitRow,
     ConnectionRow,
     Figures,
+    GroupDetail,
+    GroupRow,
     QuotaKind,
     ThrottledRow,
+    TopicRow,
 )
 
 NOW_MS = 1_800_000_000_000
@@ -145,3 +149,23 @@ def change(seq: int, by: Actor, **changes: Any) -> AuditEntry:
         new="1000000",
     )
     return replace(row, **changes)
+
+
+def topic(name: str, partitions: int = 3, **changes: Any) -> TopicRow:
+    row = TopicRow(name, bytes(16), partitions, False, 3_000_000, 6_000, (("retention.ms", "86400000"),))
+    return replace(row, **changes)
+
+
+def group(name: str, *clients: str, lag: int = 40, topic: str = "orders") -> GroupDetail:
+    """One partition of a topic for each client, and one more that is up to date."""
+    members = tuple(
+        MemberRow(f"{client}-1f0c", None, client, "10.0.0.7", ((topic, index),))
+        for index, client in enumerate(clients)
+    )
+    offsets = (
+        *(CommittedRow(topic, index, 960, 960 + lag, lag) for index in range(len(clients))),
+        CommittedRow(topic, len(clients), 1_000, 1_000, 0),
+    )
+    state = "Stable" if clients else "Empty"
+    row = GroupRow(name, state, "consumer", len(clients), lag * len(clients))
+    return GroupDetail(row, "range" if clients else "", members, offsets)

@@ -24,7 +24,7 @@ from broker.control.views import (
 )
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import change, connection, tasks
+from tests.webui.rows import change, connection, group, tasks, topic
 
 HOUR_MS = 3_600_000
 CLIENTS = (
@@ -81,6 +81,13 @@ OTHER_CHANGES: tuple[tuple[float, Actor, str, str, str, str | None, str], ...] =
     (20, ANNA, "broker-config", "", "num.io.threads", "8", "16"),
     (2, ANNA, "client-quota", '[["client-id", "orders-service"]]', "shadow", None, "true"),
 )
+TOPICS = (
+    ("orders", 12, 4_112_000_000),
+    ("clicks", 24, 58_300_000_000),
+    ("payments", 6, 310_000_000),
+    ("fraud-scores", 6, 92_000_000),
+    ("audit-log", 1, 7_400_000),
+)
 HELD_UNDER = {
     ("clickstream-ingest", "produce"): RULES[1][0],
     ("reporting", "fetch"): RULES[0][0],
@@ -112,13 +119,30 @@ class Simulation:
             at_ms = broker.now_ms - int(hours_ago * HOUR_MS)
             broker.set(entity, dict(limits), by=by, at_ms=at_ms, shadow=entity == SHADOWED)
         broker.connection_rows = [
-            connection(client_id, user, index, address=f"10.0.{index % 3}.{20 + index}")
+            connection(
+                client_id,
+                user,
+                index,
+                address=f"10.0.{index % 3}.{20 + index}",
+                opened_at_ms=broker.now_ms - 1_700_000 * (index + 1),
+                software_name=("apache-kafka-java", "librdkafka", "aiokafka")[index % 3],
+                software_version=("4.1.1", "2.12.1", "0.12.0")[index % 3],
+            )
             for index, (client_id, user, _, _) in enumerate(CLIENTS)
         ]
         for address, limit, by in ((None, 20.0, "root"), ("10.0.1.24", 5.0, "ops-anna")):
             broker.version += 1
             broker.set((("ip", address),), {"connection_creation_rate": limit}, by=by)
 
+        broker.topic_rows = [
+            topic(name, partitions, size_bytes=size, records=size // 480) for name, partitions, size in TOPICS
+        ]
+        broker.topic_rows.append(topic("__consumer_offsets", 1, internal=True, size_bytes=81_000, configs=()))
+        broker.group_rows = [
+            group("search-indexer", "indexer-0", "indexer-1", lag=120, topic="orders"),
+            group("reporting", "reporting", lag=480_212, topic="clicks"),
+            group("nightly-export", lag=0, topic="clicks"),
+        ]
         broker.trail = self._trail()
 
     def _trail(self) -> list[AuditEntry]:
@@ -152,6 +176,7 @@ class Simulation:
         rates = [(produced * wave, fetched * wave) for _, _, produced, fetched in CLIENTS]
         self._hold(ms)
         self._use(rates)
+        self._move(rates, seconds)
         now = broker.now
         produced, fetched = sum(one for one, _ in rates), sum(other for _, other in rates)
         idle = 0.72 - 0.18 * wave + self.random.uniform(-0.02, 0.02)
@@ -208,6 +233,19 @@ class Simulation:
             figures["TotalTimeMs"] = sum(figures.values()) - figures["ThrottleTimeMs"]
             rows += [PhaseRow(api, phase, count, p99 / 3, p99) for phase, p99 in figures.items()]
         return rows
+
+    def _move(self, rates: list[tuple[float, float]], seconds: float) -> None:
+        held = {row.connection_id for row in self.broker.throttled_rows}
+        self.broker.connection_rows = [
+            replace(
+                row,
+                bytes_in=row.bytes_in + int(produced * seconds),
+                bytes_out=row.bytes_out + int(fetched * seconds),
+                requests=row.requests + int((produced + fetched) * seconds / 64_000) + 1,
+                mute_state="muted_and_throttled" if row.connection_id in held else "not_muted",
+            )
+            for row, (produced, fetched) in zip(self.broker.connection_rows, rates, strict=False)
+        ]
 
     def _use(self, rates: list[tuple[float, float]]) -> None:
         use: dict[EntityPairs, dict[str, float]] = {}
@@ -270,7 +308,7 @@ class Simulation:
         ]
         held = {row.connection_id for row in rows}
         for row, (client_id, user, produced, fetched) in zip(
-            self.broker.connection_rows, CLIENTS, strict=True
+            self.broker.connection_rows, CLIENTS, strict=False
         ):
             kind = "produce" if produced > fetched else "fetch"
             rule = HELD_UNDER.get((client_id, kind))

@@ -25,6 +25,7 @@ CHANGES = {
     "setIpQuota": {"connection_creation_rate": 1},
     "removeIpQuota": None,
     "undoChange": None,
+    "closeConnection": None,
     "setRequestLog": {"apis": ["*"], "client_ids": [], "max_per_second": 1},
 }
 """One that makes sense for each route that changes something."""

@@ -26,6 +26,7 @@ KINDS: Final = (
     "broker-config",
     "client-metrics",
     "producer-ids",
+    "connection",
     "user-scram",
     "admin-token",
 )

@@ -20,6 +20,7 @@ class Page:
 
 _FRAME: Final = ("api", "dom", "entity", "live", "shell", "units")
 _EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
+_OPENING: Final = ("api", "details", "dom", "listing", "live", "shell", "table", "units")
 
 PAGES: Final = (
     Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
@@ -39,6 +40,15 @@ PAGES: Final = (
         "Changes",
         (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
     ),
+    Page(
+        "connections",
+        "/connections",
+        "Connections",
+        "Broker",
+        ("api", "dom", "live", "shell", "units", "table", "listing"),
+    ),
+    Page("topics", "/topics", "Topics", "Broker", _OPENING),
+    Page("groups", "/groups", "Groups", "Broker", _OPENING),
     Page("tasks", "/tasks", "Tasks", "Broker", ("api", "dom", "live", "shell", "table", "units")),
 )
 

@@ -1,16 +1,16 @@
-"""GET /overview, /throttled-channels, /connections, /usage, /tasks, /metrics, /healthz, /readyz: figures, and
-nothing that changes.
+"""GET /overview, /throttled-channels, /usage, /tasks, /metrics, /healthz, /readyz: figures, and nothing that
+changes.
 """
 
 from typing import Final
 
 from webui.history import KEPT
 from webui.quotas import usage as clients
-from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED, USAGE
+from webui.rest.answers import OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Listing, Number
-from webui.shapes import connection_json, overview_json, task_json, throttled_json
+from webui.shapes import overview_json, task_json, throttled_json
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -32,12 +32,6 @@ async def throttled_channels(call: Call) -> Reply:
     limit = call.query["limit"]
     headers = {"X-Total-Count": str(len(rows))}
     return Reply(throttled_json(rows[:limit], call.console.now_ms()), headers=headers)
-
-
-async def connections(call: Call) -> Reply:
-    rows = call.console.backend.views.connections()
-    headers = {"X-Total-Count": str(len(rows))}
-    return Reply([connection_json(row) for row in rows[: call.query["limit"]]], headers=headers)
 
 
 async def usage(call: Call) -> Reply:
@@ -88,19 +82,6 @@ ROUTES: Final = (
         {
             200: Answer(
                 "The connections; X-Total-Count says how many there are", Listing(THROTTLED, most=MOST_ROWS)
-            )
-        },
-        query=(_LIMIT,),
-    ),
-    Route(
-        "GET",
-        "/api/v1/connections",
-        "listConnections",
-        "The open connections.",
-        connections,
-        {
-            200: Answer(
-                "The connections; X-Total-Count says how many there are", Listing(CONNECTION, most=MOST_ROWS)
             )
         },
         query=(_LIMIT,),

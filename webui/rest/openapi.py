@@ -10,6 +10,7 @@ from typing import Any, Final
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Answer, Query, Route
 
+NO_CONTENT: Final = 204
 _REFUSALS: Final = {
     400: "The request makes no sense",
     401: "No token, or not a known one",
@@ -48,7 +49,10 @@ def _operation(route: Route) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.operation,
         "summary": route.about,
-        "responses": {str(status): _response(answer) for status, answer in route.answers.items()},
+        "responses": {
+            str(status): {"description": answer.about} if status == NO_CONTENT else _response(answer)
+            for status, answer in route.answers.items()
+        },
     }
     problem = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status, about in _REFUSALS.items():

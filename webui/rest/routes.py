@@ -7,6 +7,7 @@ from webui.rest import (
     broker_configs,
     client_quotas,
     events,
+    existing,
     ip_quotas,
     monitoring,
     quota_files,
@@ -29,6 +30,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *audit.ROUTES,
     *broker_configs.ROUTES,
     *monitoring.ROUTES,
+    *existing.ROUTES,
     *request_log.ROUTES,
     *events.ROUTES,
     Route(

@@ -184,6 +184,21 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """An open object: names that nobody knows beforehand, with values of one kind."""
+
+    values: Schema
+
+    def check(self, value: object, where: str = "") -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise Invalid(where, "must be an object")
+        return {name: self.values.check(item, f"{where}/{_pointer(name)}") for name, item in value.items()}
+
+    def describe(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self.values.describe()}
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """Records that differ in which fields they have; the first whose fields are all there is meant."""
 

@@ -32,3 +32,50 @@ class GroupRow:
     protocol: str
     members: int
     lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """`start` is the first offset that is still there, `end` one past the last that readers may see;
+    `size_bytes` and `segments` 0: nothing was ever written.
+    """
+
+    index: int
+    start: int
+    end: int
+    size_bytes: int
+    segments: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One member of a group. `assigned` are (topic, partition) that it reads, as far as it says so in the way
+    of consumers.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    address: str
+    assigned: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRow:
+    """How far a group has read one partition; `end` and `lag` None: the partition is gone, or the disk does
+    not tell.
+    """
+
+    topic: str
+    partition: int
+    committed: int
+    end: int | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    group: GroupRow
+    assignor: str
+    members: tuple[MemberRow, ...]
+    offsets: tuple[CommittedRow, ...]

@@ -7,7 +7,7 @@ from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, figures, tasks, throttled
 from webui.console import Console
-from webui.rest.answers import CONNECTION, OVERVIEW, TASK, THROTTLED, USAGE
+from webui.rest.answers import OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.schema import Listing
 
 
@@ -41,12 +41,6 @@ async def test_throttled_channels_come_longest_wait_first(http: Browserless, bro
     rows = Listing(THROTTLED).check(await answer.get_json())
     assert [row["client_id"] for row in rows] == ["b", "c"]
     assert answer.headers["X-Total-Count"] == "3"
-
-
-async def test_connections_are_listed(http: Browserless, broker: FakeBroker) -> None:
-    broker.connection_rows = [connection("a"), connection("b")]
-    answer = await http.get("/api/v1/connections")
-    assert [row["client_id"] for row in Listing(CONNECTION).check(await answer.get_json())] == ["a", "b"]
 
 
 @pytest.mark.parametrize("token", ["viewer-token", "admin-token"])

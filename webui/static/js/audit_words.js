@@ -12,6 +12,7 @@ export const KINDS = {
   "client-metrics": "Client metrics",
   "admin-token": "Access tokens",
   "user-scram": "Passwords",
+  connection: "Closed connections",
   "producer-ids": "Producer ids",
   cluster: "Cluster",
 };
@@ -31,6 +32,7 @@ const NOUNS = {
   "client-metrics": "subscription",
   "admin-token": "token",
   "user-scram": "user",
+  connection: "connection",
 };
 
 export function subject({ kind, entity, quota, key }) {

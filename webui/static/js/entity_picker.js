@@ -84,7 +84,7 @@ export class EntityPicker {
 
   /** Who is connected is who one most likely means. */
   async suggest() {
-    const rows = await get("/api/v1/connections?limit=1000").catch(() => []);
+    const { items: rows } = await get("/api/v1/connections?limit=1000").catch(() => ({ items: [] }));
     const names = [rows.map((row) => row.principal), rows.map((row) => row.client_id)];
     this.parts.forEach(({ list }, index) => {
       const known = [...new Set(names[index])].filter(Boolean).sort().slice(0, 200);

@@ -97,3 +97,7 @@ document.getElementById("sign-out")?.addEventListener("click", async () => {
     location.assign("/");
   }
 });
+
+// On a phone the pages stand in a strip, and the one that is open may be beyond its edge.
+const current = document.querySelector(".sidebar [aria-current]");
+if (current) current.closest("nav").scrollLeft = current.offsetLeft - 16;

@@ -1,0 +1,86 @@
+"""What lies in a topic's partitions and how far groups have read, as the console reads it. For `figures`."""
+
+import struct
+from collections.abc import Iterator
+
+from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow
+from broker.errors import ApiError, ErrorCode
+from broker.groups.replies import DescribedMember
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+
+CONSUMER = "consumer"
+
+
+def partition_rows(partitions: Partitions, topic: str) -> list[PartitionRow]:
+    """Empty for a topic that there is not. Opens nothing."""
+    hosted = partitions.by_name.get(topic)
+    if hosted is None:
+        return []
+    rows = []
+    for index in range(hosted.count):
+        log = hosted.opened_log(index)
+        if log is None:
+            rows.append(PartitionRow(index, 0, 0, 0, 0))
+        else:
+            rows.append(
+                PartitionRow(index, log.log_start_offset, log.high_watermark, log.size, len(log.segments))
+            )
+    return rows
+
+
+def group_rows(groups: GroupService) -> list[GroupRow]:
+    return [
+        GroupRow(group.group_id, group.state, group.protocol_type, group.members, groups.lag(group.group_id))
+        for group in groups.coordinator.listed()
+    ]
+
+
+def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> GroupDetail | None:
+    (described,) = groups.coordinator.described([group_id], missing_is_error=True)
+    if described.error is not ErrorCode.NONE:
+        return None
+    members = tuple(_member(each, described.protocol_type) for each in described.members)
+    offsets = tuple(_offsets(groups, partitions, group_id))
+    row = GroupRow(group_id, described.state, described.protocol_type, len(members), groups.lag(group_id))
+    return GroupDetail(row, described.protocol, members, offsets)
+
+
+def _offsets(groups: GroupService, partitions: Partitions, group_id: str) -> Iterator[CommittedRow]:
+    for topic, committed in sorted(groups.coordinator.committed(group_id).items()):
+        for index, offset in sorted(committed.items()):
+            end = _end(partitions, topic, index)
+            lag = None if end is None else max(end - offset.offset, 0)
+            yield CommittedRow(topic, index, offset.offset, end, lag)
+
+
+def _end(partitions: Partitions, topic: str, index: int) -> int | None:
+    try:
+        log = partitions.log(topic, index)
+    except ApiError:
+        return None
+    return None if log is None else log.high_watermark
+
+
+def _member(member: DescribedMember, protocol_type: str) -> MemberRow:
+    assigned = tuple(_assigned(member.assignment)) if protocol_type == CONSUMER else ()
+    return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
+
+
+def _assigned(data: bytes) -> Iterator[tuple[str, int]]:
+    """What a consumer was assigned (Kafka: ConsumerProtocolAssignment). The leader of the group wrote it; as
+    much of it is read as makes sense.
+    """
+    try:
+        (topics,) = struct.unpack_from(">i", data, 2)
+        at = 6
+        for _ in range(topics):
+            (length,) = struct.unpack_from(">h", data, at)
+            name = data[at + 2 : at + 2 + length].decode()
+            at += 2 + length
+            (count,) = struct.unpack_from(">i", data, at)
+            indexes = struct.unpack_from(f">{count}i", data, at + 4)
+            at += 4 + 4 * count
+            yield from ((name, index) for index in indexes)
+    except (struct.error, UnicodeDecodeError, ValueError):
+        return

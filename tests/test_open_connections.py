@@ -1,0 +1,57 @@
+"""A connection that an operator closes is gone, and the trail says who did it."""
+
+from pathlib import Path
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from broker.control.closing import CloseConnection
+from broker.control.commands import Actor, Door, Role
+from broker.control.views import AuditFilter
+from broker.errors import ErrorCode
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from tests.support.running import RunningBroker, running_broker
+
+ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.PAGE)
+
+
+def connections(broker: RunningBroker) -> list[str]:
+    return [row.connection_id for row in broker.house.broker.views.connections()]
+
+
+async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        gone, stays = [await broker.connect(name) for name in ("gone", "stays")]
+        for client in (gone, stays):
+            await client.ask(ApiVersionsRequest("x", "1"), 3)
+        control, views = broker.house.control, broker.house.broker.views
+        wanted = next(row.connection_id for row in views.connections() if row.client_id == "gone")
+        assert (await control.apply(CloseConnection(wanted), ANN)).ok
+        with trio.fail_after(5):
+            assert await gone.stream.receive_some() == b""
+        await stays.ask(ApiVersionsRequest("x", "1"), 3)
+        assert wanted not in connections(broker) and len(connections(broker)) == 1
+        (row,) = await views.audit(AuditFilter(kind="connection"))
+        assert (row.actor, row.entity, row.key, row.new) == ("ann", wanted, "closed", "gone")
+        assert row.final == "A change of kind connection cannot be undone"
+        again = await control.apply(CloseConnection(wanted), ANN)
+        assert again.error is ErrorCode.RESOURCE_NOT_FOUND
+
+
+async def test_a_viewer_closes_nothing(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
+        (wanted,) = connections(broker)
+        viewer = Actor("vi", Role.VIEWER, "10.0.0.1", Door.REST)
+        refused = await broker.house.control.apply(CloseConnection(wanted), viewer)
+        await wait_all_tasks_blocked()
+        assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and connections(broker) == [wanted]
+
+
+async def test_a_broker_starts_again_after_connections_were_closed(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
+        await broker.house.control.apply(CloseConnection(*connections(broker)), ANN)
+        version = broker.house.control.image.version
+    async with running_broker(tmp_path) as broker:
+        assert broker.house.control.image.version >= version

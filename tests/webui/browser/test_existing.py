@@ -1,0 +1,78 @@
+"""Connections, topics and groups on their pages."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import connection, group, topic
+
+
+@pytest.fixture
+def busy(page: Watched, broker: FakeBroker) -> Watched:
+    broker.connection_rows = [
+        connection("app", "alice", 1, requests=4_321, mute_state="muted_and_throttled"),
+        connection("<b>", "bob", 0, tls="TLSv1.3 TLS_AES_256_GCM_SHA384"),
+    ]
+    broker.topic_rows = [topic("orders"), topic("__consumer_offsets", internal=True, configs=())]
+    broker.group_rows = [group("readers", "app"), group("idle", lag=0)]
+    page.sign_in()
+    return page
+
+
+def test_a_connection_says_who_it_is_and_whether_it_is_read(busy: Watched, expect: Any) -> None:
+    opened = busy.go("/connections")
+    row = opened.locator("tbody tr", has_text="alice")
+    for words in ("app", "10.0.0.7", "PLAINTEXT", "apache-kafka-java", "4.1.1", "4\u202f321", "throttled"):
+        expect(row).to_contain_text(words)
+    expect(opened.locator("tbody tr", has_text="bob")).to_contain_text("TLSv1.3")
+    opened.get_by_label("Which connections").select_option("tls")
+    expect(opened.locator("tbody tr")).to_have_count(1)
+
+
+def test_a_connection_is_closed_after_a_question(busy: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = busy.go("/connections")
+    opened.get_by_label("Close the connection of app").click()
+    expect(opened.locator("tr.panel")).to_contain_text("The client may connect again at once")
+    opened.keyboard.press("Escape")
+    expect(opened.get_by_label("Close the connection of app")).to_be_focused()
+    assert len(broker.connection_rows) == 2
+    opened.get_by_label("Close the connection of app").click()
+    opened.get_by_role("button", name="Close it").click()
+    expect(opened.locator("tbody tr")).to_have_count(1)
+    assert [row.client_id for row in broker.connection_rows] == ["<b>"]
+
+
+def test_a_viewer_closes_nothing(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.connection_rows = [connection("app")]
+    page.sign_in("viewer-token")
+    opened = page.go("/connections")
+    expect(opened.locator("tbody tr")).to_have_count(1)
+    expect(opened.locator(".actions")).to_have_count(0)
+
+
+def test_a_topic_opens_to_its_partitions(busy: Watched, expect: Any) -> None:
+    opened = busy.go("/topics")
+    expect(opened.locator("#table > table > tbody > tr")).to_have_count(2)
+    opener = opened.get_by_role("button", name="orders")
+    opener.press("Enter")
+    expect(opener).to_have_attribute("aria-expanded", "true")
+    expect(opened.get_by_role("region", name="Partitions").locator("tbody tr")).to_have_count(3)
+    expect(opened.get_by_role("region", name="Settings")).to_contain_text("retention.ms")
+    opener.press("Enter")
+    expect(opened.get_by_role("region", name="Partitions")).to_have_count(0)
+    opened.get_by_label("Which topics").select_option("internal")
+    expect(opened.locator("#table")).to_contain_text("__consumer_offsets")
+    expect(opened.locator("#table")).not_to_contain_text("orders")
+
+
+def test_a_group_opens_to_its_members_and_how_far_they_are(busy: Watched, expect: Any) -> None:
+    opened = busy.go("/groups?sort=lag&order=desc")
+    rows = opened.locator("#table > table > tbody > tr")
+    expect(rows.first).to_contain_text("readers")
+    opened.get_by_role("button", name="readers").click()
+    expect(opened.get_by_role("region", name="Members")).to_contain_text("orders")
+    offsets = opened.get_by_role("region", name="Offsets").locator("tbody tr")
+    expect(offsets.first).to_contain_text("40")
+    expect(offsets.first).to_contain_text("app")

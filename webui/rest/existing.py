@@ -1,0 +1,204 @@
+"""GET /connections, /topics and /groups, each with one of its rows; and DELETE of one connection."""
+
+from typing import Any, Final, TypeVar
+
+from broker.control.closing import CloseConnection
+from webui.listing import Table
+from webui.rest.answers import CONNECTION, COUNT, NAME
+from webui.rest.problem import PROBLEM, Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
+from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
+from webui.shapes import connection_json
+from webui.tables import CONNECTIONS, GROUPS, TOPICS, group_detail_json, partition_json, topic_json
+
+Row = TypeVar("Row")
+
+_MAYBE_COUNT = Number(integer=True, least=0, nullable=True)
+_TOPIC: Final[dict[str, Schema]] = {
+    "name": NAME,
+    "topic_id": Text(),
+    "partitions": COUNT,
+    "internal": Flag(),
+    "size_bytes": COUNT,
+    "records": COUNT,
+    "configs": Names(Text(longest=1_000_000)),
+}
+TOPIC: Final = Record(_TOPIC)
+TOPIC_DETAIL: Final = Record(
+    {
+        **_TOPIC,
+        "partition_list": Listing(
+            Record(
+                {
+                    "index": COUNT,
+                    "start": COUNT,
+                    "end": COUNT,
+                    "size_bytes": COUNT,
+                    "segments": COUNT,
+                }
+            ),
+            most=1_000_000,
+        ),
+    }
+)
+_GROUP: Final[dict[str, Schema]] = {
+    "group_id": NAME,
+    "state": Text(),
+    "protocol": NAME,
+    "members": COUNT,
+    "lag": _MAYBE_COUNT,
+}
+GROUP: Final = Record(_GROUP)
+_PARTITION: Final[dict[str, Schema]] = {"topic": NAME, "partition": COUNT}
+GROUP_DETAIL: Final = Record(
+    {
+        **_GROUP,
+        "assignor": NAME,
+        "consumers": Listing(
+            Record(
+                {
+                    "member_id": NAME,
+                    "instance_id": Text(longest=32_767, nullable=True),
+                    "client_id": NAME,
+                    "address": NAME,
+                    "assigned": Listing(Record(_PARTITION), most=1_000_000),
+                }
+            ),
+            most=1_000_000,
+        ),
+        "offsets": Listing(
+            Record({**_PARTITION, "committed": COUNT, "end": _MAYBE_COUNT, "lag": _MAYBE_COUNT}),
+            most=1_000_000,
+        ),
+    }
+)
+
+
+async def connections(call: Call) -> Reply:
+    return _listed(call, CONNECTIONS, call.console.backend.views.connections())
+
+
+async def connection(call: Call) -> Reply:
+    wanted = call.place["id"]
+    for row in call.console.backend.views.connections():
+        if row.connection_id == wanted:
+            return Reply(connection_json(row))
+    raise Problem(404, "There is no such connection, or not any more.")
+
+
+async def close_connection(call: Call) -> Reply:
+    outcome = await call.console.backend.control.apply(CloseConnection(call.place["id"]), call.actor)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    call.console.live.nudge()
+    return Reply(b"", status=204)
+
+
+async def topics(call: Call) -> Reply:
+    return _listed(call, TOPICS, call.console.backend.views.topics())
+
+
+async def topic(call: Call) -> Reply:
+    views, wanted = call.console.backend.views, call.place["name"]
+    for row in views.topics():
+        if row.name == wanted:
+            partitions = [partition_json(each) for each in views.partitions(wanted)]
+            return Reply(topic_json(row) | {"partition_list": partitions})
+    raise Problem(404, "There is no such topic.")
+
+
+async def groups(call: Call) -> Reply:
+    return _listed(call, GROUPS, call.console.backend.views.groups())
+
+
+async def group(call: Call) -> Reply:
+    detail = call.console.backend.views.group(call.place["group"])
+    if detail is None:
+        raise Problem(404, "There is no such group.")
+    return Reply(group_detail_json(detail))
+
+
+def _listed(call: Call, table: Table[Row], rows: list[Row]) -> Reply:
+    return Reply(table.cut(rows, page_of(call.query)))
+
+
+def _page_of(row: Schema) -> Record:
+    return Record(
+        {"items": Listing(row, most=1_000), "total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
+    )
+
+
+def _place(name: str, about: str) -> tuple[Query, ...]:
+    return (Query(name, Text(longest=32_767, shortest=1), about),)
+
+
+_GONE: Final[Any] = Answer("There is no such thing, or not any more", PROBLEM)
+CONNECTION_PAGE: Final = _page_of(CONNECTION)
+TOPIC_PAGE: Final = _page_of(TOPIC)
+GROUP_PAGE: Final = _page_of(GROUP)
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/connections",
+        "listConnections",
+        "The open connections.",
+        connections,
+        {200: Answer("A page of connections", CONNECTION_PAGE)},
+        query=page_query(CONNECTIONS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/connections/{id}",
+        "getConnection",
+        "One connection.",
+        connection,
+        {200: Answer("The connection", CONNECTION), 404: _GONE},
+        place=_place("id", "A `connection_id`."),
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/connections/{id}",
+        "closeConnection",
+        "Closes one connection; its client may connect again. Needs the role editor.",
+        close_connection,
+        {204: Answer("It is closed"), 404: _GONE},
+        place=_place("id", "A `connection_id`."),
+    ),
+    Route(
+        "GET",
+        "/api/v1/topics",
+        "listTopics",
+        "The topics, with what lies in them.",
+        topics,
+        {200: Answer("A page of topics", TOPIC_PAGE)},
+        query=page_query(TOPICS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/topics/{name}",
+        "getTopic",
+        "One topic, partition by partition.",
+        topic,
+        {200: Answer("The topic", TOPIC_DETAIL), 404: _GONE},
+        place=_place("name", "Its name."),
+    ),
+    Route(
+        "GET",
+        "/api/v1/groups",
+        "listGroups",
+        "The consumer groups, with how far they are behind.",
+        groups,
+        {200: Answer("A page of groups; `lag` counts records that are not committed yet", GROUP_PAGE)},
+        query=page_query(GROUPS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/groups/{group}",
+        "getGroup",
+        "One group: its members with what each reads, and its offsets.",
+        group,
+        {200: Answer("The group", GROUP_DETAIL), 404: _GONE},
+        place=_place("group", "Its id."),
+    ),
+)

@@ -1,0 +1,63 @@
+// What opens below a row of a listing: one at a time, asked for when it is opened and again while it is.
+
+import { h, replace } from "./dom.js";
+
+const AGAIN_MS = 2000;
+
+export class Details {
+  /** `load(row)` answers, `draw(answer, row)` gives elements. Connect `below` and `arrived` to the listing. */
+  constructor({ load, draw }) {
+    this.load = load;
+    this.draw = draw;
+    this.open = null;
+    this.below = (key) => (this.open?.key === key ? this.open.element : null);
+    this.arrived = () => this.again();
+  }
+
+  follow(list) {
+    this.list = list;
+  }
+
+  /** The name of a row, as the button that opens it. */
+  opener(row, words) {
+    const key = this.list.table.keyOf(row);
+    return h("button.plain.opener", { type: "button", "aria-expanded": String(this.open?.key === key), onclick: () => this.toggle(key, row) }, h("span.twist", { "aria-hidden": "true" }, "›"), words);
+  }
+
+  toggle(key, row) {
+    const closing = this.open?.key === key;
+    this.mark(false);
+    this.open = null;
+    if (!closing) {
+      const body = h("div.details", h("p.quiet", "Asking…"));
+      this.open = { key, row, body, at: -Infinity, element: h("tr.panel", h("td", { colspan: this.list.table.columns.length }, body)) };
+      this.again();
+    }
+    this.list.show();
+    this.mark(true);
+  }
+
+  mark(expanded) {
+    this.list.table.rows.get(this.open?.key)?.querySelector(".opener")?.setAttribute("aria-expanded", String(expanded));
+  }
+
+  async again() {
+    const { open } = this;
+    if (!open || performance.now() - open.at < AGAIN_MS) return;
+    open.at = performance.now();
+    try {
+      const answer = await this.load(open.row);
+      if (this.open === open) replace(open.body, this.draw(answer, open.row));
+    } catch (problem) {
+      replace(open.body, h("p.field-error", { role: "alert" }, problem.message));
+    }
+  }
+}
+
+/** A small table: `heads` [[label, num]], `rows` of cells. */
+export function smallTable(label, heads, rows) {
+  const cell = (content, index) => h(heads[index][1] ? "td.num" : "td", content);
+  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": label },
+    h("table.small-table", h("thead", h("tr", heads.map(([words, num]) => h(num ? "th.num" : "th", { scope: "col" }, words)))),
+      h("tbody", rows.map((cells) => h("tr", cells.map(cell))))));
+}

@@ -1,0 +1,57 @@
+// Topics: what exists and how much of it; a row opens to its partitions and settings.
+
+import { get } from "./api.js";
+import { Details, smallTable } from "./details.js";
+import { empty, h, setText } from "./dom.js";
+import { Listing } from "./listing.js";
+import { once } from "./table.js";
+import { bytes, count, group } from "./units.js";
+
+const details = new Details({
+  load: (row) => get(`/api/v1/topics/${encodeURIComponent(row.name)}`),
+  draw: drawTopic,
+});
+
+const list = new Listing({
+  topic: "topics",
+  label: "Topics",
+  nouns: ["topic", "topics"],
+  keyOf: (row) => row.name,
+  sort: "name",
+  none: () => empty("topics", "No topics yet", "A topic is made by kafka-topics.sh, or by the first client that asks for it."),
+  below: details.below,
+  arrived: details.arrived,
+  columns: [
+    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.name", row.name))) },
+    { label: "Partitions", sort: "partitions", size: "count", num: true, cell: (row, td) => setText(td, group(row.partitions)) },
+    { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, group(row.records)) },
+    { label: "Size", sort: "size", size: "count", num: true, cell: sizeCell },
+    { label: "Settings of its own", size: "settings", whole: true, cell: settingsCell },
+  ],
+});
+
+function sizeCell(row, td) {
+  setText(td, bytes(row.size_bytes));
+  td.title = `${group(row.size_bytes)} bytes`;
+}
+
+function settingsCell(row, td) {
+  const own = Object.entries(row.configs);
+  td.toggleAttribute("data-none", own.length === 0 && !row.internal);
+  once(td, JSON.stringify(own), () => h("span.chips",
+    row.internal && h("span.tag", "the broker’s own"),
+    own.slice(0, 3).map(([key, value]) => h("span.chip", h("span", key), h("span.name", value))),
+    own.length > 3 && h("span.quiet", `and ${own.length - 3} more`)));
+}
+
+function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
+  const rows = partitions.map(({ index, start, end, size_bytes: size, segments }) => [String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
+  return [
+    smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true]], rows),
+    Object.keys(configs).length ? smallTable("Settings", [["Setting", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "It has no settings of its own; the broker’s hold."),
+    h("p.quiet.small", `${count(partitions.length, "partition")}, topic id `, h("code", id)),
+  ];
+}
+
+details.follow(list);
+list.start();
