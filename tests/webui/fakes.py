@@ -5,19 +5,24 @@ Used by the tests beside it and by the demo server. The rules are Kafka's, as fa
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from broker.control.closing import CloseConnection
 from broker.control.commands import (
     Actor,
     AlterClientQuotas,
+    Command,
     ConfigAlteration,
     ConfigResource,
     EntityPairs,
     IncrementalAlterConfigs,
+    IssueAdminToken,
+    IssuedToken,
     Outcome,
     QuotaAlteration,
     QuotaOutcome,
     ResourceOutcome,
+    RevokeAdminToken,
     Role,
     Undo,
 )
@@ -99,6 +104,7 @@ class FakeBroker(FakeResolving, FakeTrail):
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
+    secrets: dict[str, TokenRow] = field(default_factory=SECRETS.copy)
     topic_rows: list[TopicRow] = field(default_factory=list)
     group_rows: list[GroupDetail] = field(default_factory=list)
     trail: list[AuditEntry] = field(default_factory=list)
@@ -137,16 +143,18 @@ class FakeBroker(FakeResolving, FakeTrail):
         )
 
     def identify(self, secret: str) -> TokenRow | None:
-        token = SECRETS.get(secret)
+        token = self.secrets.get(secret)
         return token if token in self.token_rows else None
 
-    async def apply(
-        self, command: AlterClientQuotas | IncrementalAlterConfigs | Undo | CloseConnection, actor: Actor
-    ) -> list[QuotaOutcome] | list[ResourceOutcome] | Outcome:
+    async def apply(self, command: Command[Any], actor: Actor) -> Any:
         if isinstance(command, Undo):
             return self._undo(command, actor)
         if isinstance(command, CloseConnection):
             return self._close(command, actor)
+        if isinstance(command, IssueAdminToken):
+            return self._issue(command, actor)
+        if isinstance(command, RevokeAdminToken):
+            return self._revoke(command, actor)
         if isinstance(command, IncrementalAlterConfigs):
             return [self._configure(alteration, actor) for alteration in command.resources]
         if actor.role < Role.EDITOR:
@@ -273,6 +281,29 @@ class FakeBroker(FakeResolving, FakeTrail):
 
     def tokens(self) -> list[TokenRow]:
         return list(self.token_rows)
+
+    def _issue(self, command: IssueAdminToken, actor: Actor) -> IssuedToken:
+        if actor.role < Role.ADMIN:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        row = TokenRow(command.name, command.role.name.lower(), self.now_ms, actor.name)
+        self.token_rows = [each for each in self.token_rows if each.name != command.name] + [row]
+        self.version += 1
+        secret = f"secret-of-{command.name}-{self.version}"
+        self.secrets = {known: each for known, each in self.secrets.items() if each.name != row.name}
+        self.secrets[secret] = row
+        return IssuedToken(command.name, command.role, secret)
+
+    def _revoke(self, command: RevokeAdminToken, actor: Actor) -> Outcome:
+        if actor.role < Role.ADMIN:
+            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        kept = [row for row in self.token_rows if row.name != command.name]
+        if len(kept) == len(self.token_rows):
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
+        if not any(row.role == "admin" for row in kept):
+            return Outcome(ErrorCode.INVALID_REQUEST, "The last administrator's token cannot be revoked")
+        self.token_rows = kept
+        self.version += 1
+        return Outcome()
 
     def topics(self) -> list[TopicRow]:
         return list(self.topic_rows)

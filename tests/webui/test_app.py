@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import ApiError, ErrorCode
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import FakeBroker
+from tests.webui.fakes import ADMIN, EDITOR, VIEWER, FakeBroker
 from webui.console import Console
 from webui.rest.problem import PROBLEM
 from webui.rest.routes import ROUTES
@@ -26,6 +26,9 @@ CHANGES = {
     "removeIpQuota": None,
     "undoChange": None,
     "closeConnection": None,
+    "issueToken": {"name": "mallory", "role": "admin"},
+    "renewToken": None,
+    "revokeToken": None,
     "setRequestLog": {"apis": ["*"], "client_ids": [], "max_per_second": 1},
 }
 """One that makes sense for each route that changes something."""
@@ -44,10 +47,11 @@ async def test_nothing_is_changed_by_viewers(http: Browserless, broker: FakeBrok
     if route.method == "GET":
         return
     body = CHANGES[route.operation]
-    path = route.path.replace("{id}", "1")
+    path = route.path.replace("{id}", "1").replace("{name}", "root")
     answer = await http.ask(route.method, path, token="viewer-token", body=body)
     assert answer.status_code == 403
     assert broker.rows == {} and broker.applied == [] and broker.altered == []
+    assert broker.token_rows == [ADMIN, EDITOR, VIEWER]
 
 
 @pytest.mark.parametrize(

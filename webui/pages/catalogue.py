@@ -20,6 +20,7 @@ class Page:
 
 _FRAME: Final = ("api", "dom", "entity", "live", "shell", "units")
 _EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
+_PLAIN: Final = ("api", "dom", "live", "shell", "table", "units")
 _OPENING: Final = ("api", "details", "dom", "listing", "live", "shell", "table", "units")
 
 PAGES: Final = (
@@ -49,7 +50,8 @@ PAGES: Final = (
     ),
     Page("topics", "/topics", "Topics", "Broker", _OPENING),
     Page("groups", "/groups", "Groups", "Broker", _OPENING),
-    Page("tasks", "/tasks", "Tasks", "Broker", ("api", "dom", "live", "shell", "table", "units")),
+    Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
+    Page("access", "/access", "Access", "Changes", _PLAIN),
 )
 
 

@@ -60,6 +60,7 @@ def _page_door(console: Console, renderer: Renderer, page: Page) -> Door:
             who=session.token.name,
             role=session.token.role.lower(),
             may_edit=role_of(session.token) >= Role.EDITOR,
+            may_administer=role_of(session.token) >= Role.ADMIN,
             quota_callback=console.backend.views.quota_callback,
         )
         return Response(html, content_type="text/html; charset=utf-8")

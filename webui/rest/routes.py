@@ -13,6 +13,7 @@ from webui.rest import (
     quota_files,
     request_log,
     resolving,
+    tokens,
 )
 from webui.rest.openapi import document
 from webui.rest.routing import Answer, Call, Reply, Route
@@ -32,6 +33,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *monitoring.ROUTES,
     *existing.ROUTES,
     *request_log.ROUTES,
+    *tokens.ROUTES,
     *events.ROUTES,
     Route(
         "GET",

@@ -11,7 +11,18 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
 from tests.webui.simulation import Simulation
 
-PATHS = ("/", "/throttled", "/quotas", "/ip-quotas", "/audit", "/connections", "/topics", "/groups", "/tasks")
+PATHS = (
+    "/",
+    "/throttled",
+    "/quotas",
+    "/ip-quotas",
+    "/audit",
+    "/connections",
+    "/topics",
+    "/groups",
+    "/tasks",
+    "/access",
+)
 
 
 def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> None:

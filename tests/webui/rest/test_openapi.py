@@ -24,7 +24,7 @@ async def test_every_operation_says_what_it_answers_and_how_it_refuses(http: Bro
     for path, methods in (await described(http))["paths"].items():
         for method, operation in methods.items():
             responses = operation["responses"]
-            assert {"200", "204"} & responses.keys(), (method, path)
+            assert {"200", "201", "204"} & responses.keys(), (method, path)
             for status in ("400", "401", "403", "421", "500", "503"):
                 assert list(responses[status]["content"]) == ["application/problem+json"], (path, status)
 

@@ -1,0 +1,71 @@
+"""Access tokens on their page: made, shown once, renewed, revoked; and the roles that they carry."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import ServedConsole, Watched, watched
+from tests.webui.fakes import FakeBroker
+
+
+def test_a_token_is_made_and_its_secret_shown_once(
+    browser: Any, served: ServedConsole, page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    opened.keyboard.press("n")
+    opened.get_by_label("Name of who will use it").fill("ci")
+    opened.get_by_label("Role", exact=True).select_option("editor")
+    opened.get_by_role("button", name="Make token").click()
+    secret = opened.locator(".copyable pre").inner_text()
+    expect(opened.locator("tbody tr", has_text="ci")).to_contain_text("editor")
+    opened.get_by_role("button", name="I have it").click()
+    assert secret not in opened.content()
+    with watched(browser, served) as other:
+        other.sign_in(secret)
+        expect(other.page.locator(".who-name")).to_have_text("ci")
+        expect(other.go("/quotas").locator("#add")).to_be_visible()
+        expect(other.go("/access").locator("#add, .actions")).to_have_count(0)
+
+
+def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    opened.get_by_role("button", name="New token").click()
+    for name, words in (("", "A token needs a name"), ("vi", "There is a token of this name")):
+        opened.get_by_label("Name of who will use it").fill(name)
+        opened.get_by_role("button", name="Make token").click()
+        expect(opened.locator("#new-trouble")).to_contain_text(words)
+        expect(opened.get_by_label("Name of who will use it")).to_have_value(name)
+    page.troubles.clear()
+
+
+def test_whoever_uses_a_revoked_token_is_signed_out(
+    browser: Any, served: ServedConsole, page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    with watched(browser, served) as viewer:
+        viewer.sign_in("viewer-token")
+        opened.get_by_label("Revoke vi").click()
+        opened.get_by_role("button", name="Revoke it").click()
+        expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
+        expect(viewer.page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect: Any) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    opened.get_by_label("Revoke root").click()
+    expect(opened.locator("tr.panel")).to_contain_text("the one that you are signed in with")
+    opened.get_by_role("button", name="Revoke it").click()
+    expect(opened.locator("tr.panel")).to_contain_text("last administrator")
+    page.troubles.clear()
+
+
+@pytest.mark.parametrize("token", ["viewer-token", "editor-token"])
+def test_who_may_not_make_tokens_sees_no_buttons_for_it(page: Watched, expect: Any, token: str) -> None:
+    page.sign_in(token)
+    opened = page.go("/access")
+    expect(opened.locator("tbody tr")).to_have_count(3)
+    expect(opened.locator("#add, .actions")).to_have_count(0)
