@@ -34,6 +34,7 @@ PAGES: Final = (
         "Limits",
         ("api", "dom", "live", "shell", "units", "table", "listing", "address_editor"),
     ),
+    Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
     Page(
         "audit",
         "/audit",

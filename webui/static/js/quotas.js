@@ -11,7 +11,7 @@ import { ago, count as words, digits, duration, group, KEYS, rate, rawRate } fro
 
 const PAGE = 50;
 
-const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "" });
+const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "", add: "" });
 const box = document.getElementById("table");
 const adding = document.getElementById("adding");
 const filter = document.getElementById("filter");
@@ -182,7 +182,7 @@ function nothing() {
 function clear() {
   filter.value = "";
   shape.value = "";
-  ask({ q: "", shape: "", offset: "0", rule: "" });
+  ask({ q: "", shape: "", offset: "0", rule: "", add: "" });
 }
 
 function showPager() {
@@ -212,6 +212,17 @@ function point() {
   else url.values.q = name;
 }
 
+// A link from elsewhere proposes a rule: {"entity": {...}, "limits": {key: value}}. It is typed in, not saved.
+function propose() {
+  try {
+    const { entity, limits } = JSON.parse(url.values.add);
+    add(Object.fromEntries(Object.entries(limits).map(([key, value]) => [key, { value }])), { entity });
+  } catch {
+    // Somebody's own address; the page is there all the same.
+  }
+  url.set({ add: "" });
+}
+
 if (url.values.rule) point();
 filter.value = url.values.q;
 shape.value = url.values.shape;
@@ -229,3 +240,4 @@ const live = startLive(["quotas", "unlimited"], {
   },
 });
 ask({});
+if (url.values.add && mayEdit) propose();

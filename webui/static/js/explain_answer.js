@@ -1,0 +1,91 @@
+// The answer of the resolver, drawn: a verdict for each kind of limit, and the rules in the order of the search.
+
+import { h } from "./dom.js";
+import { entityKey, ruleLink } from "./entity.js";
+import { digits, KEYS, milliseconds, rate } from "./units.js";
+
+const ADDRESS_KEY = "connection_creation_rate";
+const LABELS = { ...Object.fromEntries(Object.entries(KEYS).map(([key, { label }]) => [key, label])), [ADDRESS_KEY]: "New connections" };
+
+export function label(key) {
+  return LABELS[key] ?? key;
+}
+
+export function shownRate(key, value, bound = value) {
+  return key === ADDRESS_KEY ? `${digits(value)}/s` : rate(key, value, bound);
+}
+
+export function verdicts({ limits }) {
+  return limits.map((limit) => h("div.card.verdict", h("h2", label(limit.key)), state(limit.key, limit), limit.if ? change(limit.key, limit, limit.if) : null));
+}
+
+function state(key, limit) {
+  return [figure(key, limit), use(key, limit), rule(limit), waiting(limit)];
+}
+
+function figure(key, { bound, shadow }) {
+  const words = bound === null ? "No limit" : shownRate(key, bound);
+  return h("p.figure", { class: bound === null ? "unlimited" : "" }, words, shadow && h("span.tag", { title: "Measured and counted, not enforced" }, "shadow"));
+}
+
+function use(key, { bound, observed }) {
+  if (observed === null || observed === undefined) return h("p.quiet.small", "not in use");
+  const words = `${shownRate(key, observed, bound ?? observed)} now`;
+  if (bound === null) return h("p.quiet.small", words);
+  const used = observed / bound;
+  const fill = h("i");
+  fill.style.transform = `scaleX(${Math.min(1, used)})`;
+  const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  return [h("span.bar", { data: { level } }, fill), h("p.small.apart", h("span", words), h("span", `${Math.round(used * 100)} %`))];
+}
+
+function rule({ matched, callback }) {
+  if (callback) return h("p.small", "decided by ", h("code", callback.class));
+  if (!matched) return h("p.quiet.small", "none of the rules is there");
+  return h("p.small.by", "by ", ruleLink(matched));
+}
+
+function waiting({ wait_ms: wait, shadow }) {
+  if (!wait) return null;
+  return h("p.small.warn", shadow ? `would be held for ${milliseconds(wait)}` : `held for ${milliseconds(wait)} at this rate`);
+}
+
+/** What the edit would do to this limit; nothing where it does nothing. */
+function change(key, before, after) {
+  if (before.bound === after.bound && before.shadow === after.shadow && sameRule(before, after)) return h("p.if.quiet.small", "Would not change.");
+  const words = after.bound === null ? "no limit" : shownRate(key, after.bound);
+  return h("div.if", h("p.small.quiet", "Would become"), h("p", h("b", words), after.shadow && h("span.tag", "shadow")), waiting(after), after.bound !== null && after.wait_ms === 0 ? h("p.small.quiet", "and hold nobody at this rate") : null);
+}
+
+function sameRule(one, other) {
+  return entityKey(one.matched ?? {}) === entityKey(other.matched ?? {});
+}
+
+/** One row for each rule that is looked for, one column for each kind of limit. `ontry(entity, key)`: what if it were there? */
+export function probeTable({ limits }, ontry) {
+  const clients = limits.filter(({ key }) => key !== ADDRESS_KEY);
+  const address = limits.find(({ key }) => key === ADDRESS_KEY);
+  const head = h("tr", h("th", { scope: "col" }, "Rule"), limits.map(({ key }) => h("th.num", { scope: "col" }, label(key))));
+  const rows = [
+    ...(clients[0]?.probes ?? []).map((probe, step) => row(probe.entity, step + 1, limits.map((limit) => (limit === address ? null : limit.probes[step])), limits, ontry)),
+    ...(address?.probes ?? []).map((probe, step) => row(probe.entity, step + 1, limits.map((limit) => (limit === address ? limit.probes[step] : null)), limits, ontry)),
+  ];
+  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "Rules that are looked for" }, h("table.probes", h("thead", head), h("tbody", rows)));
+}
+
+function row(entity, step, probes, limits, ontry) {
+  const cells = probes.map((probe, index) => (probe === null ? h("td.na") : cell(probe, limits[index], entity, ontry)));
+  return h("tr", h("th.row", { scope: "row" }, h("span.step", String(step)), ruleLink(entity)), cells);
+}
+
+function cell(probe, { key, if: after }, entity, ontry) {
+  const then = after?.probes.find((other) => entityKey(other.entity) === entityKey(entity));
+  const changed = then && (then.value !== probe.value || then.matched !== probe.matched);
+  const shown = changed ? then : probe;
+  const words = shown.value === null ? "–" : shownRate(key, shown.value);
+  const data = { state: shown.matched ? "governs" : shown.value === null ? "none" : "overridden", if: changed ? "yes" : "no" };
+  const title = shown.matched ? "This one governs" : shown.value === null ? "There is none; ask what if there were" : "There is one, and another goes first";
+  return h("td.num", { data, title },
+    h("button.plain.probe", { type: "button", "aria-label": `What if ${label(key)} of rule were different`, onclick: () => ontry(entity, key) },
+      shown.matched && h("span.mark", { "aria-hidden": "true" }, "✓"), words, shown.shadow && h("span.tag", "shadow"), shown.matched && h("span.hidden", " governs")));
+}

@@ -1,0 +1,123 @@
+// "What if this rule were there?": one edit, tried out on the client that is explained and carried out nowhere.
+
+import { h, replace, setText } from "./dom.js";
+import { entityKey } from "./entity.js";
+import { label } from "./explain_answer.js";
+import { debounced } from "./shell.js";
+import { KEYS, rawRate, readLimit } from "./units.js";
+
+const ADDRESS_KEY = "connection_creation_rate";
+const mayEdit = document.body.dataset.mayEdit === "yes";
+
+export class WhatIf {
+  /** `onchange()`: ask again, `edit()` may be another one now. */
+  constructor({ who, onchange }) {
+    this.onchange = onchange;
+    this.value = h("input", { id: "if-value", type: "text", placeholder: "no limit", autocomplete: "off", "aria-describedby": "if-note" });
+    this.note = h("span.note", { id: "if-note" });
+    this.which = h("select", { id: "if-rule" });
+    this.kind = h("select", { id: "if-kind", onchange: () => this.arrange() });
+    this.go = h("a.button", { hidden: true }, "Make this rule");
+    this.stop = h("button", { type: "button", hidden: true, onclick: () => this.clear() }, "Forget it");
+    this.active = false;
+    this.entities = [];
+    this.element = h("section.card.what-if", { "aria-labelledby": "if-title" },
+      h("h2", { id: "if-title" }, "What if"),
+      h("p.quiet", "Try a rule on this client; nothing is changed by it. A click on a cell above begins with that rule."),
+      h("div.if-fields",
+        h("div.field", h("label", { for: "if-kind" }, "Limit"), this.kind),
+        h("div.field", h("label", { for: "if-rule" }, "Rule"), this.which),
+        h("div.field", h("label", { for: "if-value" }, "would be"), this.value, this.note),
+        h("div.buttons", this.go, this.stop)));
+    const soon = debounced(() => this.onchange(), 250);
+    for (const field of [this.value, this.which]) {
+      field.addEventListener("input", () => {
+        this.active = true;
+        this.read();
+        soon();
+      });
+    }
+    this.follow(who);
+  }
+
+  /** The rules that can be tried are those that are looked for. */
+  follow({ limits }) {
+    const known = JSON.stringify(limits.map(({ key, probes }) => [key, probes.map(({ entity }) => entity)]));
+    if (known === this.known) return;
+    this.known = known;
+    this.limits = limits;
+    replace(this.kind, limits.map(({ key }) => h("option", { value: key }, label(key))));
+    this.arrange();
+  }
+
+  arrange() {
+    const limit = this.limits.find(({ key }) => key === this.kind.value);
+    this.entities = limit.probes.map(({ entity }) => entity);
+    const chosen = this.which.value;
+    replace(this.which, this.entities.map((entity, index) => h("option", { value: index }, words(entity))));
+    if (chosen !== "" && Number(chosen) < this.entities.length) this.which.value = chosen;
+    this.read();
+    if (this.active) this.onchange();
+  }
+
+  /** Begins with a rule of the table. */
+  begin(entity, key) {
+    this.kind.value = key;
+    this.active = false;
+    this.arrange();
+    this.which.value = String(this.entities.findIndex((one) => entityKey(one) === entityKey(entity)));
+    this.active = true;
+    this.read();
+    this.onchange();
+    this.value.focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  clear() {
+    this.active = false;
+    this.value.value = "";
+    this.read();
+    this.onchange();
+  }
+
+  read() {
+    const key = this.kind.value;
+    const { value, error } = key === ADDRESS_KEY ? readCount(this.value.value) : readLimit(key, this.value.value);
+    this.op = error ? null : value === null ? { key, remove: true } : { key, value };
+    this.value.setAttribute("aria-invalid", String(Boolean(error)));
+    this.note.dataset.kind = error ? "bad" : "";
+    setText(this.note, error ?? (value === null ? "no limit of this kind in this rule" : key === ADDRESS_KEY ? "connections in a second" : rawRate(key, value)));
+    this.stop.hidden = !this.active;
+    this.go.hidden = !mayEdit || !this.active || this.op === null || this.op.remove;
+    if (!this.go.hidden) this.go.href = this.address();
+  }
+
+  /** Where the rule can really be made. */
+  address() {
+    const entity = this.entities[this.which.value];
+    if (this.kind.value === ADDRESS_KEY) return `/ip-quotas?${new URLSearchParams({ q: entity.ip ?? "" })}`;
+    return `/quotas?${new URLSearchParams({ add: JSON.stringify({ entity, limits: { [this.op.key]: this.op.value } }) })}`;
+  }
+
+  /** What is asked along; null where nothing is tried. */
+  edit() {
+    if (!this.active || this.op === null) return null;
+    return { entity: this.entities[this.which.value], ops: [this.op] };
+  }
+
+  refused(problem) {
+    if (problem === null) return;
+    this.note.dataset.kind = "bad";
+    setText(this.note, problem.message);
+  }
+}
+
+function words(entity) {
+  return Object.entries(entity).map(([kind, name]) => `${kind === "client-id" ? "client id" : kind === "ip" ? "address" : kind} ${name === null ? "default" : name}`).join(", ");
+}
+
+function readCount(typed) {
+  const text = typed.trim();
+  if (text === "") return { value: null };
+  return /^\d+$/.test(text) && Number(text) > 0 ? { value: Number(text) } : { error: "A whole number of at least 1." };
+}
