@@ -70,7 +70,7 @@ function show(found) {
 }
 
 async function suggest() {
-  const rows = await get("/api/v1/connections?limit=1000").catch(() => []);
+  const { items: rows } = await get("/api/v1/connections?limit=1000").catch(() => ({ items: [] }));
   const list = (id, values) => document.getElementById(id).replaceChildren(...[...new Set(values)].filter(Boolean).sort().slice(0, 200).map((value) => h("option", { value })));
   list("known-users", rows.map((row) => row.principal));
   list("known-clients", rows.map((row) => row.client_id));
