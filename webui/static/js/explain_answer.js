@@ -25,7 +25,7 @@ function state(key, limit) {
 
 function figure(key, { bound, shadow }) {
   const words = bound === null ? "No limit" : shownRate(key, bound);
-  return h("p.figure", { class: bound === null ? "unlimited" : "" }, words, shadow && h("span.tag", { title: "Measured and counted, not enforced" }, "shadow"));
+  return h(bound === null ? "p.figure.unlimited" : "p.figure", words, shadow && h("span.tag", { title: "Measured and counted, not enforced" }, "shadow"));
 }
 
 function use(key, { bound, observed }) {

@@ -1,0 +1,81 @@
+"""Why a client has the limit that it has, and what another rule would change."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import IP_KEY, FakeBroker
+from tests.webui.rows import connection
+
+FETCH = "consumer_byte_rate"
+
+
+@pytest.fixture
+def ruled(page: Watched, broker: FakeBroker) -> Watched:
+    broker.set((("user", "alice"), ("client-id", "app")), {FETCH: 2e6})
+    broker.set((("user", "alice"),), {FETCH: 9e6, "request_percentage": 50.0})
+    broker.set((("ip", None),), {IP_KEY: 20.0})
+    broker.observed = {(("user", "alice"), ("client-id", "app")): {FETCH: 1e6}}
+    broker.connection_rows = [connection("app", "alice")]
+    page.sign_in("viewer-token")
+    return page
+
+
+def verdict(page: Any, label: str) -> Any:
+    return page.locator(".verdict", has=page.get_by_role("heading", name=label, exact=True))
+
+
+def test_whoever_is_connected_is_a_click_away(ruled: Watched, expect: Any) -> None:
+    opened = ruled.go("/explain")
+    opened.get_by_role("button", name="app alice, 10.0.0.7").click()
+    for words in ("2 MB/s", "1 MB/s now", "50 %", "alice", "app"):
+        expect(verdict(opened, "Fetch")).to_contain_text(words)
+    expect(verdict(opened, "Produce")).to_contain_text("No limit")
+    expect(verdict(opened, "New connections")).to_contain_text("20/s")
+    expect(opened).to_have_url(f"{ruled.console.address}/explain?user=alice&client_id=app&ip=10.0.0.7")
+
+
+def test_the_eight_rules_stand_in_order_with_the_one_that_governs(ruled: Watched, expect: Any) -> None:
+    opened = ruled.go("/explain?user=alice&client_id=app")
+    rows = opened.locator(".probes tbody tr")
+    expect(rows).to_have_count(8)
+    expect(rows.nth(0)).to_contain_text("alice")
+    expect(rows.nth(0).locator("[data-state=governs]")).to_contain_text("2 MB/s")
+    expect(rows.nth(2).locator("[data-state=overridden]")).to_contain_text("9 MB/s")
+    expect(rows.nth(2).locator("[data-state=governs]")).to_contain_text("50 %")
+
+
+def test_a_rule_is_tried_and_nothing_is_changed(ruled: Watched, expect: Any, broker: FakeBroker) -> None:
+    opened = ruled.go("/explain?user=alice&client_id=app")
+    cell = opened.locator(".probes tbody tr").nth(0).locator("td").nth(1)
+    cell.get_by_role("button").click()
+    expect(opened.get_by_label("would be")).to_be_focused()
+    opened.get_by_label("would be").fill("500 kB")
+    expect(verdict(opened, "Fetch")).to_contain_text("Would become")
+    expect(verdict(opened, "Fetch")).to_contain_text("500 kB/s")
+    expect(verdict(opened, "Fetch")).to_contain_text("held for")
+    expect(cell).to_have_attribute("data-if", "yes")
+    expect(verdict(opened, "Produce")).to_contain_text("Would not change")
+    opened.get_by_label("would be").fill("")
+    expect(verdict(opened, "Fetch")).to_contain_text("9 MB/s")
+    opened.get_by_role("button", name="Forget it").click()
+    expect(opened.locator(".if")).to_have_count(0)
+    assert broker.applied == [] and broker.rows[(("user", "alice"), ("client-id", "app"))].value(FETCH) == 2e6
+
+
+def test_a_limit_that_makes_no_sense_stands_beside_its_field(ruled: Watched, expect: Any) -> None:
+    opened = ruled.go("/explain?user=alice")
+    opened.get_by_label("would be").fill("lots")
+    expect(opened.locator("#if-note")).to_contain_text("A number with a unit")
+    expect(opened.get_by_label("would be")).to_have_value("lots")
+
+
+def test_a_rule_that_was_tried_is_taken_to_the_editor(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    page.sign_in()
+    opened = page.go("/explain?user=alice&client_id=app")
+    opened.get_by_label("would be").fill("3 MB")
+    opened.get_by_role("link", name="Make this rule").click()
+    expect(opened.locator("form.editor").get_by_label("Produce")).to_have_value("3 MB")
+    expect(opened.get_by_label("Name of the user")).to_have_value("alice")
+    assert broker.rows == {}
