@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 
 LOG_MOVER: Final = "log-mover"
 
-LARGEST_SLICE: Final = 1_048_576
+LARGEST_SLICE: Final = 16_777_216
 SMALLEST_SLICE: Final = 4_096
 SLICES_PER_SECOND: Final = 50
-"""Under a limit: what a slice exceeds it by is repaid at once, so smaller ones copy more evenly."""
+"""Under a limit, while a move keeps up with it; one that is behind may copy more at once."""
 
 
 class LogMover:
@@ -101,8 +101,8 @@ class LogMover:
             logger.info("a partition has moved between log directories", extra=facts)
 
     def _slice(self) -> int:
-        fair = int(min(self._quota.bound, LARGEST_SLICE * SLICES_PER_SECOND)) // SLICES_PER_SECOND
-        return max(fair, SMALLEST_SLICE)
+        allowed = max(self._quota.bound / SLICES_PER_SECOND, self._quota.allowance(self._clock.ms()))
+        return max(int(min(allowed, LARGEST_SLICE)), SMALLEST_SLICE)
 
 
 def _facts(move: Move, *, reason: Exception) -> dict[str, str]:

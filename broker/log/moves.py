@@ -22,8 +22,10 @@ from broker.log.layout import DELETED, DELETED_DIRECTORY, FUTURE_DIRECTORY, asid
 from broker.log.move import Move, Step
 from broker.log.partition import PartitionLog
 
-SWAPPED_AT_ONCE: Final = 1_048_576
-"""The most bytes of records that are copied while nobody else is served: half a millisecond's work."""
+SWAPPED_AT_ONCE: Final = 4_194_304
+"""The most bytes of records that are copied while nobody else is served: some milliseconds' work. Who writes
+faster than this for each slice that is copied would hold up the end for ever.
+"""
 
 
 class Original(NamedTuple):

@@ -61,6 +61,11 @@ class ReplicationQuotaManager:
     def is_exceeded(self, now_ms: int) -> bool:
         return self._rate.measure(now_ms) > self.bound
 
+    def allowance(self, now_ms: int) -> float:
+        """Bytes that may be recorded now without the quota being exceeded; 0 where it is."""
+        left = self.bound - self.observed(now_ms)
+        return max(left * self._rate.window_size_ms(now_ms) / 1000, 0.0)
+
     def wait_ms(self, now_ms: int) -> int:
         """Until the quota is no longer exceeded, if nothing is recorded meanwhile; at most as long as is
         looked back, and 0 where it is not exceeded.

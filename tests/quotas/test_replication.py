@@ -76,6 +76,18 @@ def test_the_wait_ends_when_the_rate_is_at_its_bound_again(quota, recorded, wait
         )
 
 
+@pytest.mark.parametrize(
+    ("recorded", "later_ms", "allowed"), [(0, 0, 100), (99, 0, 1), (100, 0, 0), (150, 0, 0), (150, 2_000, 50)]
+)
+def test_as_much_is_allowed_as_does_not_exceed_the_bound(quota, recorded, later_ms, allowed):
+    quota.bound = 100
+    quota.record(recorded, BASE_MS)
+    now_ms = BASE_MS + later_ms
+    assert quota.allowance(now_ms) == allowed
+    quota.record(allowed, now_ms)
+    assert quota.is_exceeded(now_ms) is (recorded > 100 and not allowed)
+
+
 def test_no_wait_is_longer_than_what_is_looked_back_to_and_nothing_passes_a_bound_of_zero(quota):
     quota.bound = 1
     quota.record(1_000_000, BASE_MS)
