@@ -121,6 +121,24 @@ def test_the_table_sorts_and_filters_and_keeps_that_in_the_address(
     expect(opened.locator("#table")).to_contain_text("No match")
 
 
+def test_what_a_callback_answered_is_shown_in_the_place_of_a_rule_and_leads_nowhere(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    tags = (("group", "<img src=x>"), ("tier", "2"))
+    broker.throttled_rows = [
+        throttled("one", connection_id="1", entity=(), tags=tags),
+        throttled("two", connection_id="2", entity=(), tags=()),
+    ]
+    page.sign_in()
+    opened = page.go("/throttled")
+    row = opened.locator("tbody tr", has_text="one")
+    expect(row.locator(".chip")).to_have_text(["group<img src=x>", "tier2"])
+    expect(opened.locator("tbody tr", has_text="two")).to_contain_text("no tags")
+    assert opened.locator("tbody a.rule").count() == 0
+    opened.get_by_label("Filter").fill("tier 2")
+    expect(opened.locator("tbody tr")).to_have_count(1)
+
+
 def test_the_rule_of_a_throttle_is_one_click_away(page: Watched, expect: Any, broker: FakeBroker) -> None:
     for name in ("greedy", "other"):
         broker.set((("client-id", name),), {"producer_byte_rate": 1e6})
