@@ -175,6 +175,40 @@ def test_a_limit_that_fails_stays_what_it_was_and_a_new_one_is_none(scene: Custo
     assert scene.guarded.failures == {"quota_limit": 2}
 
 
+def test_a_group_that_is_forgotten_leaves_what_is_known_of_others(scene: CustomScene) -> None:
+    scene.callback.limits.update(red=1_000, blue=1_000)
+    scene.record("blue-1", "a", 1)
+    scene.clock.advance(IDLE_MS + 1)
+    scene.record("red-1", "a", 11_000)
+    assert scene.manager.expire(scene.clock.ms()) == 1
+    scene.callback.broken["tags"] = failing
+    assert scene.record("red-1", "a", 0) == 1_000
+    assert scene.record("blue-1", "a", 10**9) == 0
+
+
+@pytest.mark.parametrize(("clients", "throttle_ms"), [(8, 1_000), (9, 0)])
+def test_of_clients_without_end_those_that_asked_last_are_known(clients: int, throttle_ms: int) -> None:
+    scene = CustomScene(max_sensors=8)
+    scene.callback.limits["red"] = 1_000
+    for number in range(clients):
+        scene.record(f"red-{number}", "a", 0)
+    scene.record(f"red-{clients - 1}", "a", 11_000)
+    scene.callback.broken["tags"] = failing
+    assert scene.record(f"red-{clients - 1}", "a", 0) == 1_000
+    assert scene.record("red-0", "a", 0) == throttle_ms
+
+
+def test_shadow_mode_is_of_rules_and_so_does_nothing(scene: CustomScene) -> None:
+    scene.callback.broken["tags"] = lambda: {"user": "red"}
+    scene.callback.limits[""] = 1_000
+    scene.limit("red", None, 5.0)
+    scene.record("red", "a", 11_000)
+    for is_shadow in (True, False):
+        scene.manager.set_shadow("red", None, is_shadow=is_shadow)
+        assert scene.record("red", "a", 0) == 1_000
+    assert scene.sensors == {"user red": 1_000}
+
+
 def test_a_reset_that_fails_is_none(scene: CustomScene) -> None:
     scene.callback.broken["reset"] = failing
     assert scene.record("red-1", "a", 1) == 0
