@@ -64,7 +64,6 @@ class Exposition:
         yield from obedience.families(self._quotas.obedience)
         yield from connections.families(self._server, now_ms, self._most_entities())
         yield from account_figures.families(self._server.accounts.look(), now_ms)
-        yield from connections.families(self._server, now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
         yield from self._sockets.families(now_ns)

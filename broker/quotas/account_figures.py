@@ -32,3 +32,5 @@ def families(accounts: Accounts, now_ms: int) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
     )
+    left_out = [Sample((), len(accounts) - len(busiest))]
+    yield FamilySamples("weir_clients_left_out", "Clients that are not on this page", Kind.GAUGE, left_out)
