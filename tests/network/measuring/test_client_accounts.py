@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.control.views import ClientUsage
+from broker.control.views import ClientUsage, MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.measuring.client_accounts import LOOKED_AT_PER_SECOND
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
@@ -100,3 +100,32 @@ async def test_the_page_for_prometheus_has_them(broker: RunningBroker, mock_cloc
     assert f"kafka_server_client_incoming_bytes_total{labels} 1000" in page
     assert f"kafka_server_client_requests_total{labels} 1\n" in page
     assert f"kafka_server_client_connections{labels} 1\n" in page
+
+
+async def test_a_rule_that_nobody_has_made_is_judged_by_what_its_clients_do_together(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    clients = [await broker.connect(BUSY), await broker.connect(BUSY)]
+    for _ in range(15):
+        for client in clients:
+            await client.ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+        mock_clock.jump(1)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    views = broker.house.broker.views
+    rule = QuotaAlteration((("client-id", BUSY),), (QuotaOp("producer_byte_rate", 1_000.0),))
+    now, then = views.resolve(None, BUSY, changes=[rule])[0]
+    assert (now.bound, now.measured_by, then.bound, then.measured_by) == (
+        None,
+        MeasuredBy.CONNECTIONS,
+        1_000,
+        MeasuredBy.CONNECTIONS,
+    )
+    assert now.observed == then.observed and then.observed is not None
+    assert 1_800 <= then.observed <= 2_200
+    assert then.wait_ms == round((then.observed - 1_000) * 10)
+    # Once it is there, the quota's own sensor is asked.
+    await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    await clients[0].ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
+    (limit, _), *_ = views.resolve(None, BUSY)
+    assert limit.measured_by is MeasuredBy.QUOTA and limit.wait_ms
+    assert limit.matched == (("client-id", BUSY),)
