@@ -43,7 +43,7 @@ def test_it_is_played_from_a_lead_before_to_a_lead_after():
 
 
 def test_stretches_whose_leads_meet_are_one():
-    both = [demand(2_000, start=s * SECOND_US, end=(s + 1) * SECOND_US) for s in (40, 60)]
+    both = [demand(20_000, start=s * SECOND_US, end=(s + 1) * SECOND_US) for s in (40, 60)]
     assert Calm(both, 1_000, WINDOW).until(50 * SECOND_US) == 50 * SECOND_US
 
 
@@ -58,3 +58,20 @@ def test_who_waits_is_not_calm_until_the_windows_have_passed():
 def test_a_bucket_leaves_room_for_what_it_holds(request_bytes, is_calm):
     calm = Calm([demand(500, request_bytes)], 1_000, WINDOW, burst_ms=1_000)
     assert (calm.until(0) == FOREVER) is is_calm
+
+
+@pytest.mark.parametrize(("burst_seconds", "is_calm"), [(4.9, True), (5.1, False)])
+def test_a_burst_that_fits_into_the_windows_is_calm(burst_seconds, is_calm):
+    """Twice the limit for five seconds are the ten seconds' worth that count as seen."""
+    burst = demand(2_000, start=40 * SECOND_US, end=int((40 + burst_seconds) * SECOND_US))
+    assert (Calm([burst], 1_000, WINDOW).until(0) == FOREVER) is is_calm
+
+
+@pytest.mark.parametrize(("gap_seconds", "is_calm"), [(12.0, True), (8.9, False)])
+def test_bursts_count_together_as_far_as_the_windows_look_back(gap_seconds, is_calm):
+    again = int((43 + gap_seconds) * SECOND_US)
+    both = [
+        demand(2_000, start=40 * SECOND_US, end=43 * SECOND_US),
+        demand(50_000, start=again, end=again + SECOND_US // 7),
+    ]
+    assert (Calm(both, 1_000, WINDOW).until(0) == FOREVER) is is_calm

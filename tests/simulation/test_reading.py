@@ -146,3 +146,8 @@ def test_quotas_may_lie_in_a_file_beside_it(tmp_path):
 )
 def test_what_cannot_be_meant_is_refused_with_its_place(tmp_path, text, words):
     assert words in refusal(tmp_path, text)
+
+
+def test_a_limit_in_a_file_may_be_in_shadow(tmp_path):
+    limits = "[{entity: {user: a}, limits: {producer_byte_rate: 5}, shadow: true}]"
+    assert read(tmp_path, f"quotas: {limits}\nclients: [{CLIENT}}}]").limits[0].is_shadow
