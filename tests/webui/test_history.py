@@ -1,7 +1,9 @@
-"""The last quarter of an hour, a sample a second."""
+"""The last day, ever more coarsely."""
+
+import pytest
 
 from tests.webui.rows import figures
-from webui.history import KEPT, History, sample_json
+from webui.history import KEPT_S, TIERS, History, sample_json
 
 
 def test_the_first_figures_have_nothing_to_be_compared_with() -> None:
@@ -28,13 +30,41 @@ def test_a_clock_that_steps_back_gives_no_sample() -> None:
     assert history.add(figures(), 2_000) is not None
 
 
-def test_the_oldest_samples_make_room() -> None:
+def filled(seconds: int) -> History:
+    """A thousand bytes more in every second; in every 600th of them, somebody is held."""
     history = History()
-    for second in range(KEPT + 3):
-        history.add(figures(bytes_in_total=second), second * 1_000)
-    columns = history.columns(KEPT)
-    assert len(columns["at_ms"]) == KEPT
-    assert columns["at_ms"][0] == 3_000 and columns["at_ms"][-1] == (KEPT + 2) * 1_000
+    for second in range(seconds + 1):
+        held = 3 if second % 600 == 0 else 0
+        history.add(
+            figures(bytes_in_total=1_000 * second, connections=second % 10, throttled=held), second * 1_000
+        )
+    return history
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "step_s"), [(900, 900, 1), (901, 91, 10), (3_600, 361, 10), (3_601, 61, 60)]
+)
+def test_what_is_longer_ago_is_told_more_coarsely(seconds: int, count: int, step_s: int) -> None:
+    columns = filled(2 * 3_600).columns(seconds)
+    assert len(columns["at_ms"]) == count
+    assert columns["at_ms"][-3] - columns["at_ms"][-4] == step_s * 1_000
+    assert set(columns["bytes_in"]) == {1_000.0}
+
+
+def test_a_coarse_sample_is_the_mean_but_for_who_was_held() -> None:
+    columns = filled(7_200).columns(6_000)
+    at_600 = columns["at_ms"].index(6_659_000)
+    assert columns["connections"][at_600] == 4.5
+    # 6600 is a second in which somebody was held; the mean would be nearly nobody.
+    assert columns["throttled"][at_600] == 3 and columns["throttled"][at_600 + 1] == 0
+
+
+def test_a_day_is_kept_and_no_more() -> None:
+    history = filled(KEPT_S + 7_200)
+    columns = history.columns(KEPT_S)
+    assert columns["at_ms"][-1] - columns["at_ms"][0] <= KEPT_S * 1_000
+    assert len(columns["at_ms"]) in (1_440, 1_441)
+    assert sum(len(tier.samples) for tier in history._tiers) == sum(kept for _, kept in TIERS)
 
 
 def test_only_so_many_are_answered_the_newest() -> None:

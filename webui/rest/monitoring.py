@@ -4,7 +4,7 @@ changes.
 
 from typing import Final
 
-from webui.history import KEPT
+from webui.history import KEPT_S
 from webui.quotas import usage as clients
 from webui.rest.answers import OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
@@ -67,8 +67,9 @@ ROUTES: Final = (
         query=(
             Query(
                 "history",
-                Number(integer=True, least=0, most=KEPT),
-                "How many of the last seconds to answer as well, a sample a second.",
+                Number(integer=True, least=0, most=KEPT_S),
+                "How many of the last seconds to answer as well: by the second up to 15 minutes, by ten up "
+                "to an hour, by the minute up to a day.",
                 default=0,
             ),
         ),

@@ -52,6 +52,17 @@ def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBrok
     expect(opened.locator("#nav-throttled")).to_be_hidden()
 
 
+def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expect: Any) -> None:
+    opened = page.sign_in()
+    with opened.expect_request(lambda request: "history=86400" in request.url):
+        opened.get_by_role("button", name="24 h").click()
+    expect(opened.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
+    expect(opened).to_have_url(f"{page.console.address}/?range=24h")
+    expect(opened.locator("#throughput")).to_contain_text("20 h")
+    opened.get_by_role("button", name="1 min", exact=True).click()
+    expect(opened.locator("#throughput")).to_contain_text("45 s")
+
+
 def test_a_throttle_appears_counts_down_and_is_let_go(page: Watched, expect: Any, broker: FakeBroker) -> None:
     page.sign_in()
     opened = page.go("/throttled")

@@ -70,12 +70,12 @@ export class LineChart {
 
   times() {
     const minutes = this.seconds / 60;
-    const step = minutes <= 1 ? 0.25 : minutes / 5;
+    const step = minutes <= 1 ? 0.25 : minutes <= 60 ? minutes / 5 : minutes / 6;
     const marks = [];
     for (let back = 0; back <= minutes; back += step) {
       const x = this.scale.x(this.start + (minutes - back) * 60_000);
       const anchor = back === 0 ? "end" : back >= minutes ? "start" : "middle";
-      const words = back === 0 ? "now" : back < 1 ? `${back * 60} s` : `${back} min`;
+      const words = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 ? `${back / 60} h` : `${back} min`;
       marks.push(svg("text.axis", { x, y: HEIGHT - 5, "text-anchor": anchor }, words));
     }
     return marks;

@@ -8,8 +8,10 @@ import { showHeld, showNear } from "./shortlists.js";
 import { showHealth, showPhases, showQueues } from "./vitals.js";
 import { bytesPerSecond, count, digits, duration, group } from "./units.js";
 
+// So many seconds the page keeps itself; longer ranges it asks for, at the pace at which they change.
 const KEPT = 900;
-const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"] };
+const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"], "1h": [3600, "1 h"], "6h": [21600, "6 h"], "24h": [86400, "24 h"] };
+const AGAIN_MS = { 3600: 10_000, 21600: 60_000, 86400: 60_000 };
 const SHOWN_IN_TILES = 120;
 
 const TILES = [
@@ -31,6 +33,8 @@ const chart = new LineChart(document.getElementById("throughput"), {
   ],
 });
 let history = null;
+// What was asked for a longer range: {seconds, data, at}.
+let long = null;
 
 function makeTile({ label, tone, href }) {
   const value = h("p.figure", "–");
@@ -51,7 +55,19 @@ function showFigures() {
     spark.show(values, `${label}, last ${Math.round(SHOWN_IN_TILES / 60)} minutes, at most ${words(Math.max(...values, 0))}`);
     tile.dataset.alert = key === "throttled" && now > 0 ? "yes" : "no";
   }
-  chart.show(history, RANGES[url.values.range][0]);
+  showChart();
+}
+
+async function showChart() {
+  const [seconds] = RANGES[url.values.range];
+  if (seconds <= KEPT) {
+    chart.show(history, seconds);
+    return;
+  }
+  if (long?.seconds === seconds && performance.now() - long.at < AGAIN_MS[seconds]) return;
+  long = { seconds, at: performance.now() };
+  const answer = await get(`/api/v1/overview?history=${seconds}`).catch(() => null);
+  if (answer && RANGES[url.values.range][0] === seconds) chart.show(answer.history, seconds);
 }
 
 function showFacts({ figures, ...overview }) {
@@ -99,6 +115,7 @@ function showRanges() {
 
 function choose(range) {
   url.set({ range });
+  long = null;
   showRanges();
   if (history) showFigures();
 }
