@@ -15,6 +15,9 @@ import trio
 
 from broker.control.views import Overview, QuotaRow, ThrottledRow, Views
 from webui.addresses.listing import ADDRESSES, limit_json
+from webui.doctor.answer import doctor_json
+from webui.doctor.recent import Recent
+from webui.doctor.symptoms import totals_of
 from webui.history import History, Sample, sample_json
 from webui.listing import Page, Row, Table
 from webui.quotas.listing import RULES
@@ -24,6 +27,8 @@ from webui.tables import CONNECTIONS, GROUPS, TOPICS
 
 BEAT_S: Final = 0.5
 """Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
+
+EXAMINED_EVERY_MS: Final = 2_000
 
 MOST_THROTTLED: Final = 500
 """Rows of one live event, longest wait first; its `total` says how many there are."""
@@ -35,10 +40,16 @@ class Snapshot:
     """
 
     def __init__(
-        self, views: Views, tables: Mapping[str, "LiveTable[Any]"], now_ms: int, sample: Sample | None
+        self,
+        views: Views,
+        tables: Mapping[str, "LiveTable[Any]"],
+        diagnosis: "Diagnosis",
+        now_ms: int,
+        sample: Sample | None,
     ) -> None:
         self._views = views
         self._tables = tables
+        self._diagnosis = diagnosis
         self.now_ms = now_ms
         self.sample = sample
 
@@ -65,8 +76,29 @@ class Snapshot:
     def tasks_data(self) -> bytes:
         return encode({"items": [task_json(row) for row in self._views.tasks()]})
 
+    @property
+    def doctor_data(self) -> bytes:
+        return self._diagnosis.data(self.now_ms)
+
     def table_data(self, name: str, page: Page) -> bytes:
         return self._tables[name].page(page, self)
+
+
+class Diagnosis:
+    """What the doctor says, made anew every `EXAMINED_EVERY_MS` while somebody looks; it asks every view."""
+
+    def __init__(self, views: Views, recent: Recent) -> None:
+        self._views = views
+        self._recent = recent
+        self._made_ms = 0
+        self._data = b""
+
+    def data(self, now_ms: int) -> bytes:
+        """As JSON."""
+        if not self._data or now_ms - self._made_ms >= EXAMINED_EVERY_MS:
+            self._made_ms = now_ms
+            self._data = encode(doctor_json(self._views, self._recent, now_ms))
+        return self._data
 
 
 class LiveTable(Generic[Row]):
@@ -139,13 +171,15 @@ class Live:
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views
         self.tables = live_tables(views)
+        self.recent = Recent()
+        self.diagnosis = Diagnosis(views, self.recent)
         self._now_ms = now_ms
         self._beat = trio.Event()
         self._nudge = trio.Event()
         self.history = History()
         self.watchers = 0
         self.ended = False
-        self.snapshot = Snapshot(views, self.tables, now_ms(), None)
+        self.snapshot = Snapshot(views, self.tables, self.diagnosis, now_ms(), None)
 
     async def run(self) -> None:
         """Beats until cancelled."""
@@ -154,6 +188,8 @@ class Live:
             if trio.current_time() - sampled_at >= 2 * BEAT_S:
                 sampled_at = trio.current_time()
                 self.history.add(self._views.overview().figures, self._now_ms())
+                if self.recent.is_due(self._now_ms()):
+                    self.recent.add(totals_of(self._views), self._now_ms())
             if self.watchers:
                 self.take()
             with trio.move_on_after(BEAT_S):
@@ -162,7 +198,7 @@ class Live:
 
     def take(self) -> None:
         """A new snapshot for everybody who waits."""
-        self.snapshot = Snapshot(self._views, self.tables, self._now_ms(), self.history.last)
+        self.snapshot = Snapshot(self._views, self.tables, self.diagnosis, self._now_ms(), self.history.last)
         self._wake()
 
     def nudge(self) -> None:
@@ -183,7 +219,9 @@ class Live:
         that somebody looked.
         """
         if not self.watchers:
-            self.snapshot = Snapshot(self._views, self.tables, self._now_ms(), self.history.last)
+            self.snapshot = Snapshot(
+                self._views, self.tables, self.diagnosis, self._now_ms(), self.history.last
+            )
         self.watchers += 1
 
     def leave(self) -> None:

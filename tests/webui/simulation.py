@@ -134,6 +134,18 @@ class Simulation:
             broker.version += 1
             broker.set((("ip", address),), {"connection_creation_rate": limit}, by=by)
 
+        broker.configs |= {
+            "listeners": "PLAINTEXT://127.0.0.1:9092",
+            "max.connections": "5000",
+            "max.connection.creation.rate": "200",
+            "max.connections.per.ip": "200",
+            "ip.throttle.mode": "kafka",
+            "num.network.threads": "1",
+            "num.io.threads": "8",
+            "queued.max.requests": "500",
+            "queued.max.request.bytes": "268435456",
+            "flush.messages": "9223372036854775807",
+        }
         broker.topic_rows = [
             topic(name, partitions, size_bytes=size, records=size // 480) for name, partitions, size in TOPICS
         ]

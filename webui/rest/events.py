@@ -70,6 +70,7 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
         "overview": lambda snapshot: snapshot.overview_data,
         "throttled": lambda snapshot: snapshot.throttled_data,
         "tasks": lambda snapshot: snapshot.tasks_data,
+        "doctor": lambda snapshot: snapshot.doctor_data,
     }
     known["unlimited"] = _page_of_table("usage", live, UNLIMITED)
     known |= {name: _page_of_table(name, live, page_of(query)) for name in live.tables}

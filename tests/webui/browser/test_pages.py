@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.control.views import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
@@ -50,6 +51,22 @@ def test_figures_move_by_themselves(page: Watched, expect: Any, broker: FakeBrok
     expect(opened.locator("#held li")).to_have_count(2)
     broker.throttled_rows = []
     expect(opened.locator("#nav-throttled")).to_be_hidden()
+
+
+def test_the_doctor_tells_what_is_wrong_and_what_would_change_it(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in("viewer-token")
+    opened = page.go("/doctor")
+    expect(opened.locator("#verdict")).to_contain_text("Nothing is wrong")
+    expect(opened.locator(".symptom")).to_have_count(4)
+    broker.configs["max.connections"] = "100"
+    broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, ())]
+    expect(opened.locator("#verdict")).to_have_text("Something is wrong.")
+    taken = opened.locator(".check", has_text="Open connections")
+    expect(taken).to_have_attribute("data-level", "urgent")
+    expect(taken).to_contain_text("96 of 100")
+    expect(taken.locator("pre")).to_contain_text("--add-config max.connections=200")
 
 
 def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expect: Any) -> None:

@@ -1,0 +1,55 @@
+"""The diagnosis as JSON, with what each setting is now and the command that would change it.
+
+Used by GET /doctor and by the live stream of the page, which therefore cannot disagree.
+"""
+
+import shlex
+from typing import Any
+
+from broker.control.commands import ConfigResource, ResourceType
+from broker.control.views import Views
+from webui.doctor.checks import Check, Level, Symptom
+from webui.doctor.recent import Recent
+from webui.doctor.symptoms import examine, level_of
+from webui.shapes import finite
+
+
+def doctor_json(views: Views, recent: Recent, now_ms: int) -> dict[str, Any]:
+    symptoms = examine(views, recent, now_ms)
+    overview = views.overview()
+    node = str(overview.node_id)
+    rows = {row.name: row for row in views.describe_configs(ConfigResource(ResourceType.BROKER, node))}
+    bootstrap = next(iter(overview.bootstrap), "localhost:9092")
+
+    def setting(check: Check) -> dict[str, Any] | None:
+        row = rows.get(check.setting or "")
+        if row is None:
+            return None
+        command, value = None, row.value or ""
+        if check.more and check.level is not Level.GOOD and not row.read_only and value.isdigit():
+            words = ["kafka-configs.sh", "--bootstrap-server", bootstrap, "--alter", "--entity-type"]
+            words += ["brokers", "--entity-name", node, "--add-config", f"{row.name}={2 * int(value)}"]
+            command = shlex.join(words)
+        return {"name": row.name, "value": row.value, "dynamic": not row.read_only, "command": command}
+
+    def check_json(check: Check) -> dict[str, Any]:
+        return {
+            "title": check.title,
+            "value": finite(check.value),
+            "of": check.of,
+            "unit": check.unit,
+            "level": check.level,
+            "says": check.says,
+            "page": check.page,
+            "setting": setting(check),
+        }
+
+    def symptom_json(symptom: Symptom) -> dict[str, Any]:
+        return {
+            "key": symptom.key,
+            "title": symptom.title,
+            "level": symptom.level,
+            "checks": [check_json(check) for check in symptom.checks],
+        }
+
+    return {"level": level_of(symptoms), "symptoms": [symptom_json(each) for each in symptoms]}

@@ -1,0 +1,249 @@
+"""The symptoms that operators come with, each with the figures that tell why: cannot connect, slow I/O, a
+queue that is stuck, slow handlers.
+
+Asked by GET /doctor and by the live stream. Reads control's views and nothing else.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from broker.control.views import ConnectionLimitRow, ConnectionRow, Overview, PhaseRow, Views
+from webui.doctor.checks import Check, Level, Symptom, Unit, above, idle_level, share, use_level, worst
+from webui.doctor.recent import Recent
+
+PER_IP: Final = "max.connections.per.ip"
+SLOTS: Final = "max.connections"
+RATE: Final = "connection_creation_rate"
+HELD: Final = "held"
+
+
+def totals_of(views: Views) -> dict[str, int]:
+    """What `Recent` is to look at: connections refused by each rule, and held."""
+    limits = views.connection_limits()
+    totals = dict(limits[0].rejected) if limits else {}
+    held = sum(row.use.held for row in views.addresses() if row.use is not None)
+    return {PER_IP: 0, SLOTS: 0, RATE: 0, **totals, HELD: held}
+
+
+def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
+    overview, connections = views.overview(), views.connections()
+    limits = views.connection_limits()
+    lately = recent.growth(totals_of(views), now_ms)
+    return [
+        Symptom("connect", "Clients cannot connect", tuple(_connecting(overview, limits, lately))),
+        Symptom("io", "Requests are slow to get in and out", tuple(_moving(overview, connections))),
+        Symptom("queue", "Requests wait before they are handled", tuple(_waiting(overview, connections))),
+        Symptom("handlers", "Requests are slow to be handled", tuple(_handling(overview))),
+    ]
+
+
+def _connecting(
+    overview: Overview, limits: Sequence[ConnectionLimitRow], lately: Mapping[str, int]
+) -> Iterable[Check]:
+    bound = len(overview.bootstrap)
+    yield Check(
+        "Listeners that accept",
+        bound,
+        Unit.COUNT,
+        Level.GOOD if bound else Level.URGENT,
+        f"Clients connect to {', '.join(overview.bootstrap)}." if bound else "Nothing is listened on.",
+        setting="listeners",
+    )
+    blocked = overview.figures.acceptor_blocked
+    level = above(blocked, 0.1, 0.5)
+    yield Check(
+        "Acceptor blocked",
+        blocked,
+        Unit.SHARE,
+        level,
+        "New connections are taken at once."
+        if level is Level.GOOD
+        else "Accepting waits for a place, for its rate, or for busy network threads.",
+        setting="max.connection.creation.rate",
+    )
+    for row in limits[:1]:
+        used = share(row.connections, row.max_connections)
+        yield Check(
+            "Open connections",
+            row.connections,
+            Unit.COUNT,
+            use_level(used),
+            "There is no limit on all connections together."
+            if used is None
+            else f"{used:.0%} of the places are taken.",
+            of=row.max_connections,
+            setting=SLOTS,
+            more=True,
+            page="/connections",
+        )
+    yield _refused(PER_IP, "Refused: too many of one address", lately, "max.connections.per.ip", "/ip-quotas")
+    yield _refused(RATE, "Refused: an address was too fast", lately, None, "/ip-quotas?shape=stopped")
+    held = lately[HELD]
+    yield Check(
+        "Held: an address was too fast",
+        held,
+        Unit.COUNT,
+        above(held, 1, 1_000),
+        "Nobody was held in the last five minutes."
+        if not held
+        else "Accepted connections were parked in the last five minutes before they were served or closed.",
+        setting="ip.throttle.mode",
+        page="/ip-quotas?shape=stopped",
+    )
+
+
+def _refused(rule: str, title: str, lately: Mapping[str, int], setting: str | None, page: str) -> Check:
+    count = lately[rule]
+    says = (
+        f"{count} in the last five minutes; the address says whose."
+        if count
+        else "None in the last five minutes."
+    )
+    return Check(title, count, Unit.COUNT, above(count, 1, 1_000), says, setting=setting, page=page)
+
+
+def _moving(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterable[Check]:
+    figures = overview.figures
+    idle = figures.processor_idle
+    level = idle_level(idle)
+    yield Check(
+        "Network threads idle",
+        idle,
+        Unit.SHARE,
+        level,
+        "They have time to spare."
+        if level is Level.GOOD
+        else "All threads share one core here; more of them do not help, fewer or larger requests do.",
+        setting="num.network.threads",
+        page="/tasks",
+    )
+    throttled = sum("throttled" in row.mute_state for row in connections)
+    yield Check(
+        "Connections held by a quota",
+        throttled,
+        Unit.COUNT,
+        above(share(throttled, len(connections)), 0.25, 0.75),
+        "Being held is meant: the rule that did it says by how much."
+        if throttled
+        else "No connection is held.",
+        of=len(connections),
+        page="/throttled",
+    )
+    muted = sum(row.mute_state != "not_muted" for row in connections)
+    yield Check(
+        "Connections with a request in hand",
+        muted,
+        Unit.COUNT,
+        Level.GOOD,
+        "A connection is not read while its request is handled.",
+        of=len(connections),
+        page="/connections?shape=muted",
+    )
+    sending = _slowest(figures.phases, "ResponseSendTimeMs")
+    yield _phase("Slowest answers on their way out", sending, 100, 1_000, "The clients read slowly.", None)
+    replies = sum(queue.depth for queue in figures.queues if queue.name.startswith("responses"))
+    yield Check(
+        "Answers that wait to be sent",
+        replies,
+        Unit.COUNT,
+        above(replies, 100, 1_000),
+        "What is answered leaves at once." if replies < 100 else "Clients ask faster than they read.",
+    )
+
+
+def _waiting(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterable[Check]:
+    figures = overview.figures
+    for queue in figures.queues:
+        if queue.name.startswith("requests"):
+            level = use_level(share(queue.depth, queue.capacity))
+            yield Check(
+                "Requests in the queue",
+                queue.depth,
+                Unit.COUNT,
+                level,
+                f"The most there ever were is {queue.peak}."
+                if level is Level.GOOD
+                else "The queue is filling: the network threads stop reading when it is full.",
+                of=queue.capacity,
+                setting="queued.max.requests",
+                more=True,
+            )
+    waiting = _slowest(figures.phases, "RequestQueueTimeMs")
+    yield _phase(
+        "Longest time in the queue", waiting, 50, 500, "Handlers are too few or too busy.", "num.io.threads"
+    )
+    used = share(figures.memory_pool_used, figures.memory_pool_size)
+    yield Check(
+        "Request memory",
+        figures.memory_pool_used,
+        Unit.BYTES,
+        use_level(used),
+        "There is no limit; the queue bounds it." if used is None else f"{used:.0%} of it is in use.",
+        of=figures.memory_pool_size,
+        setting="queued.max.request.bytes",
+        more=True,
+    )
+    hungry = sum(row.mute_state == "muted_for_memory" for row in connections)
+    yield Check(
+        "Connections that wait for memory",
+        hungry,
+        Unit.COUNT,
+        above(hungry, 1, 100),
+        "Nobody waits for memory." if not hungry else "Large requests hold the memory that they wait for.",
+        setting="queued.max.request.bytes",
+        page="/connections?shape=muted",
+    )
+
+
+def _handling(overview: Overview) -> Iterable[Check]:
+    figures = overview.figures
+    idle = figures.handler_idle
+    level = idle_level(idle)
+    yield Check(
+        "Request handlers idle",
+        idle,
+        Unit.SHARE,
+        level,
+        "They have time to spare."
+        if level is Level.GOOD
+        else "What they do takes the core: see which requests below, and who sends them.",
+        setting="num.io.threads",
+        page="/tasks",
+    )
+    local = _slowest(figures.phases, "LocalTimeMs")
+    yield _phase("Slowest to be handled", local, 50, 500, "This kind of request is worth a look.", None)
+    remote = _slowest((row for row in figures.phases if row.api == "Produce"), "RemoteTimeMs")
+    yield _phase(
+        "Produce requests that wait",
+        remote,
+        50,
+        500,
+        "They wait for a flush or for other replicas.",
+        "flush.messages",
+    )
+    throttling = _slowest(figures.phases, "ThrottleTimeMs")
+    yield _phase("Longest throttle", throttling, 1_000, 10_000, "A quota holds these clients.", None)
+
+
+def _slowest(phases: Iterable[PhaseRow], phase: str) -> PhaseRow | None:
+    """Of those that there were in the last five minutes, by the 99th percentile."""
+    rows = [row for row in phases if row.phase == phase and row.p99_ms == row.p99_ms]
+    return max(rows, key=lambda row: row.p99_ms, default=None)
+
+
+def _phase(
+    title: str, row: PhaseRow | None, watch: float, urgent: float, trouble: str, setting: str | None
+) -> Check:
+    value = None if row is None else row.p99_ms
+    level = above(value, watch, urgent)
+    if row is None:
+        says = "There were no requests in the last five minutes."
+    elif level is Level.GOOD:
+        says = f"{row.api}, the 99th percentile of five minutes."
+    else:
+        says = f"{row.api}, the 99th percentile of five minutes. {trouble}"
+    return Check(title, value, Unit.MS, level, says, setting=setting, more=setting == "num.io.threads")
+
+
+def level_of(symptoms: Iterable[Symptom]) -> Level:
+    return worst([symptom.level for symptom in symptoms])

@@ -1,0 +1,66 @@
+"""GET /doctor: what operators come with, each with the figures that tell why and the setting to change."""
+
+from typing import Final
+
+from webui.doctor.answer import doctor_json
+from webui.doctor.checks import Level, Unit
+from webui.rest.answers import MAYBE
+from webui.rest.routing import Answer, Call, Reply, Route
+from webui.rest.schema import Flag, Listing, Maybe, Record, Text
+
+_LEVEL: Final = Text(choices=tuple(Level))
+_LINE: Final = Text(longest=4096, nullable=True)
+DOCTOR: Final = Record(
+    {
+        "level": _LEVEL,
+        "symptoms": Listing(
+            Record(
+                {
+                    "key": Text(),
+                    "title": Text(),
+                    "level": _LEVEL,
+                    "checks": Listing(
+                        Record(
+                            {
+                                "title": Text(),
+                                "value": MAYBE,
+                                "of": MAYBE,
+                                "unit": Text(choices=tuple(Unit)),
+                                "level": _LEVEL,
+                                "says": Text(longest=4096),
+                                "page": _LINE,
+                                "setting": Maybe(
+                                    Record(
+                                        {
+                                            "name": Text(),
+                                            "value": _LINE,
+                                            "dynamic": Flag(),
+                                            "command": Text(longest=8192, nullable=True),
+                                        }
+                                    )
+                                ),
+                            }
+                        )
+                    ),
+                }
+            )
+        ),
+    }
+)
+
+
+async def doctor(call: Call) -> Reply:
+    console = call.console
+    return Reply(doctor_json(console.backend.views, console.live.recent, console.now_ms()))
+
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/doctor",
+        "getDiagnosis",
+        "Symptoms, each with the live figures that tell why, and the setting that would change them.",
+        doctor,
+        {200: Answer("The diagnosis of this moment", DOCTOR)},
+    ),
+)
