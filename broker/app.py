@@ -76,8 +76,8 @@ async def run_house(
         storage.start_soon(house.mover.run, name=LOG_MOVER)
         async with open_supervisor() as timers:
             house.server.throttling.start_reapers(timers)
-            flush_waits = house.server.handlers.flush_waits.reaper
-            for reaper in (*house.reapers, flush_waits, house.telemetry_reaper):
+            flush_waits, users = house.server.handlers.flush_waits.reaper, house.server.users.reaper
+            for reaper in (*house.reapers, flush_waits, users, house.telemetry_reaper):
                 timers.start_soon(reaper.run, name=reaper.name)
             timers.start_soon(house.server.handlers.run_callbacks, name=CALLBACKS)
             timers.start_soon(house.events.run, name="event-writer")

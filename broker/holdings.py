@@ -69,6 +69,7 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
 
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:
+    yield server.users.reaper.name, Holding((Owned("held logins", server.users.held, MOST_PARKED),))
     for purgatory in broker.purgatories:
         yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
     for kind, manager in broker.quotas.managers.items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from broker.api.callbacks import Callbacks
 from broker.api.delayed_produce import DelayedProduce
+from broker.api.logins import Logins
 from broker.api.registry import Registry
 from broker.clock import Clock
 from broker.config.rooms import BrokerConfig, FetchConfig, GroupConfig, SecurityConfig, TopicDefaults
@@ -63,6 +64,7 @@ class Broker:
     callbacks: Callbacks
     telemetry: Telemetry
     views: ControlViews = field(init=False)
+    logins: Logins = field(init=False)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
 
     @property

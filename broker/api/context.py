@@ -19,6 +19,8 @@ class Connection(Protocol):
     principal: str
     authenticated: bool
     sasl_mechanism: str | None
+    counted_as: str | None
+    """The user among whose connections it is counted, from the login until it is closed."""
     scram: ScramLogin | None
     """The login that is under way, between its two messages."""
     software_name: str
@@ -29,6 +31,9 @@ class Connection(Protocol):
     """
     waiting: DelayedOperation | None
     """What its request was parked as, the last time that one was; it waits no longer than its connection."""
+
+    @property
+    def closed(self) -> bool: ...
 
 
 class RequestContext:

@@ -15,6 +15,7 @@ from broker.config.rooms import NetworkConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.accepting.acceptor import Acceptor, SocketOptions
 from broker.network.accepting.connection_gate import ConnectionGate
+from broker.network.accepting.user_gate import UserGate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
@@ -66,6 +67,7 @@ class Assembly:
         clock: TrioClock,
         *,
         gate: ConnectionGate,
+        users: UserGate,
         reapers: Sequence[Reaper],
         on_close: Callable[[Channel, str], None],
         watchers: Watchers,
@@ -85,6 +87,7 @@ class Assembly:
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
         self._gate = gate
+        self._users = users
         self._reapers = reapers
         self._machinery = machinery
         self._on_close = on_close
@@ -182,6 +185,7 @@ class Assembly:
             requests=plane.requests,
             clock=self._clock,
             frames=self.frames,
+            logins=self._users,
             on_open=self._watchers.opened,
             on_close=self._on_close,
             on_drop=listener.acceptor.gate.release,

@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 
 import trio
 
+from broker.api.logins import Logins
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, has_arrivals
@@ -75,6 +76,7 @@ class Processor:
         requests: Requests,
         clock: TrioClock,
         frames: FramePool,
+        logins: Logins,
         on_open: Callable[[Channel], None],
         on_close: Callable[[Channel, str], None],
         on_drop: Callable[[Accepted], None],
@@ -92,6 +94,7 @@ class Processor:
         self._put_nowait = requests.put_nowait
         self._clock = clock
         self._frames = frames
+        self._logins = logins
         self._on_open = on_open
         self._on_drop = on_drop
         self.selector = Selector(on_close)
@@ -321,6 +324,7 @@ class Processor:
             self.responder,
             self._clock,
             self._broken,
+            self._logins,
             names_users=not settings.requires_login,
         )
 

@@ -17,6 +17,7 @@ from broker.config.rooms import NetworkConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.accepting.acceptor import check_bindable
 from broker.network.accepting.connection_gate import ConnectionGate
+from broker.network.accepting.user_gate import UserGate
 from broker.network.assembly import Assembly, socket_options
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
@@ -59,6 +60,7 @@ class SocketServer:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
         self.watchers = Watchers()
         self.gate = ConnectionGate(connections, clock, self.selectors, self.watchers)
+        self.users = broker.logins = UserGate(self.gate, lambda: self.handlers.deliver())
         self._clock = clock
         self.listeners: list[Listener] = []
         self._broker = broker
@@ -70,6 +72,7 @@ class SocketServer:
             broker,
             clock,
             gate=self.gate,
+            users=self.users,
             reapers=reapers,
             on_close=self._closed,
             watchers=self.watchers,
@@ -294,6 +297,7 @@ class SocketServer:
     def _closed(self, channel: Channel, reason: str) -> None:
         self.watchers.closed(channel, reason)
         self.gate.release(channel.listener, channel.address)
+        self.users.release(channel)
         send = channel.send
         if send is not None and send.request is not None:
             request = send.request

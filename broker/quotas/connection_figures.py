@@ -54,6 +54,23 @@ def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> I
         Kind.GAUGE,
         [Sample((("listener", each.name),), decayed(each.ip_throttle_time, now_ms)) for each in listeners],
     )
+    users = quotas.users
+    yield FamilySamples(
+        f"{GROUP}_user_connections",
+        "Open connections of a user, as SASL or a client's certificate says",
+        Kind.GAUGE,
+        [
+            Sample((("user", user),), count)
+            for user, count in nlargest(MAX_SERIES, users.counts.items(), key=lambda each: each[1])
+        ],
+    )
+    latest = nlargest(MAX_SERIES, users.rates.items(), key=lambda each: each[1].last_record_ms)
+    yield FamilySamples(
+        f"{GROUP}_user_connection_creation_rate",
+        "Connections per second of a user whose rate is limited",
+        Kind.GAUGE,
+        [Sample((("user", user),), sensor.observed(now_ms)) for user, sensor in latest],
+    )
     yield FamilySamples(
         f"{GROUP}_rejected_connections_total",
         "Connections closed by a rule of the connection quotas",

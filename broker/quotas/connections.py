@@ -20,6 +20,7 @@ from broker.quotas.connection_rates import ANY_ADDRESS, AcceptRate, IpRates
 from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.usage import THROTTLE_TIME_WINDOW
+from broker.quotas.user_connections import UserConnections
 
 PER_IP: Final = "max.connections.per.ip"
 IP_RATE: Final = "connection_creation_rate"
@@ -103,7 +104,7 @@ class ConnectionQuotas:
 
     __slots__ = (
         *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners"),
-        *("max_connections", "per_ip", "rate", "total"),
+        *("max_connections", "per_ip", "rate", "total", "users"),
     )
 
     def __init__(
@@ -121,6 +122,7 @@ class ConnectionQuotas:
         self.ips = IpRates(window)
         self.addresses = Addresses(window)
         self.per_ip = PerIp()
+        self.users = UserConnections(window)
         self._window = window
         self._protected = protected
         self._broker_wide_ip = broker_wide_ip
@@ -239,9 +241,11 @@ class ConnectionQuotas:
         return min(over, self.total - exempt)
 
     def expire(self, now_ms: int) -> int:
-        """Forgets addresses that were idle for more than an hour; how many. Broker and listeners stay."""
+        """Forgets addresses and users that were idle for more than an hour; how many. Broker and listeners
+        stay.
+        """
         self.addresses.expire(now_ms)
-        return self.ips.expire(now_ms)
+        return self.ips.expire(now_ms) + self.users.expire(now_ms)
 
     def _protect(self) -> None:
         for name, listener in self.listeners.items():

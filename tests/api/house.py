@@ -4,7 +4,7 @@ A question goes through the codec both ways, so an answer that its version canno
 the handler pool does around a handler (commit, finish, take up callbacks) is done here in the same order.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,6 +66,21 @@ class Connection:
         self.software_name = self.software_version = "unknown"
         self.shape = 0
         self.waiting: DelayedOperation | None = None
+        self.counted_as: str | None = None
+        self.closed = False
+
+
+class OpenDoor:
+    """A broker without limits on the connections of a user."""
+
+    def enter(self, connection: Any, user: str, now_ms: int) -> None:
+        connection.counted_as = user
+
+    def hold(self, throttle_ms: int, then: Callable[[int], None]) -> None:
+        raise AssertionError("nobody is held")
+
+    def refuse(self, connection: Any, user: str, refusal: object) -> None:
+        raise AssertionError("nobody is refused")
 
 
 class Asking(RequestContext):
@@ -119,6 +134,7 @@ class House:
                 for number, endpoint in enumerate(rooms.network.listeners)
             },
         )
+        self.broker.logins = OpenDoor()
         self.broker.groups.load(self.now)
 
     @property

@@ -70,3 +70,42 @@ def test_there_are_two_modes() -> None:
     assert room_of("ip.throttle.mode=kip").ip_throttle_mode == "kip"
     with pytest.raises(ConfigError, match="one of kafka, kip"):
         room_of("ip.throttle.mode=drop")
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        ("", ()),
+        ("alice:100,bob:5", (("alice", 100), ("bob", 5))),
+        (" alice : 100 , bob:0 ", (("alice", 100), ("bob", 0))),
+        ("CN=ann,OU=ops,C=DE:7,bob:5", (("CN=ann,OU=ops,C=DE", 7), ("bob", 5))),
+        ("urn:x:ann:7", (("urn:x:ann", 7),)),
+    ],
+)
+def test_users_may_have_commas_and_colons_in_their_names(
+    text: str, overrides: tuple[tuple[str, int], ...]
+) -> None:
+    room = room_of(f"max.connections.per.user.overrides={text}")
+    assert room.max_connections_per_user_overrides == overrides
+    written = ",".join(f"{user}:{count}" for user, count in overrides)
+    again = room_of(f"max.connections.per.user.overrides={written}")
+    assert again.max_connections_per_user_overrides == overrides
+
+
+@pytest.mark.parametrize(
+    "text", ["alice", "alice:", ":5", "alice:-1", "alice:5,", "alice:5,alice:6", "alice:2147483648", "a:5,b"]
+)
+def test_overrides_of_users_that_say_nothing_clear_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"max\.connections\.per\.user\.overrides"):
+        room_of(f"max.connections.per.user.overrides={text}")
+
+
+@pytest.mark.parametrize(
+    ("key", "least"), [("max.connections.per.user", 0), ("max.connection.creation.rate.per.user", 1)]
+)
+def test_a_user_may_have_no_connection_but_not_none_a_second(key: str, least: int) -> None:
+    for text in (f"{key}={least}", f"{key}.overrides=alice:{least}"):
+        room_of(text)
+    for text in (f"{key}={least - 1}", f"{key}.overrides=alice:{least - 1}"):
+        with pytest.raises(ConfigError, match=key):
+            room_of(text)

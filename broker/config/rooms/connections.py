@@ -1,9 +1,11 @@
 """How many connections there may be and how fast they may come. For broker.network's connection gate."""
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from broker.config.kinds import INT_MAX, ConfigType, integer, list_of, one_of
+from broker.config.kinds import INT_MAX, ConfigType, Kind, integer, list_of, one_of
 from broker.config.listeners import read_host
 from broker.config.setting import ListenerRoom, setting
 
@@ -26,6 +28,38 @@ OVERRIDES: Final = replace(
     list_of(_read_override, "a list of host:count or address:count", write_item=_write_override),
     type=ConfigType.STRING,
 )
+
+
+_USER_OVERRIDE: Final = re.compile(r"\s*(.+?)\s*:\s*([0-9]+)\s*(?:,|\Z)")
+
+
+def _reader_of_users(least: int) -> Callable[[str], tuple[tuple[str, int], ...]]:
+    number = integer(least)
+
+    def read(text: str) -> tuple[tuple[str, int], ...]:
+        found: list[tuple[str, int]] = []
+        at = 0
+        while at < len(text):
+            item = _USER_OVERRIDE.match(text, at)
+            if item is None:
+                raise ValueError("no number")
+            found.append((item[1], number.read(item[2])))
+            at = item.end()
+        if text.endswith(",") or len(dict(found)) < len(found):
+            raise ValueError("an item is missing, or a user is named twice")
+        return tuple(found)
+
+    return read
+
+
+def users_with(least: int) -> Kind:
+    """`user:number,...`. A user's name may have commas and colons in it, as those of certificates have."""
+    return Kind(
+        ConfigType.STRING,
+        f"a list of user:number, the numbers from {least} to 2147483647",
+        _reader_of_users(least),
+        lambda users: ",".join(map(_write_override, users)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +103,43 @@ class ConnectionConfig(ListenerRoom):
         "The same for particular addresses, or hosts, whose names are looked up when the key is set and "
         "stand for all of their addresses: `10.0.0.7:100,bastion:5`.",
         dynamic=True,
+    )
+    max_connections_per_user: int = setting(
+        "max.connections.per.user",
+        INT_MAX,
+        integer(0),
+        "Connections of one user, as SASL or a client's certificate says, at once on all listeners; one more "
+        "is refused. 0 leaves only the users of max.connections.per.user.overrides. Connections without "
+        "authentication are nobody's and not counted.",
+        unit="connections",
+        dynamic=True,
+        ours=True,
+    )
+    max_connections_per_user_overrides: tuple[tuple[str, int], ...] = setting(
+        "max.connections.per.user.overrides",
+        (),
+        users_with(0),
+        "The same for particular users: `alice:100,bob:5`.",
+        dynamic=True,
+        ours=True,
+    )
+    max_creation_rate_per_user: int = setting(
+        "max.connection.creation.rate.per.user",
+        INT_MAX,
+        integer(1),
+        "Connections of one user in a second, over quota.window.*. One that comes too fast is held, one "
+        "window at most, and refused if its user is not within the rate by then.",
+        unit="connections/s",
+        dynamic=True,
+        ours=True,
+    )
+    max_creation_rate_per_user_overrides: tuple[tuple[str, int], ...] = setting(
+        "max.connection.creation.rate.per.user.overrides",
+        (),
+        users_with(1),
+        "The same for particular users: `alice:20,bob:1`.",
+        dynamic=True,
+        ours=True,
     )
     ip_throttle_mode: str = setting(
         "ip.throttle.mode",

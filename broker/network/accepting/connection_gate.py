@@ -37,6 +37,7 @@ from broker.quotas.connections import (
     TooMany,
 )
 from broker.quotas.rejections import Rejections
+from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ WORDS: Final = {
     PER_IP: "address already has the configured maximum of {:.0f} connections",
     SLOTS: "the broker or the listener already has the configured maximum of {:.0f} connections",
     IP_RATE: "address makes more than the configured maximum of {:.0f} connections per second",
+    PER_USER: "who already has the configured maximum of {:.0f} connections",
+    USER_RATE: "who makes more than the configured maximum of {:.0f} connections per second",
 }
 
 
@@ -90,6 +93,10 @@ class ConnectionGate:
         self.rechecks = config.ip_throttle_mode == "kip"
         self.quotas.per_ip.maximum = config.max_connections_per_ip
         self._hosts.follow(config.max_connections_per_ip_overrides)
+        self.quotas.users.set_limits(
+            UserLimit(config.max_connections_per_user, dict(config.max_connections_per_user_overrides)),
+            UserLimit(config.max_creation_rate_per_user, dict(config.max_creation_rate_per_user_overrides)),
+        )
         self._apply_limits()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -116,12 +123,14 @@ class ConnectionGate:
         if self._waiting:
             self._waiting.unpark_all()
 
-    def reject(self, listener: ListenerQuota, address: str, rule: str, bound: float) -> None:
-        """Counts a refusal, and has the burst that it belongs to told about."""
+    def reject(
+        self, listener: ListenerQuota, address: str, rule: str, bound: float, *, who: str | None = None
+    ) -> None:
+        """Counts a refusal, and has the burst that it belongs to told about: of this address, or of `who`."""
         now_ms = self.clock.ms()
         self.quotas.reject(listener, address, rule, now_ms)
         self.watchers.refused(listener.name, address, rule, bound)
-        self._rejections.note(listener.name, address, rule, bound, now_ms)
+        self._rejections.note(listener.name, who or address, rule, bound, now_ms)
         self._teller.poke()
 
     def _apply_limits(self) -> None:

@@ -37,6 +37,7 @@ class Channel:
         "bytes_in",
         "bytes_out",
         "client_id",
+        "counted_as",
         "fd",
         "id",
         "interest",
@@ -93,6 +94,7 @@ class Channel:
         self.scram: ScramLogin | None = None
         self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None
+        self.counted_as: str | None = None
         self.software_name = "unknown"
         self.software_version = "unknown"
         self.last_active_ms = now_ms

@@ -16,6 +16,7 @@ from functools import partial
 
 import trio
 
+from broker.api.logins import Logins, words
 from broker.config.listeners import Listener
 from broker.config.rooms import TlsConfig
 from broker.errors import ConfigError
@@ -28,6 +29,7 @@ from broker.network.responder import Responder
 from broker.network.selector import READ, WRITE, Selector
 from broker.network.tls.tls_receive import TlsReceive
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsError, TlsSocket
+from broker.quotas.user_connections import TooFastOfUser
 from broker.security.distinguished_name import subject_of
 from broker.security.tls import Certificates, is_readable_by_others
 
@@ -48,8 +50,9 @@ def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
 
 
 class Handshakes:
-    """`names_users`: the certificate of a client says who it is, as there is no login after it. `broken`
-    ends a connection for what went wrong with it. `due` are those that wait for their next step.
+    """`names_users`: the certificate of a client says who it is, as there is no login after it, and `logins`
+    whether that one may have one more connection. `broken` ends a connection for what went wrong with it.
+    `due` are those that wait for their next step.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Handshakes:
         responder: Responder,
         clock: TrioClock,
         broken: Callable[[Channel, Exception], None],
+        logins: Logins,
         *,
         names_users: bool,
     ) -> None:
@@ -67,6 +71,8 @@ class Handshakes:
         self._responder = responder
         self._clock = clock
         self._broken = broken
+        self._logins = logins
+        self._held: set[Channel] = set()
         self._names_users = names_users
         self._scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
         self.due: deque[tuple[Channel, TlsSocket]] = deque()
@@ -111,16 +117,23 @@ class Handshakes:
         self._wake.set()
 
     def _go_on(self, channel: Channel, tls: TlsSocket) -> None:
-        if tls.handshake():
-            self._enter(channel, tls)
+        if channel in self._held:
+            return
+        if tls.handshake() and not self._enter(channel, tls):
+            return
+        self._await_more(channel, tls)
+
+    def _await_more(self, channel: Channel, tls: TlsSocket) -> None:
         if tls.is_blocked:
             channel.send = Flight()
             self._selector.want(channel, WRITE)
         else:
             self._responder.reopen(channel)
 
-    def _enter(self, channel: Channel, tls: TlsSocket) -> None:
-        """The handshake is done; its last words may still be on their way."""
+    def _enter(self, channel: Channel, tls: TlsSocket) -> bool:
+        """The handshake is done; its last words may still be on their way. Whether the connection goes on
+        now.
+        """
         certificate = tls.peer_certificate()
         if certificate is not None and self._names_users:
             try:
@@ -131,6 +144,35 @@ class Handshakes:
             if name is None:
                 raise TlsError(f"no rule of ssl.principal.mapping.rules fits {subject}")
             channel.principal = name
+            if not self._is_let_in(channel, tls, name):
+                return False
+        self._let_in(channel, tls)
+        return True
+
+    def _is_let_in(self, channel: Channel, tls: TlsSocket, name: str) -> bool:
+        """Whether its user may have one more connection. If not it is closed, or held and looked at again."""
+        refusal = self._logins.enter(channel, name, self._clock.ms())
+        if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
+            self._held.add(channel)
+            self._logins.hold(refusal.throttle_ms, partial(self._look_again, channel, tls, name))
+        elif refusal is not None:
+            self._selector.close_channel(channel, words(name, refusal))
+        return refusal is None
+
+    def _look_again(self, channel: Channel, tls: TlsSocket, name: str, now_ms: int) -> None:
+        self._held.discard(channel)
+        if channel.fd < 0:
+            return
+        refusal = self._logins.enter(channel, name, now_ms)
+        if refusal is None:
+            self._let_in(channel, tls)
+            self._await_more(channel, tls)
+            return
+        if isinstance(refusal, TooFastOfUser):
+            self._logins.refuse(channel, name, refusal)
+        self._selector.close_channel(channel, words(name, refusal))
+
+    def _let_in(self, channel: Channel, tls: TlsSocket) -> None:
         if self._names_users:
             self._selector.counts.logins += 1
             self._selector.counts.logins_without_reauth += 1

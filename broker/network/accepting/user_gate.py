@@ -1,0 +1,82 @@
+"""Where connections that have shown whose they are meet the limits of their user.
+
+Asked by the SaslAuthenticate handler and by TLS handshakes, told by the socket server when a connection
+closes. A connection beyond the number is refused by who asks. One that comes too fast is held, unread and
+unanswered, for as long as repays it, one window at most, and looked at again; who is within the rate by then
+is served, and who is not is refused. (As KIP-612 says of addresses.)
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Final
+
+from broker.api.context import Connection
+from broker.network.accepting.connection_gate import ConnectionGate
+from broker.network.accepting.parked import MOST_PARKED
+from broker.network.reaper import Reaper
+from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
+
+HOLDS: Final = "user-connection-holds-reaper"
+
+Then = Callable[[int], None]
+"""Told the time, in ms, when a hold is over."""
+
+
+class UserGate:
+    """An `api.logins.Logins`. `deliver` writes out the answers of logins that were held."""
+
+    def __init__(self, gate: ConnectionGate, deliver: Callable[[], None]) -> None:
+        self._gate = gate
+        self._users = gate.quotas.users
+        self._deliver = deliver
+        self._held: list[tuple[int, int, Then]] = []
+        self._serial = 0
+        self.reaper = Reaper(HOLDS, self._next_deadline, self._look_again, gate.clock)
+
+    @property
+    def held(self) -> int:
+        """How many connections are held for the rate of their user."""
+        return len(self._held)
+
+    def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
+        """Counts the connection as its user's until it closes; or the reason why it is to wait or to go. One
+        that is closed already is not counted.
+        """
+        if connection.closed:
+            return None
+        refusal = self._users.enter(user, now_ms)
+        if refusal is None:
+            connection.counted_as = user
+        elif isinstance(refusal, TooManyOfUser):
+            self.refuse(connection, user, refusal)
+        elif len(self._held) >= MOST_PARKED:
+            self.refuse(connection, user, refusal)
+            return TooFastOfUser(0, refusal.bound)
+        return refusal
+
+    def hold(self, throttle_ms: int, then: Then) -> None:
+        """Has `then` called when the time is over, which enters again or refuses."""
+        self._serial += 1
+        heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then))
+        self.reaper.poke()
+
+    def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
+        """For the figures and the log."""
+        listener = self._gate.quotas.listeners.get(connection.listener)
+        if listener is not None:
+            rule = USER_RATE if isinstance(refusal, TooFastOfUser) else PER_USER
+            self._gate.reject(listener, connection.address, rule, refusal.bound, who=f"user {user}")
+
+    def release(self, connection: Connection) -> None:
+        """It is closed."""
+        if connection.counted_as is not None:
+            self._users.release(connection.counted_as)
+            connection.counted_as = None
+
+    def _next_deadline(self) -> int | None:
+        return self._held[0][0] if self._held else None
+
+    def _look_again(self, now_ms: int) -> None:
+        while self._held and self._held[0][0] <= now_ms:
+            heappop(self._held)[2](now_ms)
+        self._deliver()
