@@ -142,7 +142,7 @@ class House:
         self.server.gate.configure(rooms.connections)
         self.server.log_requests(rooms.request_log)
         self.events = EventWriter(EventLog(self.partitions), self.broker, self.server, rooms.events)
-        self.push_reader = PushReader(self.broker, self.server.handlers, clock)
+        self.push_reader = PushReader(self.broker, self.server.handlers, self.events.log, clock)
         self.exposition = Exposition(
             clock,
             self.server,

@@ -15,11 +15,13 @@ import trio
 
 from broker.api.broker import Broker
 from broker.api.outcome import Answered
+from broker.collecting.topic import TOPIC, record_of
 from broker.config.rooms import TelemetryConfig
 from broker.errors import ApiError, ErrorCode
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import HandlerPool
 from broker.protocol.messages.push_telemetry import PushTelemetryResponse
+from broker.services.event_log import EventLog
 from broker.telemetry.payload import Reading, parse, read, unpack
 from broker.telemetry.push import Push
 
@@ -39,9 +41,12 @@ class Exported(NamedTuple):
 
 
 class PushReader:
-    def __init__(self, broker: Broker, handlers: HandlerPool, clock: TrioClock) -> None:
+    """`events` takes the pushes for their topic."""
+
+    def __init__(self, broker: Broker, handlers: HandlerPool, events: EventLog, clock: TrioClock) -> None:
         self._broker = broker
         self._handlers = handlers
+        self._events = events
         self._clock = clock
         self._filled = trio.Event()
         broker.telemetry.intake.wake = self._wake
@@ -63,6 +68,7 @@ class PushReader:
     async def _take(self, push: Push) -> float:
         """Reads one push and answers it; the processor time that it took."""
         telemetry, clock = self._broker.telemetry, self._clock
+        self._events.offer(TOPIC, record_of(push, self._broker.config.node_id))
         began = clock.ns()
         cpu_ms = 0.0
         try:

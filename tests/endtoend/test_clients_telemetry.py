@@ -5,10 +5,13 @@ client.
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Producer
+import zstandard
+from confluent_kafka import Consumer, Producer, TopicPartition
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from benchmarks.install import KAFKA_LIBS
 from broker.control.commands import OpType, ResourceType
@@ -56,6 +59,58 @@ def shown(broker: BrokerProcess, name: str, client_id: str) -> list[float]:
 def pushes(broker: BrokerProcess) -> float:
     family = parse(broker.ask("GET", "/metrics"))[PUSHES]
     return sum(family.samples.values())
+
+
+def gauges_shown(broker: BrokerProcess, client_id: str) -> dict[str, float]:
+    """What Prometheus reads of a client, by family; those without labels of their own."""
+    return {
+        name: value
+        for name, family in parse(broker.ask("GET", "/metrics")).items()
+        for (_, labels), value in family.samples.items()
+        if family.kind == "gauge" and name.startswith("org_") and len(labels) == 2
+        if ("client_id", client_id) in labels
+    }
+
+
+def gauges_in(payload: bytes) -> dict[str, float]:
+    """What a payload of the topic says."""
+    data = MetricsData.FromString(zstandard.ZstdDecompressor().decompressobj().decompress(payload))
+    return {
+        metric.name.replace(".", "_"): point.as_double
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in metric.gauge.data_points
+        if not point.attributes
+    }
+
+
+def payloads(broker: BrokerProcess, client_id: str) -> list[bytes]:
+    """What the topic has of a client, oldest first."""
+    consumer = Consumer({"bootstrap.servers": broker.plain, "group.id": "g", "enable.metrics.push": False})
+    consumer.assign([TopicPartition("__weir_client_telemetry", 0, 0)])
+    try:
+        read: list[bytes] = []
+        while message := consumer.poll(2.0):
+            assert message.error() is None, message.error()
+            headers = dict(message.headers())
+            assert headers["client_instance_id"] == message.key() and headers["compression"] == b"zstd"
+            if headers["client_id"] == client_id.encode():
+                read.append(message.value())
+        return read
+    finally:
+        consumer.close()
+
+
+def test_what_a_client_said_is_what_the_topic_has_and_prometheus_reads(broker: BrokerProcess) -> None:
+    producer = Producer({"bootstrap.servers": broker.plain, "client.id": "both"})
+    producer.produce("t", b"x" * 100)
+    assert producer.flush(10) == 0
+    shown_of = within(10, lambda: gauges_shown(broker, "both"), "the first push")
+    assert "org_apache_kafka_producer_record_queue_time_max" in shown_of
+    time.sleep(1.2)  # the topic is written once a second
+    assert shown_of in map(gauges_in, payloads(broker, "both"))
+    del producer
 
 
 def test_librdkafka_pushes_until_it_is_closed_and_is_forgotten_then(broker: BrokerProcess) -> None:

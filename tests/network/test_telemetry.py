@@ -27,6 +27,7 @@ from broker.protocol.messages.get_telemetry_subscriptions import (
 )
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
+from broker.records.walk import batches, records
 from broker.telemetry import push as intake
 from broker.telemetry.effective import uuid_text
 from tests.support.prometheus import parse
@@ -263,6 +264,52 @@ async def test_a_client_that_goes_while_its_push_is_read_disturbs_nobody(
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert total(broker, "instance_count") == 1
     assert len(broker.house.broker.telemetry.latest) == 0
+
+
+async def test_every_push_is_in_the_topic_as_it_came_also_one_that_nobody_can_read(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect("orders")
+    asked = await ask(client)
+    packed = bytes(compress(Codec.GZIP, metrics(gauge(QUEUE, 1))))
+    assert await push(client, asked, packed=packed, codec=Codec.GZIP) == NONE
+    assert await push(client, asked) == TOO_EARLY
+    damaged = PushTelemetryRequest(asked.client_instance_id, asked.subscription_id, True, 0, b"\xff")
+    assert (await client.ask(damaged, 0)).error_code == ErrorCode.INVALID_RECORD
+    await broker.house.events.write()
+    log = broker.house.partitions.log("__weir_client_telemetry", 0)
+    assert log is not None
+    held = [
+        record
+        for batch in batches(log.read(0, 1_000_000, min_one_batch=True).read())
+        for record in records(batch)
+    ]
+    instance_id = uuid_text(asked.client_instance_id).encode()
+    assert [(each.key, each.value) for each in held] == [(instance_id, packed), (instance_id, b"\xff")]
+    said = dict(held[0].headers)
+    assert said == {
+        "v": b"1",
+        "node": b"1",
+        "client_instance_id": instance_id,
+        "client_id": b"orders",
+        "principal": b"ANONYMOUS",
+        "address": b"127.0.0.1",
+        "software_name": b"unknown",
+        "software_version": b"unknown",
+        "compression": b"gzip",
+        "subscription_id": str(asked.subscription_id).encode(),
+        "terminating": b"false",
+    }
+    assert dict(held[1].headers) == said | {"compression": b"none", "terminating": b"true"}
+
+
+async def test_a_client_without_an_id_has_none_in_the_topic(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect(None)
+    assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
+    waiting = broker.house.events.log.topics["__weir_client_telemetry"]
+    assert dict(waiting.records[0].headers)["client_id"] is None
 
 
 @pytest.mark.parametrize(("enabled", "announced"), [("true", {71, 72}), ("false", set())])

@@ -1,0 +1,42 @@
+"""The receiver that is always there: the topic `__weir_client_telemetry`, with every push as it came.
+
+Called by `pushes` before anything is read, so what nobody can read is there too. The record waits in the
+`EventLog`, bounded, and is written with the broker's events; the format is public: docs/telemetry.md.
+"""
+
+from typing import Final
+
+from broker.metadata.image import OUR_TOPICS
+from broker.records.build import NewRecord
+from broker.records.compression import Codec
+from broker.telemetry.effective import uuid_text
+from broker.telemetry.push import Push
+
+TOPIC: Final = f"{OUR_TOPICS}client_telemetry"
+
+VERSION: Final = 1
+"""Of the format, as the header `v`. Headers may be added to a version."""
+
+
+def record_of(push: Push, node_id: int) -> NewRecord:
+    """The payload is the value, unchanged; the headers are text, and null where the client does not say."""
+    client, instance_id = push.client, uuid_text(push.instance.id)
+    headers = {
+        "v": str(VERSION),
+        "node": str(node_id),
+        "client_instance_id": instance_id,
+        "client_id": client.client_id,
+        "principal": client.principal,
+        "address": client.address,
+        "software_name": client.software_name,
+        "software_version": client.software_version,
+        "compression": Codec(push.codec).name.lower(),
+        "subscription_id": str(push.subscription_id),
+        "terminating": str(push.terminating).lower(),
+    }
+    return NewRecord(
+        instance_id.encode(),
+        push.payload,
+        push.wall_ms,
+        tuple((name, None if text is None else text.encode()) for name, text in headers.items()),
+    )
