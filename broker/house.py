@@ -166,7 +166,9 @@ class House:
             self.loop_idle,
             self.census.rows,
         )
-        self.broker.views = ControlViews(self.control, figures, self.writer, lambda: self.place)
+        self.broker.views = ControlViews(
+            self.control, figures, self.writer, lambda: self.place, self.broker.telemetry
+        )
         follower = MetadataFollower(self.broker, self.server, self.connections, self.metadata.image)
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
         follow_settings(self.broker, self.server, self.log, self.events, self.mover, self.tell_bootstrap)

@@ -10,6 +10,7 @@ from typing import Final
 from broker.config.table import setting_of
 from broker.control.addresses import address_rows
 from broker.control.client_quotas import proposed
+from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.committer import Committer
 from broker.control.control import Control
@@ -50,6 +51,7 @@ from broker.metadata.changes import Kind
 from broker.metadata.image import AdminToken, Image, QuotaEntry
 from broker.quotas import filters
 from broker.quotas.entity import Entity
+from broker.telemetry.room import Telemetry
 
 ANONYMOUS: Final = "ANONYMOUS"
 """The user of a connection that has not logged in, as in Kafka."""
@@ -65,8 +67,14 @@ class ControlViews:
     """A `Views`."""
 
     def __init__(
-        self, control: Control, live: LiveFigures, committer: Committer, place: Callable[[], Place]
+        self,
+        control: Control,
+        live: LiveFigures,
+        committer: Committer,
+        place: Callable[[], Place],
+        telemetry: Telemetry,
     ) -> None:
+        self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
         self._control = control
         self._live = live
         self._committer = committer

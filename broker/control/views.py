@@ -12,6 +12,7 @@ wall-clock milliseconds since the epoch; fractions run from 0.0 to 1.0. A quota 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Protocol
 
+from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.rows.audit import AuditEntry
 from broker.control.rows.connections import (
@@ -131,6 +132,9 @@ class Views(Protocol):
     @property
     def version(self) -> int:
         """Of the metadata image: changes whenever anything that an operator can edit has changed."""
+
+    @property
+    def client_telemetry(self) -> ClientTelemetry: ...
 
     @property
     def quota_callback(self) -> str:

@@ -6,7 +6,7 @@ none is counted and left out.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterator
 from typing import Final
 
 from broker.telemetry.payload import Labels, Point, Reading, Shape
@@ -80,7 +80,7 @@ class LatestValues:
             else:
                 self._shapes[family] = shape, count - 1
 
-    def of(self, instance_id: bytes) -> Iterable[tuple[Key, Series]]:
+    def of(self, instance_id: bytes) -> ItemsView[Key, Series]:
         return self._of.get(instance_id, {}).items()
 
     def families(self) -> Iterator[tuple[str, Shape, list[tuple[bytes, Labels, float]]]]:

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from broker.config.load import load
+from broker.config.rooms import TelemetryConfig
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.metadata.store import MetadataStore
+from broker.telemetry.room import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, World
 
@@ -39,4 +41,4 @@ def live() -> Live:
 @pytest.fixture
 def views(control: Control, committer: StoreCommitter, live: Live) -> ControlViews:
     place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-    return ControlViews(control, live, committer, lambda: place)
+    return ControlViews(control, live, committer, lambda: place, Telemetry(TelemetryConfig()))

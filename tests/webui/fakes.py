@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from broker.control.client_telemetry import ClientTelemetry
 from broker.control.closing import CloseConnection
 from broker.control.commands import (
     Actor,
@@ -22,6 +23,7 @@ from broker.control.commands import (
     QuotaAlteration,
     QuotaOutcome,
     ResourceOutcome,
+    ResourceType,
     RevokeAdminToken,
     Role,
     Undo,
@@ -54,6 +56,7 @@ from broker.errors import ApiError, ErrorCode
 from tests.webui.fake_resolving import FakeResolving
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, figures, limits
+from tests.webui.telemetry_world import TelemetryWorld
 from webui.backend import Backend
 
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
@@ -121,6 +124,7 @@ class FakeBroker(FakeResolving, FakeTrail):
     topic_count: int = 0
     is_ready: bool = True
     version: int = 1
+    telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
     now_ms: int = NOW_MS
     applied: list[tuple[AlterClientQuotas, Actor]] = field(default_factory=list)
     overviews: int = 0
@@ -156,14 +160,18 @@ class FakeBroker(FakeResolving, FakeTrail):
         if isinstance(command, RevokeAdminToken):
             return self._revoke(command, actor)
         if isinstance(command, IncrementalAlterConfigs):
-            return [self._configure(alteration, actor) for alteration in command.resources]
+            only = command.validate_only
+            return [self._configure(alteration, actor, only) for alteration in command.resources]
         if actor.role < Role.EDITOR:
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role editor.")
         self.applied.append((command, actor))
         return [self._alter(entry, actor, command.validate_only) for entry in command.entries]
 
-    def _configure(self, alteration: ConfigAlteration, actor: Actor) -> ResourceOutcome:
+    def _configure(self, alteration: ConfigAlteration, actor: Actor, validate_only: bool) -> ResourceOutcome:
         """Of what the broker would refuse, the role and one API that there is not."""
+        if alteration.resource.type == ResourceType.CLIENT_METRICS:
+            self.version += not validate_only
+            return self.telemetry.configure(alteration, actor, validate_only=validate_only)
         if actor.role < Role.ADMIN:
             return ResourceOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
         if any(op.value == "Konsume" for op in alteration.ops):
@@ -272,6 +280,10 @@ class FakeBroker(FakeResolving, FakeTrail):
 
     def connections(self) -> list[ConnectionRow]:
         return list(self.connection_rows)
+
+    @property
+    def client_telemetry(self) -> ClientTelemetry:
+        return self.telemetry.views
 
     def addresses(self) -> list[AddressRow]:
         return address_rows(self)

@@ -5,6 +5,7 @@ from typing import Final
 from webui.rest import (
     audit,
     broker_configs,
+    client_metrics,
     client_quotas,
     doctor,
     events,
@@ -29,6 +30,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *resolving.ROUTES,
     *quota_files.ROUTES,
     *ip_quotas.ROUTES,
+    *client_metrics.ROUTES,
     *audit.ROUTES,
     *broker_configs.ROUTES,
     *monitoring.ROUTES,

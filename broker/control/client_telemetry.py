@@ -1,0 +1,120 @@
+"""Client telemetry for whoever looks: the subscriptions of the metadata image, beside the client instances
+that are known now.
+
+Part of `views`. Every call makes its rows afresh.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, MatchReach, SubscriptionRow
+from broker.errors import ErrorCode
+from broker.metadata.image import Image
+from broker.metrics.rate import Meter
+from broker.telemetry.effective import uuid_bytes, uuid_text
+from broker.telemetry.instance import ClientInstance
+from broker.telemetry.room import Telemetry
+from broker.telemetry.subscription import SETTINGS, Subscription, read_subscription
+
+EXAMPLES: Final = 5
+
+
+class ClientTelemetry:
+    def __init__(self, image: Callable[[], Image], telemetry: Telemetry) -> None:
+        self._image = image
+        self._telemetry = telemetry
+
+    @property
+    def known(self) -> int:
+        """How many client instances there are."""
+        return len(self._telemetry.manager)
+
+    def subscriptions(self) -> list[SubscriptionRow]:
+        """Sorted by name. Every known instance is matched with each; some microseconds for each pair."""
+        return [self._subscription(name) for name in sorted(self._image().client_metrics)]
+
+    def subscription(self, name: str) -> SubscriptionRow | None:
+        return self._subscription(name) if name in self._image().client_metrics else None
+
+    def reach(self, name: str, configs: Mapping[str, str]) -> MatchReach:
+        """Whom a subscription with these settings would be for. Raises ApiError as a change to them would."""
+        wanted = read_subscription(name, configs)
+        manager = self._telemetry.manager
+        found = [each for each in manager if wanted.matches(each.client.facts(each.id))]
+        examples = dict.fromkeys(each.client.client_id or "" for each in found)
+        return MatchReach(len(found), len(manager), tuple(examples)[:EXAMPLES])
+
+    def instances(self) -> list[ClientInstanceRow]:
+        """In the order in which they were heard of last."""
+        subscriptions = list(self._telemetry.manager.subscriptions.values())
+        return [self._instance(each, subscriptions) for each in self._telemetry.manager]
+
+    def instance(self, instance_id: str) -> ClientInstanceRow | None:
+        """None also for what is no id."""
+        found = self._find(instance_id)
+        subscriptions = list(self._telemetry.manager.subscriptions.values())
+        return None if found is None else self._instance(found, subscriptions)
+
+    def metrics_of(self, instance_id: str) -> list[ClientMetricRow]:
+        """Sorted by name and attributes; none where the instance is not known."""
+        found = self._find(instance_id)
+        if found is None:
+            return []
+        rows = []
+        for _, series in self._telemetry.latest.of(found.id):
+            pairs = zip(series.history[::2], series.history[1::2], strict=True)
+            history = tuple((int(at_ms), value) for at_ms, value in pairs)
+            shape = series.shape.value
+            rows.append(ClientMetricRow(series.name, series.attributes, shape, series.value, history))
+        return sorted(rows, key=lambda row: (row.name, row.attributes))
+
+    def _find(self, instance_id: str) -> ClientInstance | None:
+        try:
+            return self._telemetry.manager.find(uuid_bytes(instance_id))
+        except ValueError:
+            return None
+
+    def _subscription(self, name: str) -> SubscriptionRow:
+        entry = self._image().client_metrics[name]
+        texts = {
+            key: entry.configs.get(key, setting.write(setting.default)) for key, setting in SETTINGS.items()
+        }
+        values = {key: SETTINGS[key].read(text or "") for key, text in texts.items()}
+        return SubscriptionRow(
+            name,
+            values["metrics"],
+            values["interval.ms"],
+            values["match"],
+            self.reach(name, entry.configs).clients,
+            entry.version,
+            entry.changed_at_ms,
+            entry.changed_by,
+        )
+
+    def _instance(self, each: ClientInstance, subscriptions: list[Subscription]) -> ClientInstanceRow:
+        client, facts = each.client, each.client.facts(each.id)
+        error = each.last_error
+        return ClientInstanceRow(
+            instance_id=uuid_text(each.id),
+            client_id=client.client_id or "",
+            principal=client.principal,
+            address=client.address,
+            software_name=client.software_name,
+            software_version=client.software_version,
+            connection_id=client.connection_id,
+            subscriptions=tuple(sorted(sub.name for sub in subscriptions if sub.matches(facts))),
+            metrics=each.effective.metrics,
+            interval_ms=each.effective.interval_ms,
+            pushes=_total(each.exports),
+            pushed_bytes=each.pushed_bytes,
+            throttles=_total(each.throttles),
+            errors=_total(each.errors),
+            last_error="" if error is ErrorCode.NONE else error.name,
+            last_push_at_ms=each.last_push_wall_ms,
+            terminating=each.terminating,
+            series=len(self._telemetry.latest.of(each.id)),
+        )
+
+
+def _total(meter: Meter | None) -> int:
+    return 0 if meter is None else int(meter.total)

@@ -1,0 +1,155 @@
+"""Subscriptions to clients' metrics, and the clients that push them, over REST."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.conftest import Browserless
+from tests.webui.fakes import FakeBroker
+from webui.rest.client_metrics import EDITED, INSTANCE, INSTANCE_PAGE, REFUSED, SUBSCRIPTION_PAGE
+
+PATH = "/api/v1/client-metrics"
+ONE = f"{PATH}/queues"
+INSTANCES = "/api/v1/client-instances"
+WALL_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def broker() -> FakeBroker:
+    broker = FakeBroker()
+    broker.telemetry.join("orders-1")
+    broker.telemetry.join("orders-2", software="librdkafka")
+    broker.telemetry.join("billing")
+    return broker
+
+
+async def put(http: Browserless, path: str = ONE, query: str = "", **body: Any) -> Any:
+    told = {key.replace("_", "."): value for key, value in body.items() if key != "headers"}
+    return await http.ask("PUT", f"{path}{query}", body=told, **body.get("headers", {}))
+
+
+async def test_a_subscription_is_made_replaced_and_taken_away(http: Browserless) -> None:
+    answer = await put(http, metrics=["org.a.", "org.b."], interval_ms=60_000, match=["client_id=orders-.*"])
+    edited = EDITED.check(await answer.get_json())
+    assert answer.status_code == 200 and answer.headers["ETag"] == f'"{edited["current"]["version"]}"'
+    assert edited["current"] | {"version": 0, "changed_at": "", "changed_by": ""} == {
+        "name": "queues",
+        "metrics": ["org.a.", "org.b."],
+        "interval.ms": 60_000,
+        "match": ["client_id=orders-.*"],
+        "matching": 2,
+        "version": 0,
+        "changed_at": "",
+        "changed_by": "",
+    }
+    assert edited["reach"] == {"clients": 2, "of": 3, "examples": ["orders-1", "orders-2"]}
+    assert edited["command"] == (
+        "kafka-client-metrics.sh --bootstrap-server 127.0.0.1:9092 --alter --name queues "
+        "--metrics org.a.,org.b. --interval 60000 --match 'client_id=orders-.*'"
+    )
+    # What a PUT leaves out has its default again.
+    edited = EDITED.check(await (await put(http, metrics=["*"])).get_json())
+    assert (edited["current"]["interval.ms"], edited["current"]["match"]) == (300_000, [])
+    assert edited["command"].endswith("--name queues --metrics '*' --interval '' --match ''")
+    answer = await http.ask("DELETE", ONE, If_Match=f'"{edited["current"]["version"]}"')
+    gone = EDITED.check(await answer.get_json())
+    assert gone["current"] is None and gone["command"].endswith("--delete --name queues")
+    assert (await http.get(ONE)).status_code == 404
+    assert (await http.ask("DELETE", ONE)).status_code == 404
+
+
+async def test_validating_says_whom_it_would_be_for_and_changes_nothing(http: Browserless) -> None:
+    answer = await put(
+        http, query="?validate_only=true", metrics=["*"], match=["client_software_name=librdkafka"]
+    )
+    edited = EDITED.check(await answer.get_json())
+    assert edited["reach"] == {"clients": 1, "of": 3, "examples": ["orders-2"]}
+    assert edited["current"] is None and answer.headers["ETag"] == '"0"'
+    assert (await http.get(ONE)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"metrics": ["*"], "interval_ms": 99}, "interval must be between 100 and 3600000"),
+        ({"metrics": ["*"], "match": ["client_id=("]}, "missing )"),
+        ({"metrics": ["*"], "match": ["team=a"]}, "Illegal client matching pattern: team=a"),
+        ({"metrics": ["a,b"]}, "cannot have a comma"),
+        ({"metrics": ["*"], "match": ["client_id=a{1,2}"]}, "cannot have a comma"),
+        ({"metrics": [""]}, "must have 1 to"),
+        ({"interval_ms": 100}, "metrics"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_with_a_reason(
+    http: Browserless, body: dict[str, Any], words: str
+) -> None:
+    answer = await put(http, **body)
+    problem = REFUSED.check(await answer.get_json())
+    assert answer.status_code == 400 and words in f"{problem['detail']} {problem.get('where', '')}"
+    assert (await http.get(ONE)).status_code == 404
+
+
+async def test_of_two_who_saw_the_same_version_the_second_is_told_what_it_is_now(http: Browserless) -> None:
+    first = await put(http, metrics=["*"], headers={"If_None_Match": "*"})
+    assert first.status_code == 200
+    late = await put(http, metrics=["org.a."], headers={"If_None_Match": "*"})
+    refused = REFUSED.check(await late.get_json())
+    assert late.status_code == 412 and refused["current"]["metrics"] == ["*"]
+    assert (
+        await put(http, metrics=["org.a."], headers={"If_Match": first.headers["ETag"]})
+    ).status_code == 200
+
+
+async def test_subscriptions_are_listed_with_their_clients(http: Browserless) -> None:
+    await put(http, f"{PATH}/a", metrics=["*"])
+    await put(http, f"{PATH}/b/c", metrics=["org."], match=["client_id=nobody"])
+    page = SUBSCRIPTION_PAGE.check(await (await http.get(PATH)).get_json())
+    assert [(row["name"], row["matching"]) for row in page["items"]] == [("a", 3), ("b/c", 0)]
+    assert page["instances"] == 3
+    page = await (await http.get(f"{PATH}?shape=unused")).get_json()
+    assert [row["name"] for row in page["items"]] == ["b/c"]
+    assert (await (await http.get(f"{PATH}/b/c")).get_json())["match"] == ["client_id=nobody"]
+
+
+async def test_instances_are_listed_with_what_became_of_their_requests(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    await put(http, metrics=["org."], match=["client_id=orders-.*"])
+    telemetry = broker.telemetry
+    first, *_ = telemetry.room.manager
+    telemetry.say(first, WALL_MS, queue=1.0)
+    page = INSTANCE_PAGE.check(await (await http.get(f"{INSTANCES}?shape=pushing")).get_json())
+    (row,) = page["items"]
+    assert (row["client_id"], row["pushes"], row["pushed_bytes"], row["series"]) == ("orders-1", 1, 100, 1)
+    assert row["subscriptions"] == ["queues"] and row["last_push_at"] == "2023-11-14T22:13:20.000Z"
+    assert (row["software_name"], row["last_error"]) == ("apache-kafka-java", "")
+    page = await (await http.get(f"{INSTANCES}?search=RDKAFKA")).get_json()
+    assert [each["client_id"] for each in page["items"]] == ["orders-2"]
+    page = await (await http.get(f"{INSTANCES}?shape=unsubscribed")).get_json()
+    assert [each["client_id"] for each in page["items"]] == ["billing"]
+
+
+async def test_one_instance_has_what_it_says_with_a_little_of_the_past(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    first, *_ = broker.telemetry.room.manager
+    broker.telemetry.say(first, WALL_MS, queue=1.0, rate=float("nan"))
+    broker.telemetry.say(first, WALL_MS + 1_000, queue=2.5)
+    (row, *_) = (await (await http.get(INSTANCES)).get_json())["items"][1:]
+    found = INSTANCE.check(await (await http.get(f"{INSTANCES}/{row['instance_id']}")).get_json())
+    queue, rate = found["figures"]
+    assert queue == {
+        "name": "org.queue",
+        "attributes": [{"name": "node_id", "value": "1"}],
+        "shape": "gauge",
+        "value": 2.5,
+        "history": {"at_ms": [WALL_MS, WALL_MS + 1_000], "values": [1.0, 2.5]},
+    }
+    assert rate["value"] is None and rate["history"]["values"] == [None]
+
+
+@pytest.mark.parametrize(
+    "instance", ["AAAAAAAAAAAAAAAAAAAAAg%3D%3D", "nobody", "-", "AAAAAAAAAAAAAAAAAAAAAA"]
+)
+async def test_an_unknown_instance_is_not_found(http: Browserless, instance: str) -> None:
+    assert (await http.get(f"{INSTANCES}/{instance}")).status_code == 404

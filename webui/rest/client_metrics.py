@@ -1,0 +1,250 @@
+"""GET, PUT and DELETE /client-metrics: which clients are asked for which of their own metrics; and GET
+/client-instances: who they are, and what they say. (KIP-714)
+
+The same command as IncrementalAlterConfigs of a CLIENT_METRICS resource. A PUT is the whole subscription:
+what it leaves out goes back to its default.
+"""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceType,
+)
+from broker.control.rows.telemetry import SubscriptionRow
+from broker.errors import ErrorCode
+from webui.rest.answers import COUNT, NAME, TIME
+from webui.rest.conditions import HEADERS, etag, expected_version
+from webui.rest.problem import PROBLEM_FIELDS, Problem
+from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
+from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Schema, Text
+from webui.telemetry.command_line import kafka_client_metrics
+from webui.telemetry.listing import INSTANCES, SUBSCRIPTIONS, instance_json, metric_json, subscription_json
+
+MOST_ITEMS: Final = 100
+
+_ITEM: Final = Text(longest=1_024, shortest=1)
+_SUBSCRIPTION: Final = Record(
+    {
+        "name": NAME,
+        "metrics": Listing(NAME),
+        "interval.ms": COUNT,
+        "match": Listing(NAME),
+        "matching": COUNT,
+        "version": COUNT,
+        "changed_at": TIME,
+        "changed_by": NAME,
+    }
+)
+_PAGE = {"total": COUNT, "of": COUNT, "offset": COUNT, "limit": COUNT}
+SUBSCRIPTION_PAGE: Final = Record({"items": Listing(_SUBSCRIPTION, most=1_000), **_PAGE, "instances": COUNT})
+_REACH: Final = Record({"clients": COUNT, "of": COUNT, "examples": Listing(NAME)})
+EDITED: Final = Record({"current": Maybe(_SUBSCRIPTION), "command": Text(longest=300_000), "reach": _REACH})
+REFUSED: Final = Record(
+    {**PROBLEM_FIELDS, "current": Maybe(_SUBSCRIPTION)}, optional=frozenset({"code", "where", "current"})
+)
+_INSTANCE_FIELDS: Final[dict[str, Schema]] = {
+    "instance_id": NAME,
+    "client_id": NAME,
+    "principal": NAME,
+    "address": NAME,
+    "software_name": NAME,
+    "software_version": NAME,
+    "connection_id": NAME,
+    "subscriptions": Listing(NAME),
+    "metrics": Listing(NAME),
+    "interval_ms": COUNT,
+    "pushes": COUNT,
+    "pushed_bytes": COUNT,
+    "throttles": COUNT,
+    "errors": COUNT,
+    "last_error": Text(),
+    "last_push_at": Text(form="date-time", nullable=True),
+    "terminating": Flag(),
+    "series": COUNT,
+}
+INSTANCE_PAGE: Final = Record({"items": Listing(Record(_INSTANCE_FIELDS), most=1_000), **_PAGE})
+_METRIC: Final = Record(
+    {
+        "name": NAME,
+        "attributes": Listing(Record({"name": NAME, "value": NAME})),
+        "shape": Text(choices=("counter", "gauge")),
+        "value": Number(nullable=True),
+        "history": Record({"at_ms": Listing(COUNT), "values": Listing(Number(nullable=True))}),
+    }
+)
+INSTANCE: Final = Record({**_INSTANCE_FIELDS, "figures": Listing(_METRIC)})
+
+_NAME = (Query("name", Text(longest=1_024, shortest=1), "The subscription's name."),)
+_INSTANCE_ID = (Query("instance", Text(longest=64, shortest=1), "22 characters of URL-safe base64."),)
+_VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would be for.", default=False)
+
+
+async def list_subscriptions(call: Call) -> Reply:
+    telemetry = call.console.backend.views.client_telemetry
+    page = SUBSCRIPTIONS.cut(telemetry.subscriptions(), page_of(call.query))
+    return Reply(page | {"instances": telemetry.known})
+
+
+async def get_subscription(call: Call) -> Reply:
+    row = _row(call)
+    if row is None:
+        raise Problem(404, "There is no subscription of this name.")
+    return Reply(subscription_json(row), headers={"ETag": etag(row.version)})
+
+
+async def put_subscription(call: Call) -> Reply:
+    body = call.body
+    for where in ("metrics", "match"):
+        for item in body.get(where, ()):
+            if "," in item:
+                raise Problem(400, "An item cannot have a comma, which separates items.", where=where)
+    wanted = {
+        "metrics": ",".join(body["metrics"]),
+        "interval.ms": str(int(body["interval.ms"])) if "interval.ms" in body else None,
+        "match": ",".join(body["match"]) if body.get("match") else None,
+    }
+    return await _alter(call, {key: text for key, text in wanted.items() if text is not None})
+
+
+async def delete_subscription(call: Call) -> Reply:
+    if _row(call) is None:
+        raise Problem(404, "There is no subscription of this name.")
+    return await _alter(call, {})
+
+
+async def list_instances(call: Call) -> Reply:
+    rows = call.console.backend.views.client_telemetry.instances()
+    return Reply(INSTANCES.cut(rows, page_of(call.query)))
+
+
+async def get_instance(call: Call) -> Reply:
+    telemetry = call.console.backend.views.client_telemetry
+    instance_id = str(call.place["instance"])
+    row = telemetry.instance(instance_id)
+    if row is None:
+        raise Problem(404, "No client instance of this id is known now.")
+    figures = [metric_json(each) for each in telemetry.metrics_of(instance_id)]
+    return Reply(instance_json(row) | {"figures": figures})
+
+
+async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
+    """`wanted` is all that is set afterwards; nothing at all is no subscription."""
+    name, views = str(call.place["name"]), call.console.backend.views
+    validate_only = call.query["validate_only"]
+    ops = tuple(
+        ConfigOp(key, OpType.SET if key in wanted else OpType.DELETE, wanted.get(key))
+        for key in ("metrics", "interval.ms", "match")
+    )
+    alteration = ConfigAlteration(
+        ConfigResource(ResourceType.CLIENT_METRICS, name), ops, expected_version(call.headers)
+    )
+    command = IncrementalAlterConfigs((alteration,), validate_only)
+    (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    row = _row(call)
+    current = None if row is None else subscription_json(row)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=current)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    if not validate_only:
+        call.console.live.nudge()
+    bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
+    answer: dict[str, Any] = {
+        "current": current,
+        "command": kafka_client_metrics(bootstrap, name, wanted),
+        "reach": asdict(views.client_telemetry.reach(name, wanted)),
+    }
+    return Reply(answer, headers={"ETag": etag(0 if row is None else row.version)})
+
+
+def _row(call: Call) -> SubscriptionRow | None:
+    return call.console.backend.views.client_telemetry.subscription(str(call.place["name"]))
+
+
+_EDITS: Final = {
+    200: Answer("The subscription as it is now, or before it was asked about; ETag: its version", EDITED),
+    400: Answer("A setting makes no sense", REFUSED),
+    403: Answer("The role does not suffice", REFUSED),
+    412: Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED),
+}
+
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/api/v1/client-metrics",
+        "listClientMetrics",
+        "The subscriptions to clients' metrics, each with how many of the known client instances it is for.",
+        list_subscriptions,
+        {200: Answer("A page of subscriptions; `instances` are known altogether", SUBSCRIPTION_PAGE)},
+        query=page_query(SUBSCRIPTIONS),
+    ),
+    Route(
+        "GET",
+        "/api/v1/client-metrics/{name}",
+        "getClientMetrics",
+        "One subscription.",
+        get_subscription,
+        {
+            200: Answer("The subscription; ETag: its version", _SUBSCRIPTION),
+            404: Answer("There is none of this name", REFUSED),
+        },
+        place=_NAME,
+    ),
+    Route(
+        "PUT",
+        "/api/v1/client-metrics/{name}",
+        "setClientMetrics",
+        "Makes or replaces a subscription; what is left out has its default.",
+        put_subscription,
+        _EDITS,
+        query=(_VALIDATE,),
+        body=Record(
+            {
+                "metrics": Listing(_ITEM, most=MOST_ITEMS),
+                "interval.ms": Number(integer=True),
+                "match": Listing(_ITEM, most=MOST_ITEMS),
+            },
+            optional=frozenset({"interval.ms", "match"}),
+        ),
+        headers=HEADERS,
+        place=_NAME,
+    ),
+    Route(
+        "DELETE",
+        "/api/v1/client-metrics/{name}",
+        "removeClientMetrics",
+        "Takes a subscription away; its clients push no more for it from their next request on.",
+        delete_subscription,
+        {**_EDITS, 404: Answer("There is none of this name", REFUSED)},
+        query=(_VALIDATE,),
+        headers=HEADERS,
+        place=_NAME,
+    ),
+    Route(
+        "GET",
+        "/api/v1/client-instances",
+        "listClientInstances",
+        "The client instances that have asked what to push and are still known.",
+        list_instances,
+        {200: Answer("A page of client instances", INSTANCE_PAGE)},
+        query=page_query(INSTANCES),
+    ),
+    Route(
+        "GET",
+        "/api/v1/client-instances/{instance}",
+        "getClientInstance",
+        "One client instance, with what it says of itself.",
+        get_instance,
+        {
+            200: Answer("The instance and its figures, the last ones of each beside the latest", INSTANCE),
+            404: Answer("It is not known, or no longer", REFUSED),
+        },
+        place=_INSTANCE_ID,
+    ),
+)
