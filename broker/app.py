@@ -14,6 +14,7 @@ import trio
 
 from broker.api.group_answers import release_groups
 from broker.api.waking import release_fetches
+from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
@@ -82,6 +83,8 @@ async def run_house(
             timers.start_soon(house.server.handlers.run_callbacks, name=CALLBACKS)
             timers.start_soon(house.events.run, name="event-writer")
             timers.start_soon(house.push_reader.run, name=PUSHES)
+            if house.forwarder is not None:
+                timers.start_soon(house.forwarder.run, name=OTLP)
             timers.start_soon(_expire_quotas, house, name="quota-sensor-expiry")
             timers.start_soon(house.server.accounts.run, name=CLIENT_USAGE)
             async with open_supervisor() as handlers:

@@ -8,6 +8,7 @@ from typing import Any
 
 from broker.api.broker import Broker
 from broker.census import ROOT, Holding, Owners
+from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.control.rows.tasks import Owned
 from broker.log_mover import LOG_MOVER
@@ -86,6 +87,9 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdin
     yield "client-metrics-reaper", Holding((Owned("instances", len(telemetry.manager)),))
     pushes = Owned("pushes", len(telemetry.intake.waiting), MOST_WAITING, telemetry.intake.peak)
     yield PUSHES, Holding((pushes,))
+    forwarding = telemetry.forwarding
+    sizes = Owned("bytes of pushes", forwarding.waiting_bytes, forwarding.room)
+    yield OTLP, Holding((Owned("pushes", len(forwarding)), sizes))
     flushes = Owned("flushes", server.handlers.flush_waits.queued)
     yield FLUSHER_OF_ACKNOWLEDGED, Holding((flushes,))
 

@@ -15,6 +15,7 @@ from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups
 from broker.api.waking import expire_fetches
 from broker.census import Census
+from broker.collecting.otlp import Forwarder, poster
 from broker.collecting.pushes import PushReader
 from broker.config.load import Configuration
 from broker.control.closing import CloseConnection, plan_close
@@ -57,6 +58,7 @@ from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
 from broker.storage import MetadataWriter
+from broker.telemetry.receiver import load_receivers
 from broker.telemetry.room import Telemetry
 from broker.version import VERSION
 
@@ -142,7 +144,18 @@ class House:
         self.server.gate.configure(rooms.connections)
         self.server.log_requests(rooms.request_log)
         self.events = EventWriter(EventLog(self.partitions), self.broker, self.server, rooms.events)
-        self.push_reader = PushReader(self.broker, self.server.handlers, self.events.log, clock)
+        self.push_reader = PushReader(
+            self.broker,
+            self.server.handlers,
+            self.events.log,
+            load_receivers(rooms.telemetry.receivers, _texts(configuration)),
+            clock,
+        )
+        self.forwarder = (
+            Forwarder(self.broker.telemetry.forwarding, poster(rooms.telemetry))
+            if rooms.telemetry.otlp_endpoint
+            else None
+        )
         self.exposition = Exposition(
             clock,
             self.server,
@@ -211,9 +224,13 @@ def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCa
     name = configuration.rooms.quotas.callback_class
     if not name:
         return None
+    return GuardedCallback(load_callback(name, _texts(configuration)), name, clock.ms)
+
+
+def _texts(configuration: Configuration) -> dict[str, str]:
+    """The configuration as it was written, for classes that an operator brings along."""
     node = str(configuration.rooms.broker.node_id)
-    texts = {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
-    return GuardedCallback(load_callback(name, texts), name, clock.ms)
+    return {"broker.id": node, "node.id": node, **configuration.static, **configuration.unknown}
 
 
 def _served(telemetry: bool) -> registry.Registry:

@@ -1,20 +1,22 @@
-"""The task that has pushes read, one after the other in a thread, and answers them. (Kafka:
+"""The task that hands pushes to their receivers, one after the other in a thread, and answers them. (Kafka:
 ClientTelemetryExporterPlugin)
 
 No handler waits for it, so the clients that produce and fetch notice nothing of a push but its share of the
-processor. That has a bound too: after a push that took long to read, whoever it came from, the task rests as
-long as that.
+processor. That has a bound too: after a push that took long to read, whoever it came from and whatever came
+of it, the task rests as long as that.
 """
 
 import logging
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import trio
 
 from broker.api.broker import Broker
 from broker.api.outcome import Answered
+from broker.collecting.otlp import body_of
 from broker.collecting.topic import TOPIC, record_of
 from broker.config.rooms import TelemetryConfig
 from broker.errors import ApiError, ErrorCode
@@ -22,8 +24,13 @@ from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import HandlerPool
 from broker.protocol.messages.push_telemetry import PushTelemetryResponse
 from broker.services.event_log import EventLog
+from broker.telemetry.effective import uuid_text
 from broker.telemetry.payload import Reading, parse, read, unpack
 from broker.telemetry.push import Push
+from broker.telemetry.receiver import PushedMetrics, TelemetryReceiver
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 logger = logging.getLogger(__name__)
 
@@ -34,19 +41,32 @@ RESTS_FROM_MS: Final = 10
 
 
 class Exported(NamedTuple):
-    """`cpu_ms` is what the thread used."""
+    """What came of a push: `error` NONE, or why a receiver refuses it. `body` is for the collector, where
+    there is one. `cpu_ms` is what the thread used.
+    """
 
+    error: ErrorCode
+    reason: str
     reading: Reading
+    body: bytes | None
     cpu_ms: float
 
 
 class PushReader:
-    """`events` takes the pushes for their topic."""
+    """`events` takes the pushes for their topic, whatever the `receivers` say of them."""
 
-    def __init__(self, broker: Broker, handlers: HandlerPool, events: EventLog, clock: TrioClock) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        handlers: HandlerPool,
+        events: EventLog,
+        receivers: Sequence[TelemetryReceiver],
+        clock: TrioClock,
+    ) -> None:
         self._broker = broker
         self._handlers = handlers
         self._events = events
+        self._receivers = receivers
         self._clock = clock
         self._filled = trio.Event()
         broker.telemetry.intake.wake = self._wake
@@ -55,7 +75,7 @@ class PushReader:
         self._filled.set()
 
     async def run(self) -> None:
-        """Until cancelled; who waits then is not answered."""
+        """Until cancelled; who waits then is not answered, and a receiver that never ends is left alone."""
         intake = self._broker.telemetry.intake
         while True:
             if not intake.waiting:
@@ -66,34 +86,63 @@ class PushReader:
                 await trio.sleep(cpu_ms / 1000)
 
     async def _take(self, push: Push) -> float:
-        """Reads one push and answers it; the processor time that it took."""
+        """Hands one push on and answers it; the processor time that it took."""
         telemetry, clock = self._broker.telemetry, self._clock
         self._events.offer(TOPIC, record_of(push, self._broker.config.node_id))
         began = clock.ns()
-        cpu_ms = 0.0
-        try:
-            done = await trio.to_thread.run_sync(partial(export, push, telemetry.config))
-        except ApiError as error:
-            code = error.code
-            logger.info(
-                "a push was refused", extra={"client_id": push.client.client_id, "reason": str(error)}
-            )
-            telemetry.manager.failed(push.instance, code, clock.ms())
-        else:
-            code, cpu_ms = ErrorCode.NONE, done.cpu_ms
-            now = clock.ns()
+        work = partial(export, push, telemetry.config, self._receivers)
+        done = await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+        took_ms = (clock.ns() - began) / 1e6
+        if done.error is ErrorCode.NONE:
             if not push.instance.gone:
                 telemetry.latest.take(push.instance.id, done.reading, push.wall_ms)
-            telemetry.manager.exported(
-                push.instance, len(push.payload), (now - began) / 1e6, clock.ms(), push.wall_ms
-            )
-        self._broker.callbacks.post(push.token, Answered(PushTelemetryResponse(error_code=code)))
+            if done.body is not None:
+                telemetry.forwarding.offer(done.body)
+            size = len(push.payload)
+            telemetry.manager.exported(push.instance, size, took_ms, clock.ms(), push.wall_ms)
+        else:
+            about = {"client_id": push.client.client_id, "reason": done.reason}
+            logger.warning("a push of client metrics was refused", extra=about)
+            telemetry.manager.failed(push.instance, done.error, clock.ms())
+        self._broker.callbacks.post(push.token, Answered(PushTelemetryResponse(error_code=done.error)))
         self._handlers.deliver()
-        return cpu_ms
+        return done.cpu_ms
 
 
-def export(push: Push, config: TelemetryConfig) -> Exported:
-    """In a thread. Raises ApiError: INVALID_RECORD, TELEMETRY_TOO_LARGE."""
+def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryReceiver]) -> Exported:
+    """In a thread."""
     began = time.thread_time()
-    reading = read(parse(unpack(push.codec, push.payload, config.max_inflated_bytes)))
-    return Exported(reading, (time.thread_time() - began) * 1000)
+    error, reason, reading, body = ErrorCode.NONE, "", Reading([], 0), None
+    try:
+        plain = unpack(push.codec, push.payload, config.max_inflated_bytes)
+        data = parse(plain)
+        reading = read(data)
+        if receivers:
+            pushed = _pushed(push, plain, data)
+            for receiver in receivers:
+                receiver.export(pushed)
+        if config.otlp_endpoint:
+            body = body_of(push, data)
+    except ApiError as refusal:
+        error, reason = refusal.code, str(refusal)
+    except Exception as failure:  # noqa: BLE001 - a receiver is somebody else's code
+        error, reason = ErrorCode.INVALID_RECORD, f"{type(failure).__name__}: {failure}"
+    return Exported(error, reason, reading, body, (time.thread_time() - began) * 1000)
+
+
+def _pushed(push: Push, plain: bytes, data: "MetricsData") -> PushedMetrics:
+    client, instance = push.client, push.instance
+    return PushedMetrics(
+        uuid_text(instance.id),
+        client.client_id,
+        client.principal,
+        client.address,
+        client.software_name,
+        client.software_version,
+        push.subscription_id,
+        instance.effective.interval_ms,
+        push.terminating,
+        push.wall_ms,
+        plain,
+        data,
+    )

@@ -8,6 +8,8 @@ patterns        regular expressions that cannot take longer than their text is
 effective       what all subscriptions that match a client come to together
 push            pushes that wait for their receivers
 payload         OTLP to figures
+forwarding      what waits for a collector
+receiver        what a receiver of one's own is
 latest          what each instance said last
 figures         all of it as Prometheus reads it
 """

@@ -10,6 +10,7 @@ from typing import Final
 from broker.metrics.rate import Meter
 from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.telemetry.effective import uuid_text
+from broker.telemetry.forwarding import Forwarding
 from broker.telemetry.instance import ClientInstance
 from broker.telemetry.payload import Labels, Shape
 from broker.telemetry.room import Telemetry
@@ -39,12 +40,21 @@ def _of_all(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:
     yield _gauge("weir_client_telemetry_waiting", "Pushes that wait for their receivers", len(intake.waiting))
     yield _counter("weir_client_telemetry_dropped", "Pushes for which there was no room", intake.dropped)
     yield _counter("weir_client_telemetry_evicted", "Instances forgotten for want of room", manager.evicted)
+    yield from _forwarded(telemetry.forwarding)
     yield _gauge("weir_client_telemetry_series", "Figures of clients that are remembered", len(latest))
     yield _counter(
         "weir_client_telemetry_left_out",
         "Figures of clients that found no room or no reader",
         latest.left_out,
     )
+
+
+def _forwarded(forwarding: Forwarding) -> Iterator[FamilySamples]:
+    name = "weir_client_telemetry_otlp"
+    yield _gauge(f"{name}_waiting_bytes", "Bytes that wait for the collector", forwarding.waiting_bytes)
+    yield _counter(f"{name}_sent", "Pushes that the collector has taken", forwarding.sent)
+    yield _counter(f"{name}_dropped", "Pushes that it refused or that found no room", forwarding.dropped)
+    yield _counter(f"{name}_retries", "Requests that had to be sent again", forwarding.retries)
 
 
 def _of_instances(telemetry: Telemetry, now_ms: int) -> Iterator[FamilySamples]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from broker.config.rooms import TelemetryConfig
+from broker.telemetry.forwarding import Forwarding
 from broker.telemetry.latest import LatestValues
 from broker.telemetry.manager import TelemetryManager
 from broker.telemetry.push import Intake
@@ -18,6 +19,7 @@ class Telemetry:
         self.latest = LatestValues(config.max_series)
         self.manager = TelemetryManager(config.max_bytes, config.max_instances, self.latest, _random_id)
         self.intake = Intake()
+        self.forwarding = Forwarding(config.otlp_queue_bytes)
         self.expiry_moved: Callable[[], None] = _nobody
         """To be called after a request: an instance may be due earlier than any other."""
 

@@ -1,7 +1,7 @@
 """Clients ask what to push, and push, over real connections and a mock clock (CONFORMANCE V87 to V94)."""
 
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from broker.records.compression import Codec, compress
 from broker.records.walk import batches, records
 from broker.telemetry import push as intake
 from broker.telemetry.effective import uuid_text
+from broker.telemetry.receiver import PushedMetrics
 from tests.support.prometheus import parse
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -310,6 +311,57 @@ async def test_a_client_without_an_id_has_none_in_the_topic(
     assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
     waiting = broker.house.events.log.topics["__weir_client_telemetry"]
     assert dict(waiting.records[0].headers)["client_id"] is None
+
+
+class Choosy:
+    """A receiver that takes every second push."""
+
+    seen: list[PushedMetrics]
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        type(self).seen = []
+        assert configs["some.key"] == "of mine"
+
+    def export(self, pushed: PushedMetrics) -> None:
+        self.seen.append(pushed)
+        if len(self.seen) % 2:
+            raise RuntimeError("not this one")
+
+
+async def test_a_receiver_of_ones_own_has_every_push_and_may_refuse_it(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    own = ("some.key=of mine", f"telemetry.receivers={__name__}:Choosy")
+    async with running_broker(tmp_path, *own) as running:
+        client = await running.connect("orders")
+        asked = await ask(client)
+        plain = metrics(gauge(QUEUE, 1))
+        assert await push(client, asked, plain) == ErrorCode.INVALID_RECORD
+        assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 0)
+        assert len(running.house.broker.telemetry.latest) == 0
+        assert await push(client, asked, plain, terminating=True) == NONE
+        assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 1)
+    first, last = Choosy.seen
+    assert (first.client_id, first.payload, first.terminating, last.terminating) == (
+        "orders",
+        plain,
+        False,
+        True,
+    )
+    assert first.client_instance_id == uuid_text(asked.client_instance_id)
+    assert first.metrics.resource_metrics[0].scope_metrics[0].metrics[0].name == QUEUE
+
+
+async def test_with_a_collector_pushes_wait_for_it_with_who_sent_them(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with running_broker(tmp_path, "telemetry.otlp.endpoint=http://127.0.0.1:1") as running:
+        client = await running.connect("orders")
+        assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
+        assert figures(running)["weir_client_telemetry_otlp_waiting_bytes"][()] > 0
+        assert "client-telemetry-otlp" in {row.name for row in running.house.broker.views.tasks()}
+        (body,) = running.house.broker.telemetry.forwarding.take()
+        assert b"orders" in body and QUEUE.encode() in body
 
 
 @pytest.mark.parametrize(("enabled", "announced"), [("true", {71, 72}), ("false", set())])

@@ -1,0 +1,91 @@
+"""What a receiver of one's own is (`telemetry.receivers`), and how it is found. (Kafka:
+ClientTelemetryReceiver)
+
+Loaded by `broker.house` at the start, called by `broker.collecting` for every push that could be read. A
+receiver is a Python class: `package.module:Class`, or the name of an entry point of the group
+`weir.telemetry_receivers` of any installed package.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from broker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+
+GROUP: Final = "weir.telemetry_receivers"
+KEY: Final = "telemetry.receivers"
+
+
+@dataclass(frozen=True, slots=True)
+class PushedMetrics:
+    """One push. `payload` is the OTLP that it unpacks to, and `metrics` the same, read; neither is to be
+    changed. `client_id` None: the client does not say. Times are wall-clock milliseconds.
+    """
+
+    client_instance_id: str
+    client_id: str | None
+    principal: str
+    address: str
+    software_name: str
+    software_version: str
+    subscription_id: int
+    push_interval_ms: int
+    terminating: bool
+    time_ms: int
+    payload: bytes
+    metrics: "MetricsData"
+
+
+class TelemetryReceiver(Protocol):
+    """Made without arguments at the start."""
+
+    def configure(self, configs: Mapping[str, str]) -> None:
+        """All keys of the broker's configuration, also those that it does not know. What it raises stops the
+        start.
+        """
+
+    def export(self, pushed: PushedMetrics) -> None:
+        """Called in a thread, for one push at a time; the others wait meanwhile. What it raises refuses the
+        push with INVALID_RECORD, and the client pushes nothing more until it is restarted.
+        """
+
+
+def load_receivers(names: Iterable[str], configs: Mapping[str, str]) -> tuple[TelemetryReceiver, ...]:
+    """Configured, in this order. Raises ConfigError."""
+    return tuple(_load(name, configs) for name in names)
+
+
+def _load(name: str, configs: Mapping[str, str]) -> TelemetryReceiver:
+    try:
+        made = _class_of(name)()
+        for method in ("configure", "export"):
+            if not callable(getattr(made, method, None)):
+                raise TypeError(f"it has no method {method}")
+        receiver = cast(TelemetryReceiver, made)
+        receiver.configure(configs)
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}"
+        raise ConfigError(KEY, name, f"this receiver cannot be used: {words}") from error
+    return receiver
+
+
+def _class_of(name: str) -> type:
+    module, colon, path = name.partition(":")
+    if colon:
+        found: object = import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    else:
+        from importlib.metadata import entry_points
+
+        (entry,) = entry_points(group=GROUP, name=name) or [None]
+        if entry is None:
+            raise LookupError(f"there is no entry point {name} of the group {GROUP}")
+        found = entry.load()
+    if not isinstance(found, type):
+        raise TypeError("it is no class")
+    return found
