@@ -24,7 +24,7 @@ from webui.quotas.listing import RULES
 from webui.quotas.usage import USAGE
 from webui.shapes import overview_json, task_json, throttled_json
 from webui.tables import CONNECTIONS, GROUPS, TOPICS
-from webui.telemetry.listing import INSTANCES, SUBSCRIPTIONS
+from webui.telemetry.listing import INSTANCES, subscription_json
 
 BEAT_S: Final = 0.5
 """Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
@@ -157,6 +157,10 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         return {"limits": [limit_json(row) for row in views.connection_limits()]}
 
     telemetry = views.client_telemetry
+
+    def subscriptions() -> dict[str, Any]:
+        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
+
     return {
         "quotas": LiveTable(RULES, client_rules, views),
         "usage": LiveTable(USAGE, views.usage, views),
@@ -164,8 +168,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "topics": LiveTable(TOPICS, views.topics, views),
         "groups": LiveTable(GROUPS, views.groups, views),
         "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),
-        "client-metrics": LiveTable(SUBSCRIPTIONS, telemetry.subscriptions, views),
-        "client-instances": LiveTable(INSTANCES, telemetry.instances, views),
+        "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }
 
 

@@ -37,6 +37,16 @@ PAGES: Final = (
     ),
     Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
     Page(
+        "telemetry",
+        "/client-metrics",
+        "Client metrics",
+        "Clients",
+        (
+            *("api", "chart", "dom", "instance_panel", "listing", "live", "shell", "subscription_editor"),
+            *("table", "units"),
+        ),
+    ),
+    Page(
         "audit",
         "/audit",
         "Audit",

@@ -17,6 +17,7 @@ PATHS = (
     "/throttled",
     "/quotas",
     "/ip-quotas",
+    "/client-metrics",
     "/audit",
     "/connections",
     "/topics",

@@ -1,0 +1,111 @@
+"""The page of client metrics: subscriptions written in place, and what clients say of themselves."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import Watched
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import NOW_MS
+
+
+@pytest.fixture
+def telemetry(page: Watched, broker: FakeBroker) -> Any:
+    world = broker.telemetry
+    orders = world.join("orders-1")
+    world.join("orders-2", software="librdkafka")
+    world.join("billing")
+    for number in range(5):
+        world.say(orders, NOW_MS + 1_000 * number, queue=float(number * number), latency=3.5)
+    page.sign_in()
+    return page.go("/client-metrics")
+
+
+def subscription(page: Any, name: str) -> Any:
+    return page.locator("#subscriptions tbody tr:not(.panel)", has_text=name)
+
+
+def client(page: Any, name: str) -> Any:
+    return page.locator("#table tbody tr:not(.panel)", has_text=name)
+
+
+def write(page: Any, name: str, match: str = "") -> None:
+    page.keyboard.press("n")
+    page.get_by_label("Name", exact=True).fill(name)
+    page.get_by_label("Metrics", exact=True).fill("org.a.\norg.b.")
+    page.get_by_label("For clients with").fill(match)
+    page.get_by_label("Every", exact=True).fill("30 s")
+
+
+def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(
+    telemetry: Any, expect: Any, broker: FakeBroker
+) -> None:
+    expect(telemetry.locator("#subscriptions")).to_contain_text("No subscription yet")
+    write(telemetry, "queues", "client_id=orders-.*")
+    expect(telemetry.locator(".reach")).to_contain_text("2 of the 3 known clients match: orders-1, orders-2")
+    expect(telemetry.locator(".copyable pre")).to_contain_text("--metrics org.a.,org.b. --interval 30000")
+    telemetry.get_by_role("button", name="Save subscription").click()
+    for words in ("org.a.", "org.b.", "30 s", "client_id=orders-.*", "by ann"):
+        expect(subscription(telemetry, "queues")).to_contain_text(words)
+    expect(client(telemetry, "orders-2")).to_contain_text("queues")
+    telemetry.get_by_role("button", name="Undo").click()
+    expect(telemetry.locator(".toast")).to_contain_text("back")
+    assert broker.telemetry.world.image.client_metrics == {}
+
+
+def test_an_expression_that_is_none_is_told_before_it_is_saved(telemetry: Any, expect: Any) -> None:
+    write(telemetry, "queues", "client_id=(")
+    expect(telemetry.get_by_role("alert")).to_contain_text("missing )")
+    telemetry.get_by_label("For clients with").fill("client_id=nobody")
+    expect(telemetry.locator(".reach")).to_contain_text("None of the 3 known clients matches.")
+
+
+def test_an_interval_that_makes_no_sense_stands_beside_its_field(telemetry: Any, expect: Any) -> None:
+    write(telemetry, "queues")
+    field = telemetry.get_by_label("Every", exact=True)
+    for typed in ("99", "61 min", "soon", "-1"):
+        field.fill(typed)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(telemetry.get_by_role("button", name="Save subscription")).to_be_disabled()
+    field.fill("1 h")
+    expect(telemetry.get_by_role("button", name="Save subscription")).to_be_enabled()
+    telemetry.keyboard.press("Escape")
+    expect(telemetry.get_by_role("button", name="Add a subscription").first).to_be_focused()
+
+
+def test_a_subscription_is_removed_and_comes_back(telemetry: Any, expect: Any, broker: FakeBroker) -> None:
+    write(telemetry, "queues", "client_id=orders-1")
+    telemetry.get_by_role("button", name="Save subscription").click()
+    telemetry.get_by_label("Remove queues").click()
+    expect(telemetry.locator(".copyable pre")).to_contain_text("--delete --name queues")
+    telemetry.get_by_role("button", name="Remove subscription").click()
+    expect(telemetry.locator("#subscriptions")).to_contain_text("No subscription yet")
+    telemetry.get_by_role("button", name="Undo").click()
+    expect(subscription(telemetry, "queues")).to_contain_text("client_id=orders-1")
+
+
+def test_a_client_opens_to_its_figures_drawn(telemetry: Any, expect: Any, broker: FakeBroker) -> None:
+    expect(telemetry.locator("#count")).to_have_text("3 clients")
+    telemetry.get_by_role("button", name="orders-1").click()
+    figure = telemetry.locator(".figure", has_text="org.queue")
+    expect(figure).to_contain_text("16")
+    expect(figure.locator("path.line")).to_have_attribute(
+        "d", "M0.00 26.00L25.00 24.56L50.00 20.25L75.00 13.06L100.00 3.00"
+    )
+    first, *_ = broker.telemetry.room.manager
+    broker.telemetry.say(first, NOW_MS + 6_000, queue=25.0)
+    expect(figure).to_contain_text("25")
+    telemetry.get_by_label("Search its figures").fill("LATENCY")
+    expect(telemetry.locator(".figure")).to_have_count(1)
+    telemetry.get_by_role("button", name="orders-1").click()
+    expect(telemetry.locator(".figure")).to_have_count(0)
+
+
+def test_clients_are_searched_and_chosen_by_what_they_do(telemetry: Any, expect: Any) -> None:
+    telemetry.locator("#shape").select_option("pushing")
+    expect(telemetry.locator("#count")).to_have_text("1 of 3 clients")
+    telemetry.locator("#shape").select_option("")
+    telemetry.keyboard.press("/")
+    telemetry.keyboard.type("librdkafka")
+    expect(client(telemetry, "orders-2")).to_have_count(1)
+    expect(telemetry.locator("#count")).to_have_text("1 of 3 clients")

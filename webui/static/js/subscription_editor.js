@@ -1,0 +1,184 @@
+// The editor of one subscription: what is asked for, how often, of whom; with the clients that it would be for.
+
+import { put, remove } from "./api.js";
+import { copyable, h, replace, setText } from "./dom.js";
+import { debounced, toast } from "./shell.js";
+import { digits, group } from "./units.js";
+
+const DEFAULT_MS = 300_000;
+const KEYS = ["client_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port", "client_instance_id"];
+let serial = 0;
+
+/** 300000 is 5 min. */
+export function everyWords(ms) {
+  if (ms < 1000) return `${ms} ms`;
+  return ms < 60_000 ? `${digits(ms / 1000)} s` : `${digits(ms / 60_000)} min`;
+}
+
+/** "30 s", "5 min", "500 ms", or milliseconds alone; undefined makes no sense, null is nothing typed. */
+export function readEvery(typed) {
+  const text = typed.trim();
+  if (text === "") return null;
+  const found = /^(\d+(?:[.,]\d+)?)\s*(ms|s|sec|m|min|h)?$/i.exec(text);
+  if (!found) return undefined;
+  const factor = { ms: 1, s: 1000, sec: 1000, m: 60_000, min: 60_000, h: 3_600_000 }[(found[2] ?? "ms").toLowerCase()];
+  return Math.round(Number(found[1].replace(",", ".")) * factor);
+}
+
+function pathOf(name, validate = false) {
+  return `/api/v1/client-metrics/${encodeURIComponent(name)}${validate ? "?validate_only=true" : ""}`;
+}
+
+function itemsOf(field) {
+  return [...new Set(field.value.split(/[\n,]/).map((item) => item.trim()).filter(Boolean))];
+}
+
+export class SubscriptionEditor {
+  /** `row` null: a new one. `removing`: begin with everything empty. `onedit(row)`: edit another instead. */
+  constructor({ row, removing = false, onclose, onedit }) {
+    Object.assign(this, { row, removing, onclose, onedit });
+    this.version = row?.version ?? 0;
+    const id = `subscription-${(serial += 1)}`;
+    const area = (name, lines, hint) => h("textarea.mono", { id: `${id}-${name}`, rows: 3, spellcheck: "false", autocapitalize: "off", placeholder: hint, "aria-describedby": `${id}-${name}-note` }, lines.join("\n"));
+    this.name = h("input", { id: `${id}-name`, type: "text", autocomplete: "off", spellcheck: "false", placeholder: "queues" });
+    this.metrics = area("metrics", row?.metrics ?? ["*"], "org.apache.kafka.producer.");
+    this.match = area("match", row?.match ?? [], "client_id=orders-.*");
+    this.every = h("input", { id: `${id}-every`, type: "text", autocomplete: "off", placeholder: everyWords(DEFAULT_MS), "aria-describedby": `${id}-every-note` });
+    this.every.value = row ? everyWords(row["interval.ms"]) : "";
+    this.everyNote = h("span.note", { id: `${id}-every-note` });
+    this.reach = h("div.reach", { "aria-live": "polite" });
+    this.command = h("div");
+    this.trouble = h("div.field-error", { role: "alert" });
+    this.save = h("button.primary", { type: "submit" }, removing ? "Remove subscription" : "Save subscription");
+    this.buttons = h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel"));
+    const field = (name, label, input, note) => h("div.field", h("label", { for: `${id}-${name}` }, label), input, note);
+    const fields = h("div.subscription-fields",
+      row ? null : field("name", "Name", this.name, null),
+      field("metrics", "Metrics", this.metrics, h("span.note", { id: `${id}-metrics-note` }, "Prefixes of names, one a line; * is all of them")),
+      field("match", "For clients with", this.match, h("span.note", { id: `${id}-match-note` }, `key=regular expression, one a line, all of which must match: ${KEYS.join(", ")}. Nothing is any client.`)),
+      field("every", "Every", this.every, this.everyNote));
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
+      h("h2", row ? [removing ? "Remove " : "Subscription ", h("span.name", row.name)] : "A new subscription"),
+      removing ? h("p", "Its clients push no more for it from their next request on.") : fields,
+      h("div.consequences", this.reach, this.command),
+      this.trouble,
+      this.buttons);
+    this.asked = null;
+    this.previewSoon = debounced(() => this.preview(), 220);
+    this.changed();
+  }
+
+  focus() {
+    (this.removing ? this.save : this.row ? this.metrics : this.name).focus();
+  }
+
+  close() {
+    this.asked?.abort();
+    this.closed = true;
+  }
+
+  key(event) {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    this.onclose();
+  }
+
+  body() {
+    const every = readEvery(this.every.value);
+    return { metrics: itemsOf(this.metrics), match: itemsOf(this.match), ...(every !== null && { "interval.ms": every }) };
+  }
+
+  changed() {
+    const every = readEvery(this.every.value);
+    const bad = every === undefined || (every !== null && (every < 100 || every > 3_600_000));
+    this.every.setAttribute("aria-invalid", String(bad));
+    this.everyNote.dataset.kind = bad ? "bad" : "";
+    setText(this.everyNote, bad ? "From 100 ms to 1 h, such as 30 s." : every === null ? `${everyWords(DEFAULT_MS)}, if nothing is said` : `${group(every)} ms`);
+    const nameless = !this.row && this.name.value.trim() === "";
+    this.save.disabled = !this.removing && (bad || nameless);
+    this.buttons.hidden = false;
+    replace(this.trouble);
+    if (!this.save.disabled) return void this.previewSoon();
+    this.asked?.abort();
+    replace(this.reach, nameless ? h("p.quiet", "Give it a name.") : null);
+    replace(this.command);
+  }
+
+  ask(validate) {
+    const path = pathOf(this.row?.name ?? this.name.value.trim(), validate);
+    if (this.removing) return remove(path, this.version, this.asked.signal);
+    return put(path, this.body(), this.version, this.asked.signal);
+  }
+
+  async preview() {
+    if (this.closed || this.save.disabled) return;
+    this.asked?.abort();
+    this.asked = new AbortController();
+    try {
+      const { reach, command } = await this.ask(true);
+      replace(this.reach, this.removing ? null : reachWords(reach));
+      replace(this.command, h("p.field-label", "The same from a shell"), copyable(command, "kafka-client-metrics.sh command"));
+    } catch (problem) {
+      if (problem.name !== "AbortError") this.refused(problem);
+    }
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    if (this.save.disabled) return;
+    this.asked?.abort();
+    this.asked = new AbortController();
+    this.save.disabled = true;
+    try {
+      const { current } = await this.ask(false);
+      this.onclose();
+      saved(current, this.row, this.name.value.trim());
+    } catch (problem) {
+      this.save.disabled = false;
+      this.refused(problem);
+    }
+  }
+
+  /** A refusal stands where it belongs, and what was typed stays. */
+  refused(problem) {
+    replace(this.reach);
+    if (problem.status === 412) this.conflict(problem.document.current ?? null);
+    else setText(this.trouble, problem.message);
+  }
+
+  /** Somebody else was quicker. */
+  conflict(current) {
+    const words = current === null ? "It was removed meanwhile." : `${current.changed_by} changed it meanwhile: ${current.metrics.join(", ") || "no metrics"}, every ${everyWords(current["interval.ms"])}, for ${current.match.join(" and ") || "any client"}.`;
+    const overwrite = () => {
+      this.version = current?.version ?? 0;
+      this.save.disabled = false;
+      this.element.requestSubmit();
+    };
+    this.buttons.hidden = true;
+    replace(this.trouble, h("div.conflict", h("p", words), h("div.buttons",
+      h("button", { type: "button", onclick: () => (current === null ? this.onclose() : this.onedit(current)) }, current === null ? "Leave it removed" : "Start from what it is now"),
+      h("button", { type: "button", onclick: overwrite }, "Save mine over it"))));
+  }
+}
+
+function reachWords({ clients, of, examples }) {
+  if (of === 0) return h("p", "No client has asked what to push yet, so there is nobody to try it on.");
+  if (clients === 0) return h("p", h("strong.warn", "None"), ` of the ${group(of)} known clients matches.`);
+  const more = clients > examples.length ? " and others" : "";
+  return h("p", h("b", group(clients)), ` of the ${group(of)} known clients ${clients === 1 ? "matches" : "match"}: `, h("span.name", examples.map((name) => name || "(no client id)").join(", ")), more, ".");
+}
+
+function saved(current, before, typed) {
+  const name = before?.name ?? typed;
+  const undo = async () => {
+    const version = current?.version ?? 0;
+    try {
+      if (before) await put(pathOf(name), { metrics: before.metrics, match: before.match, "interval.ms": before["interval.ms"] }, version);
+      else await remove(pathOf(name), version);
+      toast(`Put ${name} back as it was.`);
+    } catch (problem) {
+      toast(problem.status === 412 ? "It was changed again meanwhile; nothing is undone." : problem.message, { kind: "bad" });
+    }
+  };
+  toast(current ? `Saved ${name}.` : `Removed ${name}.`, { action: { label: "Undo", run: undo } });
+}

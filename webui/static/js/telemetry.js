@@ -1,0 +1,169 @@
+// Client metrics: the subscriptions with how many clients they are for, and the clients with what they say.
+
+import { empty, h, iconButton, replace, setText } from "./dom.js";
+import { InstancePanel } from "./instance_panel.js";
+import { Listing } from "./listing.js";
+import { everyWords, SubscriptionEditor } from "./subscription_editor.js";
+import { once, Table } from "./table.js";
+import { ago, group } from "./units.js";
+
+const mayEdit = document.body.dataset.mayEdit === "yes";
+const adding = document.getElementById("adding");
+const box = document.getElementById("subscriptions");
+
+// What is open below which row: {key, panel, element}. A subscription's editor, and a client's figures.
+let edited = null;
+let opened = null;
+let subscriptions = [];
+
+const rules = new Table({
+  label: "Subscriptions to clients' metrics",
+  keyOf: (row) => row.name,
+  columns: [
+    { label: "Name", size: "name", whole: "bare", cell: ({ name }, td) => once(td, name, () => h("b.name", name)) },
+    { label: "Metrics", size: "metrics", whole: true, cell: metricsCell },
+    { label: "Every", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row["interval.ms"])) },
+    { label: "For clients with", size: "match", whole: true, cell: matchCell },
+    { label: "Clients now", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
+    { label: "Last changed", size: "changed", cell: changedCell },
+    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+  ],
+});
+
+const list = new Listing({
+  topic: "client-instances",
+  label: "Client instances",
+  nouns: ["client", "clients"],
+  keyOf: (row) => row.instance_id,
+  sort: "client",
+  rising: ["client", "software", "address"],
+  none: () => empty("telemetry", "No client has asked what to push yet", "Clients that know KIP-714, the Java client from 3.7 on and librdkafka from 2.5 on among them, ask as soon as they connect."),
+  below: (key) => (opened?.key === key ? opened.element : null),
+  arrived: (answer) => {
+    subscriptions = answer.subscriptions;
+    showSubscriptions();
+    const row = opened && answer.items.find(({ instance_id }) => instance_id === opened.key);
+    if (row) opened.panel.arrived(row);
+  },
+  columns: [
+    { label: "Client", sort: "client", size: "client", whole: "bare", cell: clientCell },
+    { label: "Software", sort: "software", size: "software", cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.two", h("span.name", row.software_name), h("span", row.software_version))) },
+    { label: "Subscriptions", size: "wanted", cell: wantedCell },
+    { label: "Every", sort: "interval", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row.interval_ms)) },
+    { label: "Pushes", sort: "pushes", size: "count", num: true, cell: (row, td) => setText(td, group(row.pushes)) },
+    { label: "Last push", sort: "pushed", size: "changed", cell: pushedCell },
+    { label: "Errors", sort: "errors", size: "count", num: true, cell: errorsCell },
+    { label: "Figures", sort: "series", size: "count", num: true, cell: figuresCell },
+  ],
+});
+
+function metricsCell({ metrics }, td) {
+  once(td, metrics.join(), () => {
+    if (metrics.includes("*")) return "all of them";
+    return metrics.length ? h("span.lines", metrics.map((prefix) => h("code.name", prefix))) : h("span.quiet", "none");
+  });
+}
+
+function matchCell({ match }, td) {
+  once(td, match.join(), () => (match.length ? h("span.lines", match.map((item) => h("code.name", item))) : "any client"));
+}
+
+function matchingCell({ matching }, td) {
+  once(td, String(matching), () => h("b", { class: matching ? "" : "quiet", title: "Client instances that it is for now" }, group(matching)));
+}
+
+function changedCell(row, td) {
+  once(td, `${row.changed_at} ${ago(row.changed_at)}`, () =>
+    h("span.two.small", { title: `${new Date(row.changed_at).toLocaleString()} (${row.changed_at})` },
+      h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
+}
+
+function actionsCell(row, td) {
+  td.row = row;
+  once(td, "actions", () => h("span.actions",
+    iconButton("edit", `Edit ${row.name}`, () => edit(td.row)),
+    iconButton("remove", `Remove ${row.name}`, () => edit(td.row, true))));
+}
+
+function clientCell(row, td) {
+  td.row = row;
+  const isOpen = opened?.key === row.instance_id;
+  once(td, `${row.client_id} ${row.address} ${isOpen}`, () =>
+    h("button.plain.client", { type: "button", "aria-expanded": String(isOpen), onclick: () => toggle(td.row) },
+      h("span.two", h("b.name", row.client_id), h("span.mono", `${row.principal} from ${row.address}`))));
+}
+
+function wantedCell({ subscriptions: names }, td) {
+  once(td, names.join(), () => (names.length ? h("span.lines", names.map((name) => h("span.name", name))) : h("span.quiet", "none")));
+}
+
+function pushedCell({ last_push_at: at, terminating }, td) {
+  once(td, `${at} ${at && ago(at)} ${terminating}`, () => {
+    if (!at) return h("span.quiet", "not yet");
+    return h("span.two.small", { title: new Date(at).toLocaleString() }, h("time", { datetime: at }, ago(at)), terminating ? h("span", "its last") : null);
+  });
+}
+
+function errorsCell({ errors, throttles, last_error: last }, td) {
+  once(td, `${errors} ${throttles} ${last}`, () => {
+    if (!errors && !last) return h("span.quiet", "–");
+    return h("span.two", h("b.warn", group(errors)), last ? h("span.name", last.toLowerCase().replaceAll("_", " ")) : null);
+  });
+}
+
+function figuresCell({ series }, td) {
+  once(td, String(series), () => (series ? group(series) : h("span.quiet", "–")));
+}
+
+function showSubscriptions() {
+  rules.show(subscriptions, (key) => (edited?.key === key ? edited.element : null));
+  const nothing = () => empty("quotas", "No subscription yet", "Clients push nothing until one asks them to. It takes effect within five minutes, or when a client connects.",
+    mayEdit ? h("button.primary", { type: "button", onclick: () => add() }, "Add a subscription") : null);
+  const shown = subscriptions.length ? rules.element : (showSubscriptions.nothing ??= nothing());
+  if (box.firstChild !== shown) replace(box, shown);
+}
+
+function edit(row, removing = false) {
+  closeEditor();
+  const close = () => {
+    closeEditor();
+    rules.rows.get(row.name)?.querySelector(".actions button")?.focus();
+  };
+  const panel = new SubscriptionEditor({ row, removing, onclose: close, onedit: edit });
+  edited = { key: row.name, panel, element: h("tr.panel", h("td", { colspan: rules.columns.length }, panel.element)) };
+  showSubscriptions();
+  panel.focus();
+}
+
+function add() {
+  closeEditor();
+  const close = () => {
+    closeEditor();
+    document.getElementById("add").focus();
+  };
+  const panel = new SubscriptionEditor({ row: null, onclose: close, onedit: edit });
+  edited = { key: null, panel };
+  replace(adding, h("div.card.panel", panel.element));
+  panel.focus();
+}
+
+function closeEditor() {
+  edited?.panel.close();
+  edited = null;
+  replace(adding);
+  showSubscriptions();
+}
+
+function toggle(row) {
+  const again = opened?.key === row.instance_id;
+  opened?.panel.close();
+  opened = null;
+  if (!again) {
+    const panel = new InstancePanel(row);
+    opened = { key: row.instance_id, panel, element: h("tr.panel", h("td", { colspan: list.table.columns.length }, panel.element)) };
+  }
+  list.show();
+}
+
+document.getElementById("add")?.addEventListener("click", () => add());
+list.start(mayEdit ? { n: () => add() } : {});
