@@ -15,10 +15,10 @@ import click
 import trio
 
 from broker import logs
+from broker.commands.quotas import quotas
+from broker.commands.simulate import simulate
 from broker.config.load import Configuration, load
 from broker.errors import ConfigError, FatalExitError
-from broker.quotas_command import quotas
-from broker.simulate_command import simulate
 from broker.version import VERSION
 
 logger = logging.getLogger("broker")

@@ -18,14 +18,14 @@ from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
+from broker.disk.log_mover import LOG_MOVER
+from broker.disk.tasks import start_storage
 from broker.house import House
-from broker.log_mover import LOG_MOVER
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.measuring.client_accounts import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
-from broker.storage import start_storage
 from broker.web import start_console
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from broker.census import ROOT, Holding, Owners
 from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.control.rows.tasks import Owned
-from broker.log_mover import LOG_MOVER
+from broker.disk.log_mover import LOG_MOVER
+from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
 from broker.network.accepting.parked import MOST_PARKED
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS
@@ -21,7 +22,6 @@ from broker.network.processor import NEW_CONNECTIONS, Processor
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import REAPERS
 from broker.purgatory.purgatory import Purgatory
-from broker.storage import FLUSHER_OF_ACKNOWLEDGED
 from broker.telemetry.push import MOST_WAITING
 
 

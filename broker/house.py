@@ -23,6 +23,8 @@ from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
 from broker.control.reading import ControlViews
 from broker.control.views import Place
+from broker.disk.log_mover import LogMover
+from broker.disk.tasks import MetadataWriter
 from broker.events.writer import EventWriter
 from broker.exposition.page import Exposition
 from broker.figures import BrokerFigures
@@ -32,7 +34,6 @@ from broker.groups.requests import Now
 from broker.holdings import holdings
 from broker.log.report import Recovery
 from broker.log.store import LogStore
-from broker.log_mover import LogMover
 from broker.metadata.actor import COMMAND_LINE
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
@@ -57,7 +58,6 @@ from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
-from broker.storage import MetadataWriter
 from broker.telemetry.receiver import load_receivers
 from broker.telemetry.room import Telemetry
 from broker.version import VERSION

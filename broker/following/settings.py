@@ -9,9 +9,9 @@ from collections.abc import Callable
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network
 from broker.config.rooms import NetworkConfig, ReplicationConfig, SecurityConfig, TlsConfig
+from broker.disk.log_mover import LogMover
 from broker.events.writer import EventWriter
 from broker.log.store import LogStore
-from broker.log_mover import LogMover
 from broker.network.measuring.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator

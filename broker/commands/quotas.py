@@ -2,7 +2,7 @@
 configuration.
 
 Imported by the command line. A client of the console's REST API, with an administrator's token; knows
-nothing else of the broker but what its limits are called. Files: broker.quotas_yaml.
+nothing else of the broker but what its limits are called. Files: broker.commands.quotas_yaml.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from broker.console_client import Console, RefusedError
+from broker.commands.console_client import Console, RefusedError
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 
 DEFAULT_CONSOLE: Final = "http://127.0.0.1:8080"
@@ -241,7 +241,7 @@ def _in_words(callback: Mapping[str, Any]) -> str:
 @click.pass_obj
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
-    from broker import quotas_yaml  # a tenth of the start, and only some of these commands need it
+    from broker.commands import quotas_yaml  # a tenth of the start, and only some of these commands need it
 
     click.echo(quotas_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
 
@@ -271,7 +271,7 @@ def apply(console: Console, file: Path, prune: bool) -> None:
 
 
 def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
-    from broker import quotas_yaml
+    from broker.commands import quotas_yaml
 
     try:
         document = quotas_yaml.read(file)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.quotas_yaml import NoQuotasError, read, write
+from broker.commands.quotas_yaml import NoQuotasError, read, write
 
 
 @pytest.fixture

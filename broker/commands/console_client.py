@@ -1,6 +1,6 @@
 """The console's REST API, as the command line asks it: a URL and a token, JSON in and out.
 
-Used by broker.quotas_command. Knows nothing of what is asked for; says in words why there is no answer.
+Used by broker.commands.quotas. Knows nothing of what is asked for; says in words why there is no answer.
 """
 
 import json
