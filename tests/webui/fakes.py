@@ -53,6 +53,7 @@ from broker.control.views import (
     TopicRow,
 )
 from broker.errors import ApiError, ErrorCode
+from broker.quotas.alteration import validate_entity
 from tests.webui.fake_resolving import FakeResolving
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, figures, limits
@@ -185,6 +186,10 @@ class FakeBroker(FakeResolving, FakeTrail):
             return QuotaOutcome(error, message, entry.entity)
 
         row = self.rows.get(entry.entity)
+        try:
+            validate_entity(entry.entity)
+        except ApiError as error:
+            return refused(error.code, error.message or "")
         for op in entry.ops:
             if op.key not in (IP_KEY,) if entry.entity[0][0] == "ip" else op.key not in KEYS:
                 return refused(ErrorCode.INVALID_REQUEST, f"Invalid configuration key {op.key}")
@@ -193,7 +198,8 @@ class FakeBroker(FakeResolving, FakeTrail):
         if entry.expected_version is not None and entry.expected_version != (row.version if row else 0):
             return refused(ErrorCode.INVALID_UPDATE_VERSION, "The entity was changed since it was read.")
         if not validate_only:
-            self._write(entry.entity, {op.key: op.value for op in entry.ops}, actor, entry.shadow)
+            limits = {op.key: None if op.value is None else float(op.value) for op in entry.ops}
+            self._write(entry.entity, limits, actor, entry.shadow)
         return QuotaOutcome(entity=entry.entity)
 
     def set(
@@ -210,7 +216,7 @@ class FakeBroker(FakeResolving, FakeTrail):
             if value is None:
                 values.pop(key, None)
             else:
-                values[key] = QuotaLimit(key, value, None, 0, at_ms or self.now_ms, by)
+                values[key] = QuotaLimit(key, float(value), None, 0, at_ms or self.now_ms, by)
         if values:
             made = tuple(values[key] for key in (*KEYS, IP_KEY) if key in values)
             marked = shadow if shadow is not None else old is not None and old.shadow
@@ -344,4 +350,4 @@ class FakeBroker(FakeResolving, FakeTrail):
         return list(self.task_rows)
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
-        return [ConfigRow(name, value, 1, 7, False, False, "") for name, value in self.configs.items()]
+        return [ConfigRow(name, value, 5, 2, False, False, "") for name, value in self.configs.items()]

@@ -57,7 +57,7 @@ UNDONE: Final = Record(
 
 _FILTER: Final = (
     Query("kind", Text(choices=KINDS), "Only changes of this kind."),
-    Query("entity", Text(longest=32_767), "Only changes of this entity, as `entity` writes it."),
+    Query("entity", Text(), "Only changes of this entity, as `entity` writes it."),
     Query("actor", Text(), "Only changes by this token or principal."),
     Query("door", Text(choices=tuple(Door)), "Only changes that came in this way."),
     Query("search", Text(), "Only changes with this in entity, key, actor or address.", default=""),
@@ -156,7 +156,9 @@ ROUTES: Final = (
         export_changes,
         {
             200: Answer(
-                f"At most {MOST_EXPORTED} changes, newest first, as JSON lines or CSV", media=JSON_LINES
+                f"At most {MOST_EXPORTED} changes, newest first, as JSON lines or CSV",
+                media=JSON_LINES,
+                also=(CSV,),
             )
         },
         query=(*_FILTER, Query("format", Text(choices=("jsonl", "csv")), "Of the lines.", default="jsonl")),

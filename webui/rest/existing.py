@@ -129,7 +129,7 @@ def _page_of(row: Schema) -> Record:
 
 
 def _place(name: str, about: str) -> tuple[Query, ...]:
-    return (Query(name, Text(longest=32_767, shortest=1), about),)
+    return (Query(name, Text(shortest=1), about),)
 
 
 _GONE: Final[Any] = Answer("There is no such thing, or not any more", PROBLEM)

@@ -72,9 +72,13 @@ def _operation(route: Route) -> dict[str, Any]:
 
 
 def _response(answer: Answer) -> dict[str, Any]:
-    schema = {"type": "string"} if answer.schema is None else answer.schema.describe()
+    if answer.schema is not None:
+        schema = answer.schema.describe()
+    else:
+        schema = {"type": "object"} if answer.media == JSON else {"type": "string"}
     media = PROBLEM_TYPE if "status" in schema.get("properties", {}) else answer.media
-    return {"description": answer.about, "content": {media.partition(";")[0]: {"schema": schema}}}
+    content = {each.partition(";")[0]: {"schema": schema} for each in (media, *answer.also)}
+    return {"description": answer.about, "content": content}
 
 
 def _parameter(query: Query, place: str) -> dict[str, Any]:

@@ -45,11 +45,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One way in which a route answers; `schema` None: no body, or not a JSON one."""
+    """One way in which a route answers; `schema` None: no body, or one that is not described. `also` are
+    other media that it may have.
+    """
 
     about: str
     schema: Schema | None = None
     media: str = JSON
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

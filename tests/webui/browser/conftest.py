@@ -4,18 +4,15 @@ Skips, saying why, where there is no Chromium or no driver for it.
 """
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pytest
-import trio
 
-from tests.webui.fakes import FakeBroker, FakeSettings
-from webui.serving import serve_console
+from tests.webui.fakes import FakeBroker
+from tests.webui.served import ServedConsole
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="no driver: pip install playwright")
 
@@ -40,38 +37,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
             if CHROMIUM is None:
                 item.add_marker(pytest.mark.skip(reason="Chromium is missing: apt-get install chromium"))
-
-
-class ServedConsole:
-    """A console on a loopback port, in a thread of its own. The test changes the broker from outside."""
-
-    def __init__(self, broker: FakeBroker) -> None:
-        self.broker = broker
-        self.address = ""
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: trio.run(self._serve))
-
-    def __enter__(self) -> "ServedConsole":
-        self._thread.start()
-        assert self._started.wait(20)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        if self._thread.is_alive():
-            trio.from_thread.run_sync(self._stop.set, trio_token=self._token)
-        self._thread.join(20)
-
-    async def _serve(self) -> None:
-        self._token = trio.lowlevel.current_trio_token()
-        self._stop = trio.Event()
-        async with trio.open_nursery() as nursery:
-            serve = partial(serve_console, self.broker.backend(), FakeSettings(), shutdown=self._stop)
-            host, port = await nursery.start(serve)
-            self.address = f"http://{host}:{port}"
-            self._started.set()
 
 
 @dataclass
