@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 import zstandard
@@ -76,7 +77,7 @@ def gauges_in(payload: bytes) -> dict[str, float]:
     """What a payload of the topic says."""
     data = MetricsData.FromString(zstandard.ZstdDecompressor().decompressobj().decompress(payload))
     return {
-        metric.name.replace(".", "_"): point.as_double
+        metric.name.replace(".", "_"): float(getattr(point, point.WhichOneof("value")))
         for resource in data.resource_metrics
         for scope in resource.scope_metrics
         for metric in scope.metrics
@@ -85,14 +86,29 @@ def gauges_in(payload: bytes) -> dict[str, float]:
     }
 
 
+def gauges_answered(broker: BrokerProcess, client_id: str) -> dict[str, float]:
+    """What the REST API says of a client, by family; those without labels of their own."""
+    (row,) = broker.ask("GET", f"/api/v1/client-instances?search={client_id}")["items"]
+    instance = broker.ask("GET", f"/api/v1/client-instances/{quote(row['instance_id'], safe='')}")
+    assert (instance["software_name"], instance["subscriptions"]) == ("confluent-kafka-python", ["s"])
+    return {
+        figure["name"].replace(".", "_"): figure["value"]
+        for figure in instance["figures"]
+        if figure["shape"] == "gauge" and not figure["attributes"]
+    }
+
+
 def payloads(broker: BrokerProcess, client_id: str) -> list[bytes]:
-    """What the topic has of a client, oldest first."""
+    """What the topic has of a client by now, oldest first."""
     consumer = Consumer({"bootstrap.servers": broker.plain, "group.id": "g", "enable.metrics.push": False})
-    consumer.assign([TopicPartition("__weir_client_telemetry", 0, 0)])
+    partition = TopicPartition("__weir_client_telemetry", 0, 0)
+    consumer.assign([partition])
     try:
+        _, end = consumer.get_watermark_offsets(partition, timeout=10)
         read: list[bytes] = []
-        while message := consumer.poll(2.0):
-            assert message.error() is None, message.error()
+        for _ in range(end):
+            message = consumer.poll(10.0)
+            assert message is not None and message.error() is None
             headers = dict(message.headers())
             assert headers["client_instance_id"] == message.key() and headers["compression"] == b"zstd"
             if headers["client_id"] == client_id.encode():
@@ -102,14 +118,18 @@ def payloads(broker: BrokerProcess, client_id: str) -> list[bytes]:
         consumer.close()
 
 
-def test_what_a_client_said_is_what_the_topic_has_and_prometheus_reads(broker: BrokerProcess) -> None:
+def test_what_a_client_said_is_what_the_topic_has_and_prometheus_and_rest_tell(
+    broker: BrokerProcess,
+) -> None:
     producer = Producer({"bootstrap.servers": broker.plain, "client.id": "both"})
     producer.produce("t", b"x" * 100)
     assert producer.flush(10) == 0
     shown_of = within(10, lambda: gauges_shown(broker, "both"), "the first push")
     assert "org_apache_kafka_producer_record_queue_time_max" in shown_of
+    answered = gauges_answered(broker, "both")
     time.sleep(1.2)  # the topic is written once a second
-    assert shown_of in map(gauges_in, payloads(broker, "both"))
+    said = [gauges_in(payload) for payload in payloads(broker, "both")]
+    assert shown_of in said and answered in said
     del producer
 
 
