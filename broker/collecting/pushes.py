@@ -40,6 +40,9 @@ RESTS_FROM_MS: Final = 10
 """Of processor time. A push of a usual size takes less than one."""
 
 
+TOLD_EVERY_MS: Final = 60_000
+
+
 class Exported(NamedTuple):
     """What came of a push: `error` NONE, or why a receiver refuses it. `body` is for the collector, where
     there is one. `cpu_ms` is what the thread used.
@@ -69,6 +72,7 @@ class PushReader:
         self._receivers = receivers
         self._clock = clock
         self._filled = trio.Event()
+        self._told_ms: int | None = None
         broker.telemetry.intake.wake = self._wake
 
     def _wake(self) -> None:
@@ -101,12 +105,21 @@ class PushReader:
             size = len(push.payload)
             telemetry.manager.exported(push.instance, size, took_ms, clock.ms(), push.wall_ms)
         else:
-            about = {"client_id": push.client.client_id, "reason": done.reason}
-            logger.warning("a push of client metrics was refused", extra=about)
+            self._tell(push, done.reason)
             telemetry.manager.failed(push.instance, done.error, clock.ms())
         self._broker.callbacks.post(push.token, Answered(PushTelemetryResponse(error_code=done.error)))
         self._handlers.deliver()
         return done.cpu_ms
+
+    def _tell(self, push: Push, reason: str) -> None:
+        """Once a minute at most: anybody can send what is none. All of them are counted."""
+        now_ms = self._clock.ms()
+        if self._told_ms is None or now_ms - self._told_ms >= TOLD_EVERY_MS:
+            self._told_ms = now_ms
+            about = {"client_id": push.client.client_id, "reason": reason}
+            logger.warning(
+                "a push of client metrics was refused, maybe others since the last line", extra=about
+            )
 
 
 def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryReceiver]) -> Exported:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -27,6 +28,9 @@ MOST_POINTS: Final = 5_000
 
 LONGEST_TEXT: Final = 256
 """Characters of a name or a label that are read; ours. Whatever has more is left out and counted."""
+
+MOST_ATTRIBUTES: Final = 32
+"""Of one point; ours, likewise."""
 
 OWN_LABELS: Final = ("client_instance_id", "client_id")
 """Labels that say whose figure it is; no client's to give."""
@@ -140,16 +144,25 @@ def _number(point: Any) -> float:
 def _point(
     name: str, attributes: Iterable[Any], shape: Shape, value: float, *, is_delta: bool
 ) -> Point | None:
-    said = tuple((each.key, _text(each.value)) for each in attributes)
+    said = tuple([(each.key, _text(each.value)) for each in attributes])
+    written = _written(name, said, shape)
+    if written is None or (is_delta and not isfinite(value)):
+        return None
+    return Point(name, said, *written, shape, value, is_delta)
+
+
+@lru_cache(maxsize=2_048)
+def _written(name: str, said: Labels, shape: Shape) -> tuple[str, Labels] | None:
+    """Family and labels as Prometheus has them; None for what is too long. Clients say the same names with
+    every push, and this takes most of the time.
+    """
     texts = (name, *(text for pair in said for text in pair))
-    is_too_long = any(len(text) > LONGEST_TEXT for text in texts)
-    if is_too_long or not name or (is_delta and not isfinite(value)):
+    if not name or len(said) > MOST_ATTRIBUTES or any(len(text) > LONGEST_TEXT for text in texts):
         return None
     family = _fit(name)
     if shape is Shape.COUNTER and not family.endswith("_total"):
         family += "_total"
-    labels = tuple(sorted({_label(key): text for key, text in said}.items()))
-    return Point(name, said, family, labels, shape, value, is_delta)
+    return family, tuple(sorted({_label(key): text for key, text in said}.items()))
 
 
 def _fit(name: str) -> str:
@@ -164,9 +177,11 @@ def _label(key: str) -> str:
 
 def _text(value: Any) -> str:
     kind = value.WhichOneof("value")
+    if kind == "string_value":
+        return str(value.string_value)
     if kind == "bool_value":
         return "true" if value.bool_value else "false"
-    if kind in ("string_value", "int_value", "double_value"):
+    if kind in ("int_value", "double_value"):
         return str(getattr(value, kind))
     return ""
 

@@ -176,6 +176,29 @@ async def test_a_bad_push_is_refused_and_the_connection_goes_on(
     assert await push(client, asked, metrics(gauge(QUEUE, 1))) == NONE
 
 
+async def test_refused_pushes_are_told_once_a_minute(
+    broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for seconds, lines in ((0, 1), (59.999, 1), (0.001, 2)):
+        mock_clock.jump(seconds)
+        client = await broker.connect()
+        asked = await ask(client)
+        assert await push(client, asked, packed=b"\xff", codec=Codec.NONE) == ErrorCode.INVALID_RECORD
+        assert len([each for each in caplog.records if "push of client metrics" in each.message]) == lines
+
+
+async def test_in_automqs_mode_a_push_is_answered_in_its_turn(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with running_broker(tmp_path, "socket.server.mode=automq") as running:
+        client = await running.connect()
+        asked = await ask(client)
+        payload = metrics(gauge(QUEUE, 1))
+        request = PushTelemetryRequest(asked.client_instance_id, asked.subscription_id, False, 0, payload)
+        sent = [await client.send(request, 0), await client.send(ApiVersionsRequest("t", "1"), 3)]
+        answers = [await client.receive(72, 0), await client.receive(18, 3)]
+        assert [correlation_id for correlation_id, _ in answers] == sent
+        assert answers[0][1].error_code == NONE
+
+
 async def test_an_instance_leaves_the_figures_with_its_connection(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:

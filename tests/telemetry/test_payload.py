@@ -102,6 +102,12 @@ def test_what_is_too_long_or_nameless_is_counted_and_the_rest_is_read() -> None:
     assert ([each.name for each in reading.points], reading.left_out) == (["c" * 256], 3)
 
 
+@pytest.mark.parametrize(("attributes", "left_out"), [(32, 0), (33, 1)])
+def test_a_point_with_too_many_attributes_is_counted(attributes: int, left_out: int) -> None:
+    reading = read_all(gauge("a", 1, **{f"k{number}": "v" for number in range(attributes)}))
+    assert (len(reading.points), reading.left_out) == (1 - left_out, left_out)
+
+
 def test_a_difference_that_is_no_number_is_counted_and_any_other_value_is_told() -> None:
     nan_delta = counter("a", 1)
     nan_delta.sum.data_points[0].as_double = math.nan
