@@ -1,7 +1,7 @@
 """OffsetDelete: removes committed offsets of partitions that a group no longer reads. (KIP-496)
 
 Version 0. The whole is refused where the group does not exist, or has members and is no consumer group; a
-partition where its topic does not exist, or the group is subscribed to it.
+partition where its topic does not exist, or the group is subscribed to it. Needs the role editor.
 """
 
 from broker.api.broker import Broker
@@ -9,8 +9,10 @@ from broker.api.context import RequestContext
 from broker.api.group_answers import Asked, conclude, now_of
 from broker.api.outcome import Answered, Outcome
 from broker.api.registry import api
+from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
 from broker.groups.replies import OffsetDeleteReply
+from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -22,6 +24,8 @@ from broker.protocol.messages.offset_delete import (
 
 @api(ApiKey.OFFSET_DELETE, versions=(0, 0))
 def handle(message: OffsetDeleteRequest, context: RequestContext, broker: Broker) -> Outcome:
+    if wire_actor(context, broker).role < Role.EDITOR:
+        return Answered(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not broker.groups.is_available:
         return Answered(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
     topics = []

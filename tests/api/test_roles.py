@@ -1,0 +1,189 @@
+"""Every API that changes something, asked by a client of each role; and that no API is forgotten here."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ErrorCode
+from broker.metadata.actor import Role
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
+from broker.protocol.messages.alter_configs import AlterableConfig as WholeConfig
+from broker.protocol.messages.alter_configs import AlterConfigsRequest
+from broker.protocol.messages.alter_configs import AlterConfigsResource as WholeResource
+from broker.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from broker.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from broker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
+from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_groups import DeleteGroupsRequest
+from broker.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from broker.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from broker.protocol.schema import Message, Struct
+from tests.api.house import Connection, House
+
+TOPIC, BROKER, METRICS = 2, 4, 16
+REFUSALS = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+def configs(kind: int, name: str, key: str, value: str) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(
+        [AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])]
+    )
+
+
+def whole_configs(kind: int, name: str, key: str, value: str) -> AlterConfigsRequest:
+    return AlterConfigsRequest([WholeResource(kind, name, [WholeConfig(key, value)])])
+
+
+def replica_fetch() -> FetchRequest:
+    wanted = [FetchTopic("orders", partitions=[FetchPartition(0, partition_max_bytes=100)])]
+    return FetchRequest(replica_id=2, replica_state=ReplicaState(2), session_epoch=-1, topics=wanted)
+
+
+NEEDS: dict[str, tuple[Role, Message, int | None]] = {
+    "quotas": (
+        Role.EDITOR,
+        AlterClientQuotasRequest(
+            [RequestEntryData([EntityData("user", "a")], [OpData("producer_byte_rate", 5.0)])]
+        ),
+        None,
+    ),
+    "topics made": (Role.EDITOR, CreateTopicsRequest([CreatableTopic("new", 1, 1)]), None),
+    "topics deleted": (Role.ADMIN, DeleteTopicsRequest(topics=[DeleteTopicState("orders")]), None),
+    "partitions": (Role.EDITOR, CreatePartitionsRequest([CreatePartitionsTopic("orders", 2)]), None),
+    "topic settings": (Role.EDITOR, configs(TOPIC, "orders", "retention.ms", "5"), None),
+    "broker settings": (Role.ADMIN, configs(BROKER, "1", "num.io.threads", "9"), None),
+    "subscriptions": (Role.EDITOR, configs(METRICS, "all", "interval.ms", "60000"), None),
+    "topic settings replaced": (Role.EDITOR, whole_configs(TOPIC, "orders", "retention.ms", "5"), None),
+    "broker settings replaced": (Role.ADMIN, whole_configs(BROKER, "1", "num.io.threads", "9"), None),
+    "records deleted": (
+        Role.ADMIN,
+        DeleteRecordsRequest([DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, 0)])]),
+        None,
+    ),
+    "logs moved": (
+        Role.ADMIN,
+        AlterReplicaLogDirsRequest([AlterReplicaLogDir("/", [AlterReplicaLogDirTopic("orders", [0])])]),
+        None,
+    ),
+    "reassignments": (
+        Role.ADMIN,
+        AlterPartitionReassignmentsRequest(
+            60_000, True, [ReassignableTopic("orders", [ReassignablePartition(0, [1])])]
+        ),
+        None,
+    ),
+    "passwords": (
+        Role.ADMIN,
+        AlterUserScramCredentialsRequest(
+            upsertions=[ScramCredentialUpsertion("alice", 1, 4096, b"salt" * 4, b"x" * 32)]
+        ),
+        None,
+    ),
+    "groups deleted": (Role.EDITOR, DeleteGroupsRequest(["readers"]), None),
+    "offsets deleted": (
+        Role.EDITOR,
+        OffsetDeleteRequest(
+            "readers", [OffsetDeleteRequestTopic("orders", [OffsetDeleteRequestPartition(0)])]
+        ),
+        None,
+    ),
+    "fetched as a replica": (Role.ADMIN, replica_fetch(), 12),
+}
+
+FOR_EVERYBODY = {
+    *("PRODUCE", "FETCH", "LIST_OFFSETS", "METADATA", "INIT_PRODUCER_ID", "OFFSET_FOR_LEADER_EPOCH"),
+    *("FIND_COORDINATOR", "JOIN_GROUP", "HEARTBEAT", "LEAVE_GROUP", "SYNC_GROUP"),
+    *("OFFSET_COMMIT", "OFFSET_FETCH", "DESCRIBE_GROUPS", "LIST_GROUPS"),
+    *("SASL_HANDSHAKE", "SASL_AUTHENTICATE", "API_VERSIONS"),
+    *("DESCRIBE_CONFIGS", "DESCRIBE_LOG_DIRS", "DESCRIBE_CLIENT_QUOTAS", "DESCRIBE_USER_SCRAM_CREDENTIALS"),
+    *("DESCRIBE_CLUSTER", "DESCRIBE_PRODUCERS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_CONFIG_RESOURCES"),
+    *("LIST_PARTITION_REASSIGNMENTS", "GET_TELEMETRY_SUBSCRIPTIONS", "PUSH_TELEMETRY"),
+}
+"""Producing, consuming and looking, which the role viewer may."""
+
+
+def errors_in(struct: object) -> Iterator[int]:
+    """Every error code of an answer, however deep."""
+    if isinstance(struct, list):
+        for each in struct:
+            yield from errors_in(each)
+    elif isinstance(struct, Struct):
+        for field in type(struct).FIELDS:
+            value = getattr(struct, field.name)
+            if field.name == "error_code":
+                yield value
+            else:
+                yield from errors_in(value)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("what", NEEDS)
+async def test_a_client_changes_what_its_role_may_and_nothing_else(
+    tmp_path: Path, what: str, role: Role
+) -> None:
+    needed, message, version = NEEDS[what]
+    house = House(tmp_path, f"wire.role={role.name.lower()}", "super.users=User:ops")
+    topic = CreateTopicsRequest([CreatableTopic("orders", 1, 1)])
+    assert set(errors_in(await house.ask(topic, connection=operator()))) == {ErrorCode.NONE}
+    before = house.control.image
+    refused = REFUSALS & set(errors_in(await house.ask(message, version)))
+    assert bool(refused) == (role < needed)
+    if refused:
+        assert house.control.image is before
+        # A user whom super.users names may, whatever the others may.
+        again = await house.ask(message, version, connection=operator())
+        assert not REFUSALS & set(errors_in(again))
+    house.close()
+
+
+def operator() -> Connection:
+    connection = Connection()
+    connection.principal = "ops"
+    return connection
+
+
+async def test_no_api_is_left_out(house: House) -> None:
+    """A new one has to be put into one of the two tables above."""
+    changing = {
+        ApiKey(message.API_KEY).name for _, message, _ in NEEDS.values() if message.API_KEY is not None
+    }
+    assert changing - {"FETCH"} | FOR_EVERYBODY == {entry.key.name for entry in house.broker.registry}
+    assert not (changing - {"FETCH"}) & FOR_EVERYBODY

@@ -1,0 +1,169 @@
+"""Every command, carried out as every role through every door: done, or refused with nothing changed."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from broker.control.closing import CloseConnection, plan_close
+from broker.control.commands import (
+    AllocateProducerIds,
+    AlterClientQuotas,
+    AlterUserScramCredentials,
+    Command,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    NewPartitions,
+    NewTopic,
+    OpType,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+    RevokeAdminToken,
+    ScramUpsertion,
+    TopicRef,
+    Undo,
+)
+from broker.control.control import Control
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.audit import AuditFilter
+from tests.control.world import StoreCommitter, actor
+
+ALICE = (("user", "alice"),)
+REFUSALS = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+def config(kind: ResourceType, name: str, key: str, value: str, **how: bool) -> IncrementalAlterConfigs:
+    alteration = ConfigAlteration(ConfigResource(kind, name), (ConfigOp(key, OpType.SET, value),))
+    return IncrementalAlterConfigs((alteration,), **how)
+
+
+def quota(value: float | None, **how: bool) -> AlterClientQuotas:
+    return AlterClientQuotas((QuotaAlteration(ALICE, (QuotaOp("producer_byte_rate", value),)),), **how)
+
+
+NEEDS: dict[str, tuple[Role, Command[Any]]] = {
+    "set a quota": (Role.EDITOR, quota(1e6)),
+    "remove a quota": (Role.EDITOR, quota(None)),
+    "ask about a quota": (Role.EDITOR, quota(1e6, validate_only=True)),
+    "put a quota into shadow": (Role.EDITOR, AlterClientQuotas((QuotaAlteration(ALICE, (), shadow=True),))),
+    "make a topic": (Role.EDITOR, CreateTopics((NewTopic("new", 1, 1),))),
+    "ask about a topic": (Role.EDITOR, CreateTopics((NewTopic("new", 1, 1),), validate_only=True)),
+    "add partitions": (Role.EDITOR, CreatePartitions((NewPartitions("orders", 2),))),
+    "delete a topic": (Role.ADMIN, DeleteTopics((TopicRef("orders"),))),
+    "configure a topic": (Role.EDITOR, config(ResourceType.TOPIC, "orders", "retention.ms", "5")),
+    "replace a topic's settings": (
+        Role.EDITOR,
+        config(ResourceType.TOPIC, "orders", "retention.ms", "5", replaces=True),
+    ),
+    "subscribe to client metrics": (
+        Role.EDITOR,
+        config(ResourceType.CLIENT_METRICS, "all", "interval.ms", "60000"),
+    ),
+    "configure the broker": (Role.ADMIN, config(ResourceType.BROKER, "1", "num.io.threads", "9")),
+    "configure all brokers": (Role.ADMIN, config(ResourceType.BROKER, "", "num.io.threads", "9")),
+    "replace the broker's settings": (
+        Role.ADMIN,
+        config(ResourceType.BROKER, "1", "num.io.threads", "9", replaces=True),
+    ),
+    "ask about the broker's settings": (
+        Role.ADMIN,
+        config(ResourceType.BROKER, "1", "num.io.threads", "9", validate_only=True),
+    ),
+    "set a log level": (Role.ADMIN, config(ResourceType.BROKER_LOGGER, "1", "root", "INFO")),
+    "take producer ids": (Role.ADMIN, AllocateProducerIds()),
+    "make a token": (Role.ADMIN, IssueAdminToken("mine", Role.ADMIN)),
+    "renew a token": (Role.ADMIN, IssueAdminToken("spare", Role.VIEWER)),
+    "revoke a token": (Role.ADMIN, RevokeAdminToken("spare")),
+    "set a password": (
+        Role.ADMIN,
+        AlterUserScramCredentials((ScramUpsertion("alice", 1, 4096, b"salt" * 4, b"x" * 32),)),
+    ),
+    "close a connection": (Role.EDITOR, CloseConnection("here")),
+}
+
+
+class OneConnection:
+    """What there is to close."""
+
+    def __init__(self) -> None:
+        self.open = True
+
+    def client_of(self, connection_id: str) -> str | None:
+        return "a client" if self.open and connection_id == "here" else None
+
+    def close_connection(self, connection_id: str) -> None:
+        self.open = False
+
+
+@pytest.fixture
+async def connections(control: Control) -> OneConnection:
+    """With a topic, a limit and two tokens, so that there is something to change."""
+    there = OneConnection()
+    control.add_planner(CloseConnection, partial(plan_close, there))
+    for role, name in ((Role.ADMIN, "first"), (Role.VIEWER, "spare")):
+        await control.apply(IssueAdminToken(name, role), actor())
+    for command in (CreateTopics((NewTopic("orders", 1, 1),)), quota(5.0)):
+        (outcome,) = await control.apply(command, actor())
+        assert outcome.ok
+    return there
+
+
+async def carry_out(control: Control, command: Command[Any], who: Actor) -> ErrorCode:
+    """How it fared, whether it is told by a raise, an outcome or the outcome of its one entry."""
+    try:
+        answer = await control.apply(command, who)
+    except ApiError as refusal:
+        return refusal.code
+    (first,) = answer if isinstance(answer, list) else (answer,)
+    return getattr(first, "error", ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("what", NEEDS)
+async def test_a_command_is_done_for_its_role_and_above_and_for_none_below(
+    control: Control, committer: StoreCommitter, connections: OneConnection, what: str, role: Role
+) -> None:
+    needed, command = NEEDS[what]
+    for door in (Door.WIRE, Door.REST, Door.PAGE, Door.COMMAND_LINE):
+        before = control.image
+        error = await carry_out(control, command, actor(role, door=door))
+        if role < needed:
+            assert error in REFUSALS
+            assert control.image is before and connections.open
+        else:
+            assert error not in REFUSALS
+            assert error is ErrorCode.NONE or door is not Door.WIRE  # there is one connection to close
+
+
+def test_no_command_is_left_out() -> None:
+    """A new one has to be put into the table above, with the role that it needs."""
+    walked = {type(command).__name__ for _, command in NEEDS.values()} | {Undo.__name__}
+    # By name: a dataclass with slots is made twice, and its first making is remembered too.
+    assert walked == {command.__name__ for command in Command.__subclasses__()}
+
+
+UNDONE = ("set a quota", "configure a topic", "subscribe to client metrics", "configure the broker")
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("what", UNDONE)
+async def test_an_undo_needs_what_the_change_needs(
+    control: Control, committer: StoreCommitter, connections: OneConnection, what: str, role: Role
+) -> None:
+    needed, command = NEEDS[what]
+    assert await carry_out(control, command, actor()) is ErrorCode.NONE
+    (newest, *_) = await committer.history(AuditFilter(limit=1))
+    before = control.image
+    error = await carry_out(control, Undo(newest.seq), actor(role))
+    if role < needed:
+        assert error in REFUSALS and control.image is before
+    else:
+        assert error is ErrorCode.NONE and control.image is not before

@@ -1,0 +1,163 @@
+"""Every route of the REST API, asked with a token of every role: what is refused is refused by control.
+
+In front of the real `Control` and its store, so that the answer is the broker's and not a fake's.
+"""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from broker.config.load import load
+from broker.control.closing import CloseConnection, plan_close
+from broker.control.commands import (
+    AlterClientQuotas,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    CreateTopics,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    NewTopic,
+    OpType,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+)
+from broker.control.control import Control
+from broker.control.reading import ControlViews
+from broker.control.views import Place
+from broker.metadata.actor import Role
+from broker.metadata.store import MetadataStore
+from tests.control.live import Live
+from tests.control.world import StoreCommitter, actor
+from tests.webui.conftest import PORT, Browserless
+from tests.webui.fakes import FakeSettings
+from webui.app import build_app
+from webui.backend import Backend
+from webui.console import make_console
+from webui.rest.routes import ROUTES
+from webui.rest.routing import Route
+
+SECRETS = {Role.VIEWER: "of-a-viewer", Role.EDITOR: "of-an-editor", Role.ADMIN: "of-an-administrator"}
+ALICE = {"entity": {"user": "alice"}, "ops": [{"key": "producer_byte_rate", "value": 7}]}
+LIMITED = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 7}}
+
+
+class Asked(NamedTuple):
+    """The least role that may, and a request that makes sense."""
+
+    needed: Role
+    path: str
+    body: Any = None
+
+
+CHANGES = {
+    "alterClientQuotas": Asked(Role.EDITOR, "/api/v1/client-quotas", {"entries": [ALICE]}),
+    "importClientQuotas": Asked(Role.EDITOR, "/api/v1/client-quotas:import", {"quotas": [LIMITED]}),
+    "setIpQuota": Asked(Role.EDITOR, "/api/v1/ip-quotas/10.0.0.8", {"connection_creation_rate": 1}),
+    "removeIpQuota": Asked(Role.EDITOR, "/api/v1/ip-quotas/10.0.0.7"),
+    "undoChange": Asked(Role.EDITOR, "/api/v1/audit/{quota}:undo"),
+    "closeConnection": Asked(Role.EDITOR, "/api/v1/connections/here"),
+    "setClientMetrics": Asked(Role.EDITOR, "/api/v1/client-metrics/new", {"interval.ms": 60000}),
+    "removeClientMetrics": Asked(Role.EDITOR, "/api/v1/client-metrics/all"),
+    "alterBrokerConfigs": Asked(
+        Role.ADMIN, "/api/v1/broker-configs", {"ops": [{"key": "num.io.threads", "value": "9"}]}
+    ),
+    "setRequestLog": Asked(
+        Role.ADMIN, "/api/v1/request-log", {"apis": ["Fetch"], "client_ids": [], "max_per_second": 1}
+    ),
+    "issueToken": Asked(Role.ADMIN, "/api/v1/tokens", {"name": "new", "role": "admin"}),
+    "renewToken": Asked(Role.ADMIN, "/api/v1/tokens/spare:renew"),
+    "revokeToken": Asked(Role.ADMIN, "/api/v1/tokens/spare"),
+}
+QUESTIONS = {
+    "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
+}
+"""Asked with a body, and changing nothing."""
+
+READING = [route for route in ROUTES if route.method == "GET" and route.operation != "streamEvents"]
+DEMANDING = [route for route in ROUTES if route.method != "GET"]
+
+
+class OneConnection:
+    def __init__(self) -> None:
+        self.open = True
+
+    def client_of(self, connection_id: str) -> str | None:
+        return "a client" if connection_id == "here" else None
+
+    def close_connection(self, connection_id: str) -> None:
+        self.open = False
+
+
+class Real:
+    """A console in front of a real control, with something of everything to change."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self.committer = StoreCommitter(store)
+        self.control = Control(store.image, load(None, [], {}), self.committer)
+        self.connection = OneConnection()
+        self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
+        place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
+        views = ControlViews(self.control, Live(), self.committer, lambda: place)
+        backend = Backend(self.control, views, views.identify, lambda: "", lambda: True)
+        console = make_console(backend, FakeSettings(), PORT)
+        self.http = Browserless(build_app(console).test_client(use_cookies=False))
+        self.quota_seq = 0
+
+    async def fill(self) -> None:
+        for role, secret in SECRETS.items():
+            await self.control.apply(IssueAdminToken(role.name, role, secret), actor())
+        await self.control.apply(IssueAdminToken("spare", Role.VIEWER), actor())
+        await self.control.apply(CreateTopics((NewTopic("orders", 1, 1),)), actor())
+        for entity, key in (
+            ((("ip", "10.0.0.7"),), "connection_creation_rate"),
+            ((("user", "alice"),), "producer_byte_rate"),
+        ):
+            change = QuotaAlteration(entity, (QuotaOp(key, 5.0),))
+            await self.control.apply(AlterClientQuotas((change,)), actor())
+        self.quota_seq = self.control.image.version
+        interval = ConfigOp("interval.ms", OpType.SET, "60000")
+        subscription = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, "all"), (interval,))
+        await self.control.apply(IncrementalAlterConfigs((subscription,)), actor())
+
+    async def ask(self, route: Route, asked: Asked, role: Role) -> int:
+        path = asked.path.replace("{quota}", str(self.quota_seq))
+        answer = await self.http.ask(route.method, path, token=SECRETS[role], body=asked.body)
+        return answer.status_code
+
+
+@pytest.fixture
+async def real(tmp_path: Path) -> AsyncIterator[Real]:
+    store = MetadataStore.open(tmp_path / "metadata.sqlite", 1)
+    made = Real(store)
+    await made.fill()
+    yield made
+    store.close()
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("route", DEMANDING, ids=lambda route: route.operation)
+async def test_a_route_does_what_the_role_may_and_nothing_else(real: Real, route: Route, role: Role) -> None:
+    asked = (CHANGES | QUESTIONS)[route.operation]
+    before = real.control.image
+    status = await real.ask(route, asked, role)
+    if role < asked.needed:
+        assert status == 403
+        assert real.control.image is before and real.connection.open
+    else:
+        assert status in (200, 201, 204)
+        assert (real.control.image is before) == (route.operation in QUESTIONS)
+
+
+@pytest.mark.parametrize("route", READING, ids=lambda route: route.operation)
+async def test_every_role_may_look(real: Real, route: Route) -> None:
+    names = {"{name}": "orders", "{id}": "here", "{group}": "none", "{address}": "10.0.0.7", "{uuid}": "x"}
+    path = route.path
+    for place, name in names.items():
+        path = path.replace(place, name)
+    for role in Role:
+        assert await real.ask(route, Asked(Role.VIEWER, path), role) not in (401, 403)
