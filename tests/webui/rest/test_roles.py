@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.config.load import load
+from broker.config.rooms import TelemetryConfig
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AlterClientQuotas,
@@ -31,6 +32,7 @@ from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.metadata.actor import Role
 from broker.metadata.store import MetadataStore
+from broker.telemetry.room import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, actor
 from tests.webui.conftest import PORT, Browserless
@@ -61,7 +63,7 @@ CHANGES = {
     "removeIpQuota": Asked(Role.EDITOR, "/api/v1/ip-quotas/10.0.0.7"),
     "undoChange": Asked(Role.EDITOR, "/api/v1/audit/{quota}:undo"),
     "closeConnection": Asked(Role.EDITOR, "/api/v1/connections/here"),
-    "setClientMetrics": Asked(Role.EDITOR, "/api/v1/client-metrics/new", {"interval.ms": 60000}),
+    "setClientMetrics": Asked(Role.EDITOR, "/api/v1/client-metrics/new", {"metrics": ["*"]}),
     "removeClientMetrics": Asked(Role.EDITOR, "/api/v1/client-metrics/all"),
     "alterBrokerConfigs": Asked(
         Role.ADMIN, "/api/v1/broker-configs", {"ops": [{"key": "num.io.threads", "value": "9"}]}
@@ -102,7 +104,8 @@ class Real:
         self.connection = OneConnection()
         self.control.add_planner(CloseConnection, partial(plan_close, self.connection))
         place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
-        views = ControlViews(self.control, Live(), self.committer, lambda: place)
+        telemetry = Telemetry(TelemetryConfig())
+        views = ControlViews(self.control, Live(), self.committer, lambda: place, telemetry)
         backend = Backend(self.control, views, views.identify, lambda: "", lambda: True)
         console = make_console(backend, FakeSettings(), PORT)
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
@@ -155,7 +158,13 @@ async def test_a_route_does_what_the_role_may_and_nothing_else(real: Real, route
 
 @pytest.mark.parametrize("route", READING, ids=lambda route: route.operation)
 async def test_every_role_may_look(real: Real, route: Route) -> None:
-    names = {"{name}": "orders", "{id}": "here", "{group}": "none", "{address}": "10.0.0.7", "{uuid}": "x"}
+    names = {
+        "{name}": "orders",
+        "{id}": "here",
+        "{group}": "none",
+        "{address}": "10.0.0.7",
+        "{instance}": "AAAAAAAAAAAAAAAAAAAAAA",
+    }
     path = route.path
     for place, name in names.items():
         path = path.replace(place, name)
