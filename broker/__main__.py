@@ -10,13 +10,13 @@ import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import click
 import trio
 
 from broker import logs
-from broker.commands.quotas import quotas
-from broker.commands.simulate import simulate
+from broker.commands.lazy_group import LazyGroup
 from broker.config.load import Configuration, load
 from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
@@ -24,14 +24,17 @@ from broker.version import VERSION
 logger = logging.getLogger("broker")
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+LATER: Final = {
+    "quotas": "broker.commands.quotas:quotas",
+    "simulate": "broker.commands.simulate:simulate",
+}
+"""Commands that a start of the broker does without."""
+
+
+@click.group(cls=LazyGroup, later=LATER, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name="weir")
 def main() -> None:
     """Weir: a Kafka-wire broker that protects a shared cluster from its own tenants."""
-
-
-main.add_command(quotas)
-main.add_command(simulate)
 
 
 @main.command()
