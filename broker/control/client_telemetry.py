@@ -4,6 +4,7 @@ that are known now.
 Part of `views`. Every call makes its rows afresh.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -14,7 +15,7 @@ from broker.metrics.rate import Meter
 from broker.telemetry.effective import uuid_bytes, uuid_text
 from broker.telemetry.instance import ClientInstance
 from broker.telemetry.room import Telemetry
-from broker.telemetry.subscription import SETTINGS, Subscription, read_subscription
+from broker.telemetry.subscription import SETTINGS, read_subscription
 
 EXAMPLES: Final = 5
 
@@ -30,11 +31,14 @@ class ClientTelemetry:
         return len(self._telemetry.manager)
 
     def subscriptions(self) -> list[SubscriptionRow]:
-        """Sorted by name. Every known instance is matched with each; some microseconds for each pair."""
-        return [self._subscription(name) for name in sorted(self._image().client_metrics)]
+        """Sorted by name."""
+        manager = self._telemetry.manager
+        counts = Counter(name for each in manager for name in manager.matched(each))
+        return [self._subscription(name, counts[name]) for name in sorted(self._image().client_metrics)]
 
     def subscription(self, name: str) -> SubscriptionRow | None:
-        return self._subscription(name) if name in self._image().client_metrics else None
+        entry = self._image().client_metrics.get(name)
+        return None if entry is None else self._subscription(name, self.reach(name, entry.configs).clients)
 
     def reach(self, name: str, configs: Mapping[str, str]) -> MatchReach:
         """Whom a subscription with these settings would be for. Raises ApiError as a change to them would."""
@@ -46,14 +50,12 @@ class ClientTelemetry:
 
     def instances(self) -> list[ClientInstanceRow]:
         """In the order in which they were heard of last."""
-        subscriptions = list(self._telemetry.manager.subscriptions.values())
-        return [self._instance(each, subscriptions) for each in self._telemetry.manager]
+        return [self._instance(each) for each in self._telemetry.manager]
 
     def instance(self, instance_id: str) -> ClientInstanceRow | None:
         """None also for what is no id."""
         found = self._find(instance_id)
-        subscriptions = list(self._telemetry.manager.subscriptions.values())
-        return None if found is None else self._instance(found, subscriptions)
+        return None if found is None else self._instance(found)
 
     def metrics_of(self, instance_id: str) -> list[ClientMetricRow]:
         """Sorted by name and attributes; none where the instance is not known."""
@@ -74,7 +76,7 @@ class ClientTelemetry:
         except ValueError:
             return None
 
-    def _subscription(self, name: str) -> SubscriptionRow:
+    def _subscription(self, name: str, matching: int) -> SubscriptionRow:
         entry = self._image().client_metrics[name]
         texts = {
             key: entry.configs.get(key, setting.write(setting.default)) for key, setting in SETTINGS.items()
@@ -85,15 +87,14 @@ class ClientTelemetry:
             values["metrics"],
             values["interval.ms"],
             values["match"],
-            self.reach(name, entry.configs).clients,
+            matching,
             entry.version,
             entry.changed_at_ms,
             entry.changed_by,
         )
 
-    def _instance(self, each: ClientInstance, subscriptions: list[Subscription]) -> ClientInstanceRow:
-        client, facts = each.client, each.client.facts(each.id)
-        error = each.last_error
+    def _instance(self, each: ClientInstance) -> ClientInstanceRow:
+        client, error = each.client, each.last_error
         return ClientInstanceRow(
             instance_id=uuid_text(each.id),
             client_id=client.client_id or "",
@@ -102,7 +103,7 @@ class ClientTelemetry:
             software_name=client.software_name,
             software_version=client.software_version,
             connection_id=client.connection_id,
-            subscriptions=tuple(sorted(sub.name for sub in subscriptions if sub.matches(facts))),
+            subscriptions=self._telemetry.manager.matched(each),
             metrics=each.effective.metrics,
             interval_ms=each.effective.interval_ms,
             pushes=_total(each.exports),

@@ -64,8 +64,8 @@ class ClientInstance:
 
     __slots__ = (
         *("asked_ms", "client", "deadline_ms", "effective", "errors", "export_times", "exports", "gone"),
-        *("has_asked", "id", "last_error", "last_push_wall_ms", "pushed_bytes", "pushed_ms", "queued_ms"),
-        *("subscription_id", "terminating", "throttles", "version"),
+        *("has_asked", "id", "last_error", "last_push_wall_ms", "matched", "matched_version", "pushed_bytes"),
+        *("pushed_ms", "queued_ms", "subscription_id", "terminating", "throttles", "version"),
     )
 
     def __init__(self, instance_id: bytes, client: Client, effective: Effective, version: int) -> None:
@@ -81,6 +81,8 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
         self.last_push_wall_ms: int | None = None
         self.pushed_bytes = 0
+        self.matched: tuple[str, ...] = ()
+        self.matched_version = -1
         # Most clients never meet any of these.
         self.throttles: Meter | None = None
         self.exports: Meter | None = None

@@ -84,6 +84,16 @@ class TelemetryManager:
                 self.subscriptions[name] = subscription
             self.version += 1
 
+    def matched(self, instance: ClientInstance) -> tuple[str, ...]:
+        """The names of the subscriptions that match it now, sorted. Whoever looks at thousands of them looks
+        at what was found out before, until a subscription changes.
+        """
+        if instance.matched_version != self.version:
+            facts = instance.client.facts(instance.id)
+            found = [each.name for each in self.subscriptions.values() if each.matches(facts)]
+            instance.matched, instance.matched_version = tuple(sorted(found)), self.version
+        return instance.matched
+
     def get(self, instance_id: bytes, client: Client, now_ms: int) -> tuple[ErrorCode, ClientInstance]:
         """A client asks what it is to push. With the id zero it gets one. NONE, or
         THROTTLING_QUOTA_EXCEEDED.
@@ -167,6 +177,7 @@ class TelemetryManager:
                 instance.open_gates()
             elif instance.client != client:
                 instance.renew(self._effective(instance_id, client), self.version)
+                instance.matched_version = -1
             instance.client = client
             instance.deadline_ms = now_ms + _expiry_ms(instance)
             if instance.deadline_ms < instance.queued_ms:

@@ -172,6 +172,20 @@ def test_a_cache_that_is_too_small_is_told_of_once_in_five_minutes(caplog: pytes
         assert len(caplog.records) == 2
 
 
+def test_whom_a_subscription_is_for_follows_its_changes_and_those_of_the_client() -> None:
+    scene = Scene()
+    instance = scene.join()
+    assert scene.manager.matched(instance) == ()
+    scene.subscribe("b", metrics="*")
+    scene.subscribe("a", metrics="*", match="client_source_port=50000")
+    assert scene.manager.matched(instance) == ("a", "b")
+    scene.get(instance)
+    scene.get(instance, client(1, connection_id="elsewhere", port=50_001))
+    assert scene.manager.matched(instance) == ("b",)
+    scene.subscribe("b")
+    assert scene.manager.matched(instance) == ()
+
+
 def test_what_an_instance_said_goes_with_it() -> None:
     scene = Scene()
     instance = scene.join()

@@ -71,7 +71,7 @@ class TelemetryConfig:
     )
     max_series: int = setting(
         "telemetry.prometheus.max.series",
-        10_000,
+        5_000,
         integer(0),
         "Figures of clients that are remembered for /metrics and the console, a tenth of them of one client; "
         "0 remembers none.",
