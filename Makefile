@@ -19,7 +19,7 @@ help:
 	@echo "make check             format, lint, types, import contracts, house rules, Dockerfile"
 	@echo "make test-clients      Kafka's own tools and its Java client (needs Java 17, Maven)"
 	@echo "make test-all          make test with the slow tests too"
-	@echo "make demo              a broker with a greedy, a polite and a storming tenant, to look at in the console"
+	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
 	@echo "make image-test        build the container image and use it (needs root and Debian)"
 

@@ -14,7 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -37,11 +37,36 @@ class Place:
     def url(self) -> str:
         return f"http://{self.console}/?token={self.token}"
 
-    def limit(self, client_id: str, bytes_per_s: int | None) -> None:
-        """Sets producer_byte_rate of a client id through the REST API, or removes it."""
+    def limit(self, client_id: str, bytes_per_s: int | None, *, shadow: bool = False) -> None:
+        """Sets producer_byte_rate of a client id through the REST API, or removes it; `shadow`: it is
+        measured and not enforced.
+        """
         value = {"remove": True} if bytes_per_s is None else {"value": bytes_per_s}
-        entry = {"entity": {"client-id": client_id}, "ops": [{"key": "producer_byte_rate", **value}]}
+        entry: dict[str, Any] = {
+            "entity": {"client-id": client_id},
+            "ops": [{"key": "producer_byte_rate", **value}],
+        }
+        if shadow and bytes_per_s is not None:
+            entry["shadow"] = True
         self._ask("PATCH", "/api/v1/client-quotas", {"entries": [entry]})
+
+    def limit_addresses(self, connections_per_s: int | None) -> None:
+        """How many connections every address may make in a second."""
+        path = "/api/v1/ip-quotas/%3Cdefault%3E"
+        if connections_per_s is None:
+            with suppress(urllib.error.HTTPError):  # somebody has removed it in the console
+                self._ask("DELETE", path)
+        else:
+            self._ask("PUT", path, {"connection_creation_rate": connections_per_s})
+
+    def ask_for_metrics(self, wanted: bool) -> None:
+        """Whether clients are asked for their own metrics, every five seconds. (KIP-714)"""
+        path = "/api/v1/client-metrics/weir-demo"
+        if wanted:
+            self._ask("PUT", path, {"metrics": ["*"], "interval.ms": 5_000})
+        else:
+            with suppress(urllib.error.HTTPError):  # somebody has removed it in the console
+                self._ask("DELETE", path)
 
     def wait_until_ready(self, has_ended: Callable[[], object] = lambda: None) -> None:
         """Returns when Kafka clients are answered. Raises ClickException when that takes too long, when

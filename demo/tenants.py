@@ -1,14 +1,17 @@
 """The tenants: real clients in threads, each with a manner of its own.
 
-Used by demo.__main__. They are librdkafka, which reads throttle_time_ms and sends on all the same: what holds
-them back is the broker alone.
+Used by demo.__main__. Most are librdkafka, which reads throttle_time_ms and sends on all the same: what holds
+them back is the broker alone. `Heeding` is kafka-python, which waits as it is told.
 """
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer
+from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
 
 VALUE: Final = bytes(1000)
 TICK_S: Final = 0.05
@@ -84,6 +87,35 @@ class Wanting(Tenant):
         consumer = Consumer({**self._settings, **group})
         consumer.subscribe([self.topic])
         return consumer
+
+
+class Heeding(Tenant):
+    """Sends so much a second if it may, and waits when it is told to."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str, wanted_bytes_per_s: int) -> None:
+        super().__init__(name, bootstrap, topic)
+        self.bootstrap = bootstrap
+        self.wanted = wanted_bytes_per_s
+
+    def run(self) -> None:
+        producer = KafkaProducer(
+            bootstrap_servers=self.bootstrap, client_id=self.name, linger_ms=20, max_block_ms=2_000
+        )
+        due, last = 0.0, time.monotonic()
+        while not self.stopped.wait(TICK_S):
+            now = time.monotonic()
+            due, last = min(due + self.wanted * (now - last), self.wanted), now
+            while due >= len(VALUE) and not self.stopped.is_set():
+                try:
+                    producer.send(self.topic, VALUE).add_callback(self._counted)
+                except KafkaTimeoutError:
+                    break
+                due -= len(VALUE)
+        with suppress(KafkaTimeoutError):
+            producer.close(timeout=5)
+
+    def _counted(self, _metadata: Any) -> None:
+        self.sent_bytes += len(VALUE)
 
 
 class Storming(Tenant):

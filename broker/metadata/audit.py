@@ -31,14 +31,16 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What to read, newest first. `search` is looked for in entity, key, actor and address, whatever the case
-    of ASCII letters; `before_seq` goes on from the last row of the page before; `limit` is 1 to 1,000.
+    """What to read, newest first. `not_door` leaves one way in out; `search` is looked for in entity, key,
+    actor and address, whatever the case of ASCII letters; `before_seq` goes on from the last row of the page
+    before; `limit` is 1 to 1,000.
     """
 
     kind: str | None = None
     entity: str | None = None
     actor: str | None = None
     door: str | None = None
+    not_door: str | None = None
     search: str | None = None
     seq: int | None = None
     before_seq: int | None = None

@@ -128,6 +128,7 @@ class MetadataStore:
             "entity = ?": wanted.entity,
             "actor = ?": wanted.actor,
             "door = ?": wanted.door,
+            "door != ?": wanted.not_door,
             f"instr(lower({_WORDS}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,

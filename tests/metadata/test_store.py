@@ -110,6 +110,7 @@ def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> N
         (AuditFilter(door="page"), [4, 3, 2]),
         (AuditFilter(door="broker"), [1]),
         (AuditFilter(door="wire"), []),
+        (AuditFilter(not_door="broker"), [4, 3, 2]),
         (AuditFilter(search="BOB"), [4]),
         (AuditFilter(search="10.0.0.9"), [4, 3, 2]),
         (AuditFilter(search="byte_RATE"), [4, 3, 2]),

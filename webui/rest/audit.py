@@ -60,6 +60,7 @@ _FILTER: Final = (
     Query("entity", Text(), "Only changes of this entity, as `entity` writes it."),
     Query("actor", Text(), "Only changes by this token or principal."),
     Query("door", Text(choices=tuple(Door)), "Only changes that came in this way."),
+    Query("people", Flag(), "Without what the broker did by itself.", default=False),
     Query("search", Text(), "Only changes with this in entity, key, actor or address.", default=""),
     Query("before", _SEQ, "Only changes before this one: the `next` of the page before."),
 )
@@ -129,6 +130,7 @@ def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:
         entity=query["entity"],
         actor=query["actor"],
         door=query["door"],
+        not_door=Door.BROKER if query["people"] else None,
         search=query["search"] or None,
         before_seq=before,
         limit=limit,

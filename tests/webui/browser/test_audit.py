@@ -70,7 +70,7 @@ def test_the_filters_are_kept_in_the_address_and_in_the_export(audit: Any, expec
     audit.reload()
     expect(audit.locator("tbody tr")).to_have_count(1)
     expect(audit.locator("#export-csv")).to_have_attribute(
-        "href", "/api/v1/audit:export?kind=topic&format=csv"
+        "href", "/api/v1/audit:export?kind=topic&people=true&format=csv"
     )
     with audit.expect_download() as download:
         audit.locator("#export-csv").click()

@@ -21,7 +21,7 @@ ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.PAGE)
 def broker() -> FakeBroker:
     broker = FakeBroker()
     broker.trail = [
-        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", door="wire"),
+        change(1, ANN, kind="topic", entity="orders", key="partitions", new="3", door="broker"),
         change(2, ANN),
         change(3, ANN, old="1000000", new="2000000", actor="bob"),
     ]
@@ -51,8 +51,9 @@ async def test_the_newest_change_comes_first_with_who_where_and_how(http: Browse
     [
         ("?kind=topic", [1]),
         ("?actor=bob", [3]),
-        ("?door=wire", [1]),
+        ("?door=broker", [1]),
         ("?entity=orders", [1]),
+        ("?people=true", [3, 2]),
         ("?search=ORD", [1]),
         ("?before=3", [2, 1]),
         ("?limit=2", [3, 2]),

@@ -77,7 +77,8 @@ function closePanel() {
 
 function query() {
   const { q, kind, door } = url.values;
-  return { ...(q && { search: q }), ...(kind && { kind }), ...(door && { door }) };
+  const way = door === "" ? { people: "true" } : door === "all" ? {} : { door };
+  return { ...(q && { search: q }), ...(kind && { kind }), ...way };
 }
 
 function ask(more) {
@@ -116,7 +117,7 @@ async function older() {
 function show() {
   if (changes === null) return;
   table.show(changes, (key) => (open?.key === key ? open.element : null));
-  const shown = changes.length ? table.element : Object.keys(query()).length ? NOTHING.filtered : NOTHING.empty;
+  const shown = changes.length ? table.element : Object.values(url.values).some(Boolean) ? NOTHING.filtered : NOTHING.empty;
   if (box.firstChild !== shown) replace(box, shown);
   pager.hidden = next === null;
   for (const format of ["csv", "jsonl"]) {
@@ -149,7 +150,7 @@ function select(id, all, words) {
 }
 
 const kind = select("kind", "All changes", KINDS);
-const door = select("door", "Through any door", DOORS);
+const door = select("door", "By people", { all: "By the broker too", ...DOORS });
 filter.value = url.values.q;
 filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
 document.getElementById("older").addEventListener("click", older);

@@ -79,7 +79,7 @@ function figure({ value, of, unit }) {
 function setting({ setting: found }) {
   if (!found) return h("div.setting");
   const { name, value, dynamic, command } = found;
-  const words = value === null || value === "" ? "not set" : value;
+  const words = value === null || value === "" ? "not set" : value === String(2 ** 31 - 1) ? "no limit" : value;
   return h("div.setting",
     h("p.small", { title: dynamic ? "It can be changed while the broker runs" : "It holds from the next start on" }, h("code", name), h("span.quiet", ` ${words}${dynamic ? "" : ", at the next start"}`)),
     command && copyable(command, `Command that changes ${name}`));
