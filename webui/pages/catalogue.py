@@ -18,10 +18,10 @@ class Page:
     modules: tuple[str, ...]
 
 
-_FRAME: Final = ("api", "dom", "entity", "live", "shell", "units")
+_FRAME: Final = ("api", "dom", "entity", "live", "session", "shell", "units")
 _EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
-_PLAIN: Final = ("api", "dom", "live", "shell", "table", "units")
-_OPENING: Final = ("api", "details", "dom", "listing", "live", "shell", "table", "units")
+_PLAIN: Final = ("api", "dom", "live", "session", "shell", "table", "units")
+_OPENING: Final = ("api", "details", "dom", "listing", "live", "session", "shell", "table", "units")
 
 PAGES: Final = (
     Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
@@ -33,7 +33,7 @@ PAGES: Final = (
         "/ip-quotas",
         "IP quotas",
         "Limits",
-        ("api", "dom", "live", "shell", "units", "table", "listing", "address_editor"),
+        ("api", "dom", "live", "session", "shell", "units", "table", "listing", "address_editor"),
     ),
     Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
     Page(
@@ -42,8 +42,8 @@ PAGES: Final = (
         "Client metrics",
         "Clients",
         (
-            *("api", "chart", "dom", "instance_panel", "listing", "live", "shell", "subscription_editor"),
-            *("table", "units"),
+            *("api", "chart", "dom", "instance_panel", "listing", "live", "session", "shell"),
+            *("subscription_editor", "table", "units"),
         ),
     ),
     Page(
@@ -58,7 +58,7 @@ PAGES: Final = (
         "/connections",
         "Connections",
         "Broker",
-        ("api", "dom", "live", "shell", "units", "table", "listing"),
+        ("api", "dom", "live", "session", "shell", "units", "table", "listing"),
     ),
     Page("topics", "/topics", "Topics", "Broker", _OPENING),
     Page("groups", "/groups", "Groups", "Broker", _OPENING),

@@ -12,10 +12,12 @@ from quart_trio import QuartTrio
 
 from broker.control.commands import Role
 from webui.console import Console
+from webui.live import encode
 from webui.pages.catalogue import PAGES, Page
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json
 from webui.rest.problem import Problem
+from webui.rest.routing import JSON
 from webui.rest.schema import Record, Text
 from webui.security import headers
 from webui.security.doorkeeper import LONGEST_SECRET, role_of
@@ -60,7 +62,6 @@ def _page_door(console: Console, renderer: Renderer, page: Page) -> Door:
             who=session.token.name,
             role=session.token.role.lower(),
             may_edit=role_of(session.token) >= Role.EDITOR,
-            may_administer=role_of(session.token) >= Role.ADMIN,
             quota_callback=console.backend.views.quota_callback,
         )
         return Response(html, content_type="text/html; charset=utf-8")
@@ -76,7 +77,7 @@ def _login_by_link(console: Console, renderer: Renderer, page: Page, token: str)
         return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
     old = knock.cookies.get(cookie_name(console, knock.scheme))
     try:
-        secret = console.doorkeeper.sign_in(token, knock.address, old)
+        secret, _ = console.doorkeeper.sign_in(token, knock.address, old)
     except Problem as problem:
         response = _sign_in_page(renderer, problem.detail, problem.status)
         response.headers.update(problem.headers)
@@ -92,13 +93,16 @@ def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Respon
 
 
 def _login_door(console: Console) -> Door:
+    """Answers whose token it was, and the session's CSRF token: a page that is still open goes on with it."""
+
     async def door() -> ResponseReturnValue:
         knock = knock_of(request)
         check_body(knock)
         token = _LOGIN.check(strict_json.parse(await body_of(request)))["token"]
         old = knock.cookies.get(cookie_name(console, knock.scheme))
-        secret = console.doorkeeper.sign_in(token, knock.address, old)
-        response = Response(b"", status=204)
+        secret, session = console.doorkeeper.sign_in(token, knock.address, old)
+        who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
+        response = Response(encode(who), content_type=JSON)
         _set_cookie(console, response, secret)
         return response
 

@@ -45,8 +45,8 @@ class Doorkeeper:
         self._backoff.succeeded(address)
         return token
 
-    def sign_in(self, secret: str, address: str, old_cookie: str | None) -> str:
-        """A new session's cookie; the session that the browser had before is gone. Raises Problem."""
+    def sign_in(self, secret: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
+        """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
         token = self.bearer(secret, address)
         if old_cookie is not None:
             self._sessions.close(old_cookie)

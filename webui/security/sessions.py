@@ -41,13 +41,14 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._by_hash)
 
-    def open(self, token: TokenRow, now_ms: int) -> str:
-        """Opens a session; answers its secret, which is the cookie's value."""
+    def open(self, token: TokenRow, now_ms: int) -> tuple[str, Session]:
+        """Opens a session; answers its secret, which is the cookie's value, and the session."""
         if len(self._by_hash) >= MOST_SESSIONS:
             self._drop(now_ms)
         secret = secrets.token_urlsafe(32)
-        self._by_hash[_hashed(secret)] = Session(token, secrets.token_urlsafe(32), now_ms, now_ms)
-        return secret
+        session = Session(token, secrets.token_urlsafe(32), now_ms, now_ms)
+        self._by_hash[_hashed(secret)] = session
+        return secret, session
 
     def find(self, secret: str, now_ms: int) -> Session | None:
         """The session, which counts as used by this; None where there is none or it has ended."""

@@ -3,6 +3,7 @@
 Skips, saying why, where there is no Chromium or no driver for it.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,6 +57,17 @@ class Watched:
 
     def sign_in(self, token: str = "admin-token") -> Any:
         return self.go(f"/?token={token}")
+
+
+def refused_buttons(page: Any, selector: str, role: str, count: int) -> None:
+    """They stand there, say why they do nothing, and do nothing."""
+    buttons = page.locator(selector)
+    sync_api.expect(buttons).to_have_count(count)
+    for button in buttons.all():
+        sync_api.expect(button).to_have_attribute("aria-disabled", "true")
+        sync_api.expect(button).to_have_attribute("title", re.compile(f"needs the role {role}; you are"))
+        button.click(force=True)
+    sync_api.expect(page.locator(".editor")).to_have_count(0)
 
 
 Opened = Callable[..., Watched]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.webui.browser.conftest import ServedConsole, Watched, watched
+from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
 from tests.webui.fakes import FakeBroker
 
 
@@ -25,7 +25,7 @@ def test_a_token_is_made_and_its_secret_shown_once(
         other.sign_in(secret)
         expect(other.page.locator(".who-name")).to_have_text("ci")
         expect(other.go("/quotas").locator("#add")).to_be_visible()
-        expect(other.go("/access").locator("#add, .actions")).to_have_count(0)
+        refused_buttons(other.go("/access"), "#add, .actions button", "admin", 9)
 
 
 def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any) -> None:
@@ -50,7 +50,9 @@ def test_whoever_uses_a_revoked_token_is_signed_out(
         opened.get_by_label("Revoke vi").click()
         opened.get_by_role("button", name="Revoke it").click()
         expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
-        expect(viewer.page.get_by_role("heading", name="Sign in")).to_be_visible()
+        expect(viewer.page.get_by_role("heading", name="Sign in again")).to_be_visible()
+        viewer.page.get_by_role("button", name="Leave this page").click()
+        expect(viewer.page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
 
 
 def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect: Any) -> None:
@@ -64,8 +66,10 @@ def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect:
 
 
 @pytest.mark.parametrize("token", ["viewer-token", "editor-token"])
-def test_who_may_not_make_tokens_sees_no_buttons_for_it(page: Watched, expect: Any, token: str) -> None:
+def test_who_may_not_make_tokens_is_told_so_before_he_tries(page: Watched, expect: Any, token: str) -> None:
     page.sign_in(token)
     opened = page.go("/access")
     expect(opened.locator("tbody tr")).to_have_count(3)
-    expect(opened.locator("#add, .actions")).to_have_count(0)
+    refused_buttons(opened, "#add, .actions button", "admin", 7)
+    opened.keyboard.press("n")
+    expect(opened.locator("form")).to_have_count(0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.webui.browser.conftest import Watched
+from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import use
 
@@ -92,9 +92,9 @@ def test_both_versions_are_shown_where_somebody_was_quicker(
     assert broker.rows[ONE].value(IP_KEY) == 7
 
 
-def test_a_viewer_sees_no_buttons(page: Watched, expect: Any, broker: FakeBroker) -> None:
+def test_a_viewer_is_told_why_the_buttons_do_nothing(page: Watched, expect: Any, broker: FakeBroker) -> None:
     broker.set(ONE, {IP_KEY: 20.0})
     page.sign_in("viewer-token")
     opened = page.go("/ip-quotas")
     expect(row(opened, "10.0.0.7")).to_be_visible()
-    expect(opened.locator(".actions, #add")).to_have_count(0)
+    refused_buttons(opened, "#add, .actions button", "editor", 3)

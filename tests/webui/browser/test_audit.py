@@ -87,4 +87,12 @@ def test_older_changes_are_a_click_away(page: Watched, expect: Any, broker: Fake
     opened.get_by_role("button", name="Older changes").click()
     expect(opened.locator("tbody tr")).to_have_count(60)
     expect(opened.get_by_role("button", name="Older changes")).to_be_hidden()
-    expect(opened.get_by_role("button", name="Undo")).to_have_count(0)
+
+
+def test_an_undo_needs_what_the_change_needs(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.set((("user", "alice"),), {"producer_byte_rate": 5.0})
+    of_the_broker = change(1, ANN, kind="broker-config", entity="1", key="num.io.threads", old="8", new="9")
+    broker.trail = [of_the_broker, change(2, ANN, old=None, new="5")]
+    page.sign_in("editor-token")
+    opened = page.go("/audit")
+    expect(opened.get_by_label("Undo change 2")).not_to_have_attribute("aria-disabled", "true")

@@ -228,7 +228,7 @@ def test_figures_that_stopped_coming_say_so(page: Watched, expect: Any, served: 
     page.troubles.clear()
 
 
-def test_a_session_that_ended_shows_the_sign_in_page(page: Watched, expect: Any, broker: FakeBroker) -> None:
+def test_a_session_that_ended_is_said_on_the_page(page: Watched, expect: Any, broker: FakeBroker) -> None:
     opened = page.sign_in()
     expect(opened.locator("#live")).to_have_text("Live")
     broker.token_rows = []

@@ -137,7 +137,7 @@ async def test_a_bearer_token_opens_no_page(http: Browserless) -> None:
 
 async def test_signing_in_by_the_form(http: Browserless) -> None:
     answer = await http.ask("POST", "/login", token=None, body={"token": "viewer-token"})
-    assert answer.status_code == 204
+    assert answer.status_code == 200
     page = await text_of(await http.get("/", token=None, Cookie=cookie_of(answer)))
     assert 'data-may-edit="no"' in page and "viewer" in page
 
@@ -161,8 +161,16 @@ async def test_the_form_is_json_or_nothing(http: Browserless) -> None:
 async def test_a_new_sign_in_ends_the_session_that_the_browser_had(http: Browserless) -> None:
     before = await sign_in(http)
     answer = await http.ask("POST", "/login", token=None, body={"token": "admin-token"}, Cookie=before)
-    assert answer.status_code == 204 and cookie_of(answer) != before
+    assert answer.status_code == 200 and cookie_of(answer) != before
     assert (await http.get("/", token=None, Cookie=before)).status_code == 401
+
+
+async def test_signing_in_again_hands_an_open_page_what_it_goes_on_with(http: Browserless) -> None:
+    answer = await http.ask("POST", "/login", token=None, body={"token": "admin-token"})
+    told = await answer.get_json()
+    cookie = cookie_of(answer)
+    assert told == {"name": "root", "role": "admin", "csrf": await csrf_of(http, cookie)}
+    assert answer.headers["Cache-Control"] == "no-store"
 
 
 async def test_signing_out_is_real(http: Browserless) -> None:

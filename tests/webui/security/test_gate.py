@@ -21,7 +21,7 @@ def knock(method: str = "GET", scheme: str = "http", **given: dict[str, str]) ->
 
 def signed_in(console: Console, secret: str = "admin-token") -> tuple[dict[str, str], str]:
     """The cookies and the CSRF token of a new session."""
-    cookies = {"weir-8080": console.doorkeeper.sign_in(secret, HERE, None)}
+    cookies = {"weir-8080": console.doorkeeper.sign_in(secret, HERE, None)[0]}
     session = session_of(console, knock(cookies=cookies))
     assert session is not None
     return cookies, session.csrf
@@ -127,7 +127,7 @@ def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: C
 
 def test_signing_in_again_ends_the_session_before(console: Console) -> None:
     cookies, _ = signed_in(console)
-    console.doorkeeper.sign_in("admin-token", HERE, cookies["weir-8080"])
+    console.doorkeeper.sign_in("admin-token", HERE, cookies["weir-8080"])[0]
     assert session_of(console, knock(cookies=cookies)) is None
 
 

@@ -14,25 +14,25 @@ def sessions() -> Sessions:
 
 
 def test_a_session_is_found_by_its_secret_and_by_nothing_else(sessions: Sessions) -> None:
-    secret = sessions.open(ADMIN, 0)
+    secret = sessions.open(ADMIN, 0)[0]
     found = sessions.find(secret, 1)
     assert found is not None and found.token == ADMIN
     assert sessions.find(secret[:-1], 1) is None and sessions.find("", 1) is None
 
 
 def test_secrets_have_256_bits_and_are_never_the_same(sessions: Sessions) -> None:
-    secrets = {sessions.open(ADMIN, 0) for _ in range(100)}
+    secrets = {sessions.open(ADMIN, 0)[0] for _ in range(100)}
     assert len(secrets) == 100 and all(len(secret) == 43 for secret in secrets)
 
 
 @pytest.mark.parametrize(("idle_ms", "there"), [(IDLE_MS - 1, True), (IDLE_MS, False), (IDLE_MS + 1, False)])
 def test_it_ends_when_nobody_uses_it(sessions: Sessions, idle_ms: int, there: bool) -> None:
-    secret = sessions.open(ADMIN, 0)
+    secret = sessions.open(ADMIN, 0)[0]
     assert (sessions.find(secret, idle_ms) is not None) is there
 
 
 def test_use_keeps_it_until_its_longest_time_is_over(sessions: Sessions) -> None:
-    secret = sessions.open(ADMIN, 0)
+    secret = sessions.open(ADMIN, 0)[0]
     for now in range(500, MAX_MS, 500):
         assert sessions.find(secret, now) is not None
     assert sessions.find(secret, MAX_MS - 1) is not None
@@ -40,37 +40,37 @@ def test_use_keeps_it_until_its_longest_time_is_over(sessions: Sessions) -> None
 
 
 def test_an_ended_one_is_forgotten(sessions: Sessions) -> None:
-    secret = sessions.open(ADMIN, 0)
+    secret = sessions.open(ADMIN, 0)[0]
     sessions.find(secret, IDLE_MS)
     assert len(sessions) == 0
 
 
 def test_signing_out_ends_it_at_once(sessions: Sessions) -> None:
-    secret = sessions.open(ADMIN, 0)
+    secret = sessions.open(ADMIN, 0)[0]
     sessions.close(secret)
     sessions.close("never opened")
     assert sessions.find(secret, 0) is None
 
 
 def test_only_its_own_csrf_token_is_owned(sessions: Sessions) -> None:
-    one, other = sessions.find(sessions.open(ADMIN, 0), 0), sessions.find(sessions.open(VIEWER, 0), 0)
+    one, other = sessions.find(sessions.open(ADMIN, 0)[0], 0), sessions.find(sessions.open(VIEWER, 0)[0], 0)
     assert one is not None and other is not None
     assert one.owns(one.csrf)
     assert not one.owns(other.csrf) and not one.owns("") and not one.owns("é")
 
 
 def test_the_one_that_is_idle_longest_makes_room(sessions: Sessions) -> None:
-    first, second = sessions.open(ADMIN, 0), sessions.open(ADMIN, 0)
+    first, second = sessions.open(ADMIN, 0)[0], sessions.open(ADMIN, 0)[0]
     for _ in range(MOST_SESSIONS - 2):
-        sessions.open(ADMIN, 2)
+        sessions.open(ADMIN, 2)[0]
     sessions.find(first, 1)
-    sessions.open(ADMIN, 3)
+    sessions.open(ADMIN, 3)[0]
     assert len(sessions) == MOST_SESSIONS
     assert sessions.find(first, 3) is not None and sessions.find(second, 3) is None
 
 
 def test_ended_ones_make_room_first(sessions: Sessions) -> None:
     for _ in range(MOST_SESSIONS):
-        sessions.open(ADMIN, 0)
-    sessions.open(ADMIN, IDLE_MS)
+        sessions.open(ADMIN, 0)[0]
+    sessions.open(ADMIN, IDLE_MS)[0]
     assert len(sessions) == 1

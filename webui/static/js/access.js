@@ -1,14 +1,13 @@
 // Access tokens: who may sign in, and as what. A secret is shown once, when it is made.
 
 import { get, post, remove } from "./api.js";
-import { copyable, failed, h, iconButton, replace, setText, skeleton } from "./dom.js";
+import { copyable, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
 import { ago, count as counted } from "./units.js";
 
 const PATH = "/api/v1/tokens";
 const ROLES = ["viewer", "editor", "admin"];
-const mayAdminister = document.body.dataset.mayAdminister === "yes";
 const box = document.getElementById("table");
 const adding = document.getElementById("adding");
 const count = document.getElementById("count");
@@ -27,7 +26,7 @@ const table = new Table({
     { label: "Name", size: "name", whole: "bare", cell: (row, td) => once(td, `${row.name} ${mine}`, () => [h("b.name", row.name), row.name === mine && h("span.tag.you", "you")]) },
     { label: "Role", size: "role", cell: (row, td) => once(td, row.role, () => h("span.tag", { data: { role: row.role } }, row.role)) },
     { label: "Made or renewed", size: "changed", cell: changedCell },
-    ...(mayAdminister ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -37,8 +36,8 @@ function changedCell(row, td) {
 
 function actionsCell(row, td) {
   once(td, "actions", () => h("span.actions",
-    iconButton("renew", `Renew ${row.name}`, () => ask(row, "renew")),
-    iconButton("remove", `Revoke ${row.name}`, () => ask(row, "revoke"))));
+    needs("admin", iconButton("renew", `Renew ${row.name}`, () => ask(row, "renew"))),
+    needs("admin", iconButton("remove", `Revoke ${row.name}`, () => ask(row, "revoke")))));
 }
 
 const QUESTIONS = {
@@ -143,8 +142,8 @@ async function load() {
   }
 }
 
-document.getElementById("add")?.addEventListener("click", add);
-if (mayAdminister) onKeys({ n: add });
+needs("admin", document.getElementById("add")).addEventListener("click", add);
+onKeys({ n: () => document.getElementById("add").click() });
 replace(box, skeleton(3));
 await load();
 startLive([], {

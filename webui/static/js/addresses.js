@@ -1,7 +1,7 @@
 // IP quotas: every address that has a limit or connects, how fast it does, and how often it was turned away.
 
 import { AddressEditor, addressWords, DEFAULT, limitWords } from "./address_editor.js";
-import { empty, h, iconButton, replace, setText } from "./dom.js";
+import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { Listing } from "./listing.js";
 import { once, Table } from "./table.js";
 import { ago, digits, group } from "./units.js";
@@ -12,7 +12,6 @@ const RULES = {
   "max.connections.per.ip": "too many of one address",
   connection_creation_rate: "too fast",
 };
-const mayEdit = document.body.dataset.mayEdit === "yes";
 const adding = document.getElementById("adding");
 const limits = document.getElementById("limits");
 
@@ -37,7 +36,7 @@ const list = new Listing({
     { label: "Held", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.held, "Held because the address connected too fast") },
     { label: "Refused", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.refused, "Closed by a limit") },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
-    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -88,10 +87,10 @@ function actionsCell(row, td) {
   td.row = row;
   once(td, `actions ${row[KEY] !== null}`, () => {
     const words = addressWords(row.address);
-    if (row[KEY] === null) return h("span.actions", iconButton("plus", `Limit ${words}`, () => edit(td.row)));
+    if (row[KEY] === null) return h("span.actions", needs("editor", iconButton("plus", `Limit ${words}`, () => edit(td.row))));
     return h("span.actions",
-      iconButton("edit", `Edit the limit of ${words}`, () => edit(td.row)),
-      iconButton("remove", `Remove the limit of ${words}`, () => edit(td.row, true)));
+      needs("editor", iconButton("edit", `Edit the limit of ${words}`, () => edit(td.row))),
+      needs("editor", iconButton("remove", `Remove the limit of ${words}`, () => edit(td.row, true))));
   });
 }
 
@@ -128,7 +127,7 @@ function closeAll() {
 
 function nothing() {
   return empty("addresses", "Nobody has connected yet", "An address appears here when it connects, with how fast it does. A limit holds it to so many new connections a second.",
-    mayEdit ? h("button.primary", { type: "button", onclick: () => add() }, "Limit an address") : null);
+    needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Limit an address")));
 }
 
 const ceilings = new Table({
@@ -163,5 +162,5 @@ function showLimits(rows) {
   if (!limits.firstChild) limits.append(ceilings.element);
 }
 
-document.getElementById("add")?.addEventListener("click", () => add());
-list.start(mayEdit ? { n: () => add() } : {});
+needs("editor", document.getElementById("add")).addEventListener("click", () => add());
+list.start({ n: () => document.getElementById("add").click() });

@@ -1,4 +1,6 @@
-// Asking the REST API. Whoever is not signed in any more is shown the sign-in page.
+// Asking the REST API. Whoever is not signed in any more is asked to, and may then try again.
+
+import { sessionEnded } from "./session.js";
 
 export class Problem extends Error {
   constructor(status, document) {
@@ -45,6 +47,6 @@ async function ask(method, path, body, signal, more = {}) {
     throw new Problem(0, { detail: "The broker does not answer." });
   }
   if (response.ok) return response.status === 204 ? null : response.json();
-  if (response.status === 401 && document.body.dataset.csrf) location.reload();
+  if (response.status === 401 && document.body.dataset.csrf) throw new Problem(401, { detail: sessionEnded() });
   throw new Problem(response.status, await response.json().catch(() => ({})));
 }

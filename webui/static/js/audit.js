@@ -2,14 +2,13 @@
 
 import { get } from "./api.js";
 import { DOORS, KINDS, subject, values } from "./audit_words.js";
-import { empty, failed, h, replace, skeleton } from "./dom.js";
+import { empty, failed, h, needs, replace, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { UndoPanel } from "./undo_panel.js";
 import { ago, clock } from "./units.js";
 
 const PAGE = 50;
-const mayEdit = document.body.dataset.mayEdit === "yes";
 const url = new UrlState({ q: "", kind: "", door: "" });
 const box = document.getElementById("table");
 const filter = document.getElementById("filter");
@@ -32,7 +31,7 @@ const table = new Table({
     { label: "From", size: "from", cell: fromCell },
     { label: "What", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
     { label: "Change", size: "values", whole: true, cell: (row, td) => once(td, "", () => values(row)) },
-    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: undoCell }] : []),
+    { label: "", size: "actions", whole: "bare", num: true, cell: undoCell },
   ],
 });
 
@@ -52,7 +51,7 @@ function fromCell({ door, address }, td) {
 function undoCell(row, td) {
   td.toggleAttribute("data-none", row.final !== null);
   once(td, String(row.final), () => (row.final === null
-    ? h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => undo(row) }, "Undo")
+    ? needs(row.kind === "broker-config" ? "admin" : "editor", h("button.small", { type: "button", "aria-label": `Undo change ${row.id}`, onclick: () => undo(row) }, "Undo"))
     : h("span.quiet.small", { title: row.final }, row.final.includes("changed again") ? "superseded" : "")));
 }
 

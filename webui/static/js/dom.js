@@ -58,6 +58,21 @@ export function iconButton(name, label, onclick) {
   return h("button.plain.icon-only", { type: "button", title: label, "aria-label": label, onclick }, icon(name));
 }
 
+const ROLES = ["viewer", "editor", "admin"];
+
+/** A control that stands there for everybody and works for `role` and above; to the others it says why not. */
+export function needs(role, control) {
+  const mine = document.body.dataset.role;
+  if (ROLES.indexOf(mine) >= ROLES.indexOf(role)) return control;
+  control.setAttribute("aria-disabled", "true");
+  control.title = `This needs the role ${role}; you are signed in as ${mine}.`;
+  control.addEventListener("click", (event) => {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, true);
+  return control;
+}
+
 export function copyButton(text, label = "Copy") {
   const button = h("button.small", { type: "button" }, label);
   button.addEventListener("click", async () => {

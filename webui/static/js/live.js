@@ -1,11 +1,13 @@
 // One stream of server-sent events for a page. It is closed while nobody sees the page (browsers allow six
 // connections to a host, and a hidden page needs no figures) and says so when figures stop coming.
 
+import { sessionEnded } from "./session.js";
+
 const STALE_AFTER_MS = 4000;
 const HIDDEN_FOR_MS = 5000;
 
 export class Live {
-  /** `onstate(state, since)`: "waiting", "live", "stale" or "paused". */
+  /** `onstate(state, since)`: "waiting", "live", "stale", "paused" or "ended". */
   constructor(topics, onstate) {
     this.topics = topics;
     this.onstate = onstate;
@@ -15,6 +17,7 @@ export class Live {
     this.lastAt = 0;
     this.openedAt = 0;
     document.addEventListener("visibilitychange", () => this.seen());
+    document.addEventListener("signed-in", () => this.open());
     setInterval(() => this.watch(), 1000);
   }
 
@@ -34,7 +37,7 @@ export class Live {
     for (const topic of this.topics) {
       source.addEventListener(topic, (event) => this.arrived(topic, event));
     }
-    source.addEventListener("signed-out", () => location.reload());
+    source.addEventListener("signed-out", () => this.ended());
     source.addEventListener("error", () => {
       if (source.readyState === EventSource.CLOSED) this.refused(source);
     });
@@ -55,11 +58,17 @@ export class Live {
   async refused(source) {
     try {
       const answer = await fetch("/session");
-      if (answer.status === 401) location.reload();
+      if (answer.status === 401) return this.ended();
     } catch {
       // It went away after all.
     }
     setTimeout(() => this.source === source && !document.hidden && this.open(), 3000);
+  }
+
+  ended() {
+    this.close();
+    this.onstate("ended", this.lastAt);
+    sessionEnded();
   }
 
   seen() {

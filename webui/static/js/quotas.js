@@ -1,6 +1,6 @@
 // Client quotas: the table of rules with their use, and the one editor that may be open in it.
 
-import { empty, h, iconButton, replace, setText, skeleton } from "./dom.js";
+import { empty, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityKey, entityWords } from "./entity.js";
 import { QuotaEditor } from "./quota_editor.js";
 import { QuotaRemoval } from "./quota_removal.js";
@@ -32,7 +32,7 @@ const table = new Table({
     { label: "Rule", sort: "entity", size: "entity", whole: "bare", cell: ruleCell },
     ...Object.entries(KEYS).map(([key, { label }]) => ({ label, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
-    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -87,9 +87,9 @@ function actionsCell(row, td) {
   once(td, "actions", () => {
     const words = entityWords(row.entity);
     return h("span.actions",
-      iconButton("edit", `Edit ${words}`, () => edit(td.row)),
-      iconButton("copy", `Duplicate ${words}`, () => add(td.row.limits)),
-      iconButton("remove", `Remove ${words}`, () => remove(td.row)));
+      needs("editor", iconButton("edit", `Edit ${words}`, () => edit(td.row))),
+      needs("editor", iconButton("copy", `Duplicate ${words}`, () => add(td.row.limits))),
+      needs("editor", iconButton("remove", `Remove ${words}`, () => remove(td.row))));
   });
 }
 
@@ -170,7 +170,7 @@ function show() {
 
 const NOTHING = {
   empty: empty("quotas", "No quotas yet", "Every client may use the broker as it likes. A quota holds a user, a client id, or both, to a rate.",
-    mayEdit ? h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota") : null),
+    needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add the first quota"))),
   filtered: empty("search", "No match", "Other rules exist; clear the search to see them.",
     h("button", { type: "button", onclick: clear }, "Show all rules")),
 };
@@ -228,10 +228,10 @@ filter.value = url.values.q;
 shape.value = url.values.shape;
 filter.addEventListener("input", debounced(() => ask({ q: filter.value.trim(), offset: "0" }), 180));
 shape.addEventListener("change", () => ask({ shape: shape.value, offset: "0" }));
-document.getElementById("add")?.addEventListener("click", () => add());
-onKeys({ "/": () => filter.focus(), ...(mayEdit && { n: () => add() }) });
+needs("editor", document.getElementById("add")).addEventListener("click", () => add());
+onKeys({ "/": () => filter.focus(), n: () => document.getElementById("add").click() });
 replace(box, skeleton());
-const unlimited = new Unlimited(document.getElementById("unlimited"), mayEdit ? limit : null);
+const unlimited = new Unlimited(document.getElementById("unlimited"), limit);
 const live = startLive(["quotas", "unlimited"], {
   unlimited: (answer) => unlimited.show(answer),
   quotas: (answer) => {

@@ -5,7 +5,7 @@ import { h, setText } from "./dom.js";
 import { Live } from "./live.js";
 import { clock } from "./units.js";
 
-const WORDS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden" };
+const WORDS = { waiting: "Connecting", live: "Live", paused: "Paused while hidden", ended: "Signed out" };
 
 /** The page's stream. `overview` is always part of it: it is the badge's source and the heartbeat. */
 export function startLive(topics, handlers) {

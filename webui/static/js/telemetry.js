@@ -1,13 +1,12 @@
 // Client metrics: the subscriptions with how many clients they are for, and the clients with what they say.
 
-import { empty, h, iconButton, replace, setText } from "./dom.js";
+import { empty, h, iconButton, needs, replace, setText } from "./dom.js";
 import { InstancePanel } from "./instance_panel.js";
 import { Listing } from "./listing.js";
 import { everyWords, SubscriptionEditor } from "./subscription_editor.js";
 import { once, Table } from "./table.js";
 import { ago, group } from "./units.js";
 
-const mayEdit = document.body.dataset.mayEdit === "yes";
 const adding = document.getElementById("adding");
 const box = document.getElementById("subscriptions");
 
@@ -26,7 +25,7 @@ const rules = new Table({
     { label: "For clients with", size: "match", whole: true, cell: matchCell },
     { label: "Clients now", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
     { label: "Last changed", size: "changed", cell: changedCell },
-    ...(mayEdit ? [{ label: "", size: "actions", whole: "bare", num: true, cell: actionsCell }] : []),
+    { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
@@ -81,8 +80,8 @@ function changedCell(row, td) {
 function actionsCell(row, td) {
   td.row = row;
   once(td, "actions", () => h("span.actions",
-    iconButton("edit", `Edit ${row.name}`, () => edit(td.row)),
-    iconButton("remove", `Remove ${row.name}`, () => edit(td.row, true))));
+    needs("editor", iconButton("edit", `Edit ${row.name}`, () => edit(td.row))),
+    needs("editor", iconButton("remove", `Remove ${row.name}`, () => edit(td.row, true)))));
 }
 
 function clientCell(row, td) {
@@ -118,7 +117,7 @@ function figuresCell({ series }, td) {
 function showSubscriptions() {
   rules.show(subscriptions, (key) => (edited?.key === key ? edited.element : null));
   const nothing = () => empty("quotas", "No subscription yet", "Clients push nothing until one asks them to. It takes effect within five minutes, or when a client connects.",
-    mayEdit ? h("button.primary", { type: "button", onclick: () => add() }, "Add a subscription") : null);
+    needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add a subscription")));
   const shown = subscriptions.length ? rules.element : (showSubscriptions.nothing ??= nothing());
   if (box.firstChild !== shown) replace(box, shown);
 }
@@ -165,5 +164,5 @@ function toggle(row) {
   list.show();
 }
 
-document.getElementById("add")?.addEventListener("click", () => add());
-list.start(mayEdit ? { n: () => add() } : {});
+needs("editor", document.getElementById("add")).addEventListener("click", () => add());
+list.start({ n: () => document.getElementById("add").click() });

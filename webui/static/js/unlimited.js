@@ -1,7 +1,7 @@
 // Clients that do something and that no rule limits, the busiest first, each with a way to give it a limit.
 
 import { Sparkline } from "./chart.js";
-import { h, replace, setText } from "./dom.js";
+import { h, needs, replace, setText } from "./dom.js";
 import { entityChips, entityKey, entityWords } from "./entity.js";
 import { once, Table } from "./table.js";
 import { bytesPerSecond, count, digits, group } from "./units.js";
@@ -15,7 +15,7 @@ export function entityOf({ user, client_id: clientId }) {
 }
 
 export class Unlimited {
-  /** `onlimit(entity, use)`: somebody wants a limit for it; null where nobody may. */
+  /** `onlimit(entity, use)`: somebody wants a limit for it. */
   constructor(section, onlimit) {
     this.section = section;
     this.onlimit = onlimit;
@@ -33,7 +33,7 @@ export class Unlimited {
         { label: "Out", size: "rate", num: true, cell: (row, td) => setText(td, bytesPerSecond(row.bytes_out_per_s)) },
         { label: "Requests", size: "rate", num: true, cell: (row, td) => setText(td, `${digits(row.requests_per_s)}/s`) },
         { label: "Connections", size: "rate", num: true, cell: (row, td) => setText(td, group(row.connections)) },
-        ...(onlimit ? [{ label: "", size: "limit-it", whole: "bare", num: true, cell: (row, td) => this.button(row, td) }] : []),
+        { label: "", size: "limit-it", whole: "bare", num: true, cell: (row, td) => this.button(row, td) },
       ],
     });
   }
@@ -54,7 +54,7 @@ export class Unlimited {
 
   button(row, td) {
     td.row = row;
-    once(td, "button", () => h("button", { type: "button", "aria-label": `Set a limit for ${entityWords(entityOf(td.row))}`, onclick: () => this.limit(td.row) }, "Set a limit"));
+    once(td, "button", () => needs("editor", h("button", { type: "button", "aria-label": `Set a limit for ${entityWords(entityOf(td.row))}`, onclick: () => this.limit(td.row) }, "Set a limit")));
   }
 
   limit(row) {

@@ -1,13 +1,12 @@
 // "What if this rule were there?": one edit, tried out on the client that is explained and carried out nowhere.
 
-import { h, replace, setText } from "./dom.js";
+import { h, needs, replace, setText } from "./dom.js";
 import { entityKey } from "./entity.js";
 import { label } from "./explain_answer.js";
 import { debounced } from "./shell.js";
 import { KEYS, rawRate, readLimit } from "./units.js";
 
 const ADDRESS_KEY = "connection_creation_rate";
-const mayEdit = document.body.dataset.mayEdit === "yes";
 
 export class WhatIf {
   /** `onchange()`: ask again, `edit()` may be another one now. */
@@ -17,7 +16,7 @@ export class WhatIf {
     this.note = h("span.note", { id: "if-note" });
     this.which = h("select", { id: "if-rule" });
     this.kind = h("select", { id: "if-kind", onchange: () => this.arrange() });
-    this.go = h("a.button", { hidden: true }, "Make this rule");
+    this.go = needs("editor", h("a.button", { hidden: true }, "Make this rule"));
     this.stop = h("button", { type: "button", hidden: true, onclick: () => this.clear() }, "Forget it");
     this.active = false;
     this.entities = [];
@@ -88,7 +87,7 @@ export class WhatIf {
     this.note.dataset.kind = error ? "bad" : "";
     setText(this.note, error ?? (value === null ? "no limit of this kind in this rule" : key === ADDRESS_KEY ? "connections in a second" : rawRate(key, value)));
     this.stop.hidden = !this.active;
-    this.go.hidden = !mayEdit || !this.active || this.op === null || this.op.remove;
+    this.go.hidden = !this.active || this.op === null || this.op.remove;
     if (!this.go.hidden) this.go.href = this.address();
   }
 
