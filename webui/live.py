@@ -18,6 +18,7 @@ from webui.addresses.listing import ADDRESSES, limit_json
 from webui.doctor.answer import doctor_json
 from webui.doctor.recent import Recent
 from webui.doctor.symptoms import totals_of
+from webui.held import HELD, HeldLately
 from webui.history import History, Sample, sample_json
 from webui.listing import Page, Row, Table
 from webui.quotas.listing import RULES
@@ -178,6 +179,8 @@ class Live:
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views
         self.tables = live_tables(views)
+        self.held = HeldLately()
+        self.tables["held"] = LiveTable(HELD, lambda: self.held.rows(now_ms()), views)
         self.recent = Recent()
         self.diagnosis = Diagnosis(views, self.recent)
         self._now_ms = now_ms
@@ -195,6 +198,7 @@ class Live:
             if trio.current_time() - sampled_at >= 2 * BEAT_S:
                 sampled_at = trio.current_time()
                 self.history.add(self._views.overview().figures, self._now_ms())
+                self.held.add(self._views.throttled(), self._now_ms())
                 if self.recent.is_due(self._now_ms()):
                     self.recent.add(totals_of(self._views), self._now_ms())
             if self.watchers:

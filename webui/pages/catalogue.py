@@ -25,7 +25,7 @@ _OPENING: Final = ("api", "details", "dom", "listing", "live", "session", "shell
 
 PAGES: Final = (
     Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
-    Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "table")),
+    Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "held_lately", "table")),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page("quotas", "/quotas", "Client quotas", "Limits", (*_FRAME, *_EDITOR, "chart", "table", "unlimited")),
     Page(

@@ -127,6 +127,32 @@ THROTTLED: Final = Record(
     }
 )
 
+HELD_LATELY: Final = Record(
+    {
+        "items": Listing(
+            Record(
+                {
+                    "client_id": NAME,
+                    "principal": NAME,
+                    "address": NAME,
+                    "quota_type": Text(),
+                    "entity": Record(ENTITY.fields, optional=ENTITY.optional),
+                    "times": COUNT,
+                    "longest_ms": COUNT,
+                    "worst": MAYBE,
+                    "first_at": TIME,
+                    "last_at": TIME,
+                }
+            ),
+            most=1_000,
+        ),
+        "total": COUNT,
+        "of": COUNT,
+        "offset": COUNT,
+        "limit": COUNT,
+    }
+)
+
 CONNECTION: Final = Record(
     {
         "connection_id": NAME,

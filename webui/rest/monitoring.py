@@ -4,9 +4,10 @@ changes.
 
 from typing import Final
 
+from webui.held import HELD
 from webui.history import KEPT_S
 from webui.quotas import usage as clients
-from webui.rest.answers import OVERVIEW, TASK, THROTTLED, USAGE
+from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Listing, Number
@@ -32,6 +33,11 @@ async def throttled_channels(call: Call) -> Reply:
     limit = call.query["limit"]
     headers = {"X-Total-Count": str(len(rows))}
     return Reply(throttled_json(rows[:limit], call.console.now_ms()), headers=headers)
+
+
+async def held_lately(call: Call) -> Reply:
+    console = call.console
+    return Reply(HELD.cut(console.live.held.rows(console.now_ms()), page_of(call.query)))
 
 
 async def usage(call: Call) -> Reply:
@@ -86,6 +92,15 @@ ROUTES: Final = (
             )
         },
         query=(_LIMIT,),
+    ),
+    Route(
+        "GET",
+        "/api/v1/throttled-channels:recent",
+        "listHeldLately",
+        "Which clients were held in the last hour, by which rule, how often, and for how long at most.",
+        held_lately,
+        {200: Answer("A page of clients; a throttle that ended within a second may be missed", HELD_LATELY)},
+        query=page_query(HELD),
     ),
     Route(
         "GET",

@@ -109,6 +109,7 @@ def test_a_throttle_appears_counts_down_and_is_let_go(page: Watched, expect: Any
     broker.throttled_rows = []
     expect(row.locator(".left b")).to_have_text("released")
     expect(opened.locator("#table")).to_contain_text("Nobody is held", timeout=8_000)
+    expect(opened.locator("#lately li")).to_contain_text("1 time, at most 6\u202f000 ms")
 
 
 def test_a_client_that_is_throttled_again_stays_one_row(

@@ -2,6 +2,7 @@
 
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { entityWords, ruleLink, tagChips, tagWords } from "./entity.js";
+import { showLately } from "./held_lately.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { clock, digits, group, milliseconds, rate, rawRate } from "./units.js";
@@ -199,4 +200,7 @@ filter.addEventListener("input", search);
 onKeys({ "/": () => filter.focus() });
 replace(box, skeleton());
 setInterval(beat, FRAME_MS);
-startLive(["throttled"], { throttled: update }).open();
+startLive(["throttled", "held"], {
+  throttled: update,
+  held: (answer) => showLately(document.getElementById("lately"), answer),
+}).open({ sort: "last", order: "desc", limit: "20" });

@@ -1,0 +1,29 @@
+// Who was held in the last hour: one line for each client under each rule, the latest first.
+
+import { h } from "./dom.js";
+import { ruleLink } from "./entity.js";
+import { once } from "./table.js";
+import { ago, count, digits, group, milliseconds } from "./units.js";
+
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections" };
+
+export function showLately(box, { items, of }) {
+  const lines = items.map((row) => [row, ago(row.last_at)]);
+  once(box, JSON.stringify([lines, of]), () => {
+    if (items.length === 0) return h("p.quiet.nothing", "Nobody was held.");
+    const more = of > items.length ? h("p.quiet.nothing", `and ${group(of - items.length)} more`) : null;
+    return [h("ul.lately", lines.map(line)), more];
+  });
+}
+
+function line([row, last]) {
+  const { client_id: client, principal, address, quota_type: type, entity, times, longest_ms: longest, worst, last_at: at } = row;
+  const rule = Object.keys(entity).length ? ruleLink(entity) : h("span.quiet", "by the callback");
+  const most = worst === null ? "" : `, up to ${digits(worst)}× the limit`;
+  return h("li",
+    h("span.two", h("b.name", client), h("span.name", `${principal}, ${address}`)),
+    h("span", h("span.tag", { data: { kind: type } }, TYPES[type] ?? type)),
+    rule,
+    h("span.two.num", { title: `${new Date(at).toLocaleString()} (${at})` },
+      h("span", count(times, "time"), ", at most ", milliseconds(longest)), h("span", `${last}${most}`)));
+}
