@@ -100,7 +100,7 @@ class Place:
 def own_broker(bootstrap: str, console: str) -> Iterator[Place]:
     """A broker in a temporary folder, which is gone afterwards."""
     place = Place(bootstrap, console, secrets.token_urlsafe(32))
-    with tempfile.TemporaryDirectory(prefix="weir-demo-") as data:
+    with tempfile.TemporaryDirectory(prefix="weir-demo-") as data, tempfile.TemporaryFile() as log:
         broker = subprocess.Popen(  # noqa: S603 - our own program, found beside this Python
             [
                 str(Path(sys.executable).with_name("weir")),
@@ -111,6 +111,7 @@ def own_broker(bootstrap: str, console: str) -> Iterator[Place]:
             ],
             env=os.environ | {"WEIR_ADMIN_TOKEN": place.token},
             stdout=subprocess.DEVNULL,
+            stderr=log,  # refusals by the dozen, between the lines of the demo
             start_new_session=True,  # Ctrl-C is for this program, which ends the tenants first
         )
         try:
@@ -120,4 +121,6 @@ def own_broker(bootstrap: str, console: str) -> Iterator[Place]:
             broker.send_signal(signal.SIGTERM)
             broker.wait(DRAINED_WITHIN_S)
         if broker.returncode:
-            raise click.ClickException(f"the broker ended with status {broker.returncode}")
+            log.seek(0)
+            said = log.read().decode(errors="replace")[-2_000:]
+            raise click.ClickException(f"the broker ended with status {broker.returncode}: {said}")

@@ -16,6 +16,8 @@ from kafka.errors import KafkaTimeoutError
 VALUE: Final = bytes(1000)
 TICK_S: Final = 0.05
 STORM_EVERY_S: Final = 0.25
+MOST_WAITING: Final = 1_000
+"""Records of `Heeding` that are not acknowledged yet: what is left at the end is soon sent."""
 
 
 class Tenant:
@@ -96,26 +98,27 @@ class Heeding(Tenant):
         super().__init__(name, bootstrap, topic)
         self.bootstrap = bootstrap
         self.wanted = wanted_bytes_per_s
+        self.waiting = 0
 
     def run(self) -> None:
-        producer = KafkaProducer(
-            bootstrap_servers=self.bootstrap, client_id=self.name, linger_ms=20, max_block_ms=2_000
-        )
+        producer = KafkaProducer(bootstrap_servers=self.bootstrap, client_id=self.name, linger_ms=20)
         due, last = 0.0, time.monotonic()
         while not self.stopped.wait(TICK_S):
             now = time.monotonic()
             due, last = min(due + self.wanted * (now - last), self.wanted), now
-            while due >= len(VALUE) and not self.stopped.is_set():
-                try:
-                    producer.send(self.topic, VALUE).add_callback(self._counted)
-                except KafkaTimeoutError:
-                    break
+            while due >= len(VALUE) and self.waiting < MOST_WAITING:
+                self.waiting += 1
+                producer.send(self.topic, VALUE).add_callback(self._sent).add_errback(self._lost)
                 due -= len(VALUE)
         with suppress(KafkaTimeoutError):
             producer.close(timeout=5)
 
-    def _counted(self, _metadata: Any) -> None:
+    def _sent(self, _metadata: Any) -> None:
         self.sent_bytes += len(VALUE)
+        self.waiting -= 1
+
+    def _lost(self, _error: Any) -> None:
+        self.waiting -= 1
 
 
 class Storming(Tenant):
