@@ -25,7 +25,7 @@ from webui.rest.routes import ROUTES
 from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
 from webui.rest.schema import Invalid
 from webui.security import headers
-from webui.security.gate import check_body, check_origin, is_still_signed_in, visitor_of
+from webui.security.gate import check_body, check_framing, check_origin, is_still_signed_in, visitor_of
 from webui.static_files import StaticFiles
 from webui.web_request import body_of, knock_of
 
@@ -55,6 +55,7 @@ def build_app(console: Console) -> QuartTrio:
     @app.before_request
     async def at_the_gate() -> None:
         knock = knock_of(request)
+        check_framing(knock)
         check_origin(console, knock, any_host=knock.path in PUBLIC_PATHS)
         if not await console.pace.turn():
             raise Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})

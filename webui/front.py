@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
+import h11
 import trio
 from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework, ConnectionState
@@ -33,7 +35,6 @@ def hypercorn_config() -> Config:
     config.errorlog = log
     config.keep_alive_timeout = 5.0
     config.h11_max_incomplete_size = 16 * 1024
-    config.h2_max_concurrent_streams = 16
     config.include_server_header = False
     return config
 
@@ -56,10 +57,31 @@ class PatientStream:
             raise trio.BrokenResourceError("the peer does not read")
 
 
+class Http1(H11Protocol):
+    """HTTP/1.1 and nothing else: hypercorn's own goes over to HTTP/2 where a request asks for it, past
+    whatever a proxy before us looks at.
+    """
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        pass
+
+
 class Connection(TCPServer):
     """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted."""
 
     async def _read_data(self) -> None:
+        made = self.protocol
+        made.protocol = Http1(
+            made.app,
+            made.config,
+            made.context,
+            made.task_group,
+            made.state,
+            made.ssl,
+            made.client,
+            made.server,
+            made.send,
+        )
         await super()._read_data()
         await self.idle_task.stop()
 

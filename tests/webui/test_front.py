@@ -2,9 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
 
@@ -13,6 +11,7 @@ import trio
 
 from broker.control.views import ThrottledRow
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
+from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui import asgi, front
 from webui.live import BEAT_S
@@ -21,64 +20,10 @@ from webui.serving import serve_console
 BEARER = b"Authorization: Bearer admin-token\r\n"
 
 
-@dataclass
-class Served:
-    host: str
-    port: int
-    shutdown: trio.Event
-    ended: trio.Event
-
-    async def open(self) -> trio.SocketStream:
-        return await trio.open_tcp_stream(self.host, self.port)
-
-    async def ask(self, path: str, headers: bytes = b"") -> trio.SocketStream:
-        stream = await self.open()
-        await stream.send_all(b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), headers))
-        return stream
-
-
-@asynccontextmanager
-async def served(broker: FakeBroker, **settings: Any) -> AsyncIterator[Served]:
-    shutdown, ended = trio.Event(), trio.Event()
-
-    async def run(task_status: trio.TaskStatus[tuple[str, int]]) -> None:
-        await serve_console(
-            broker.backend(), FakeSettings(**settings), shutdown=shutdown, task_status=task_status
-        )
-        ended.set()
-
-    async with trio.open_nursery() as nursery:
-        host, port = await nursery.start(run)
-        yield Served(host, port, shutdown, ended)
-        shutdown.set()
-        with trio.fail_after(front.GRACE_S + 5):
-            await ended.wait()
-
-
 @pytest.fixture
 async def server(broker: FakeBroker) -> AsyncGenerator[Served, None]:
     async with served(broker) as server:
         yield server
-
-
-async def rest_of(stream: trio.SocketStream) -> bytes:
-    """Everything up to EOF, which must come by itself."""
-    received = bytearray()
-    async with stream:
-        with trio.fail_after(10):
-            async for chunk in stream:
-                received += chunk
-    return bytes(received)
-
-
-async def until(stream: trio.SocketStream, words: bytes) -> bytes:
-    received = bytearray()
-    with trio.fail_after(10):
-        while words not in received:
-            chunk = await stream.receive_some()
-            assert chunk, bytes(received)
-            received += chunk
-    return bytes(received)
 
 
 async def test_an_answered_connection_that_asked_to_be_closed_is(server: Served) -> None:

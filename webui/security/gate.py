@@ -52,6 +52,15 @@ def check_origin(console: Console, knock: Knock, *, any_host: bool = False) -> N
         raise Problem(403, "The request comes from another site.")
 
 
+def check_framing(knock: Knock) -> None:
+    """With two lengths a proxy before us may see one request where we see two (RFC 9112, 6.3): neither is
+    answered, and the connection ends. Raises Problem.
+    """
+    if "Transfer-Encoding" in knock.headers and "Content-Length" in knock.headers:
+        detail = "The request has a Content-Length and a Transfer-Encoding."
+        raise Problem(400, detail, headers={"Connection": "close"})
+
+
 def check_body(knock: Knock) -> None:
     """For requests that are to have a body. A form, or text that happens to be JSON, can be sent by any page;
     JSON by its name cannot. Raises Problem.
