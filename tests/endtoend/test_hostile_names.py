@@ -25,6 +25,9 @@ NAMES: Final = (
     "right\u202eleft\u2066isolated",
     "javascript:window.ran=4",
 )
+LIMITED: Final = tuple(name for name in NAMES if "\u0085" not in name)
+"""A rule's name has no control characters; a client's may."""
+
 LONG: Final = "x" * 249
 USER: Final = "<b onclick=window.ran=5>eve</b>"
 TOPIC: Final = "y" * 249
@@ -33,12 +36,12 @@ WATCH: Final = (
     "event => refused.push(event.violatedDirective));"
 )
 SHOWN: Final = {
-    "/quotas": NAMES,
+    "/quotas": LIMITED,
     "/throttled": NAMES[:1],
     "/connections": (*NAMES, LONG),
     "/groups": (*NAMES, LONG),
     "/client-metrics": (*NAMES, LONG),
-    "/audit": (*NAMES, USER),
+    "/audit": (*LIMITED, USER),
     "/explain?" + f"user={quote(USER)}&client_id={quote(NAMES[0])}": (USER, NAMES[0]),
 }
 """Where the names of clients stand; every other page is opened all the same."""
@@ -76,7 +79,7 @@ def connected(broker: BrokerProcess, name: str) -> list[Any]:
 
 def limit(broker: BrokerProcess) -> None:
     """Rules and a subscription that are named as the clients are."""
-    entities: list[dict[str, str]] = [{"client-id": name} for name in NAMES]
+    entities: list[dict[str, str]] = [{"client-id": name} for name in LIMITED]
     ops = [{"key": "producer_byte_rate", "value": 1_000}]
     for entity in [*entities, {"user": USER}]:
         broker.ask("PATCH", "/api/v1/client-quotas", {"entries": [{"entity": entity, "ops": ops}]})

@@ -56,7 +56,7 @@ def check_framing(knock: Knock) -> None:
     """With two lengths a proxy before us may see one request where we see two (RFC 9112, 6.3): neither is
     answered, and the connection ends. Raises Problem.
     """
-    if "Transfer-Encoding" in knock.headers and "Content-Length" in knock.headers:
+    if knock.headers.get("Transfer-Encoding") and knock.headers.get("Content-Length"):
         detail = "The request has a Content-Length and a Transfer-Encoding."
         raise Problem(400, detail, headers={"Connection": "close"})
 

@@ -11,8 +11,6 @@ from typing import Final, Protocol, overload
 class HeaderLookup(Protocol):
     """Request headers; names are looked up whatever their case."""
 
-    def __contains__(self, name: object, /) -> bool: ...
-
     @overload
     def get(self, name: str, /) -> str | None: ...
 
