@@ -29,6 +29,8 @@ LIMITED: Final = tuple(name for name in NAMES if "\u0085" not in name)
 """A rule's name has no control characters; a client's may."""
 
 LONG: Final = "x" * 249
+PHONE: Final = {"width": 390, "height": 844}
+
 USER: Final = "<b onclick=window.ran=5>eve</b>"
 TOPIC: Final = "y" * 249
 WATCH: Final = (
@@ -91,7 +93,7 @@ def limit(broker: BrokerProcess) -> None:
 @pytest.fixture(scope="module")
 def browser(broker: BrokerProcess) -> Iterator[Any]:
     with chromium() as started:
-        context = started.new_context(viewport={"width": 1280, "height": 900})
+        context = started.new_context(viewport=PHONE)
         context.add_init_script(WATCH)
         context.new_page().goto(f"http://{broker.console}/?token={TOKEN}")
         yield context
@@ -110,5 +112,6 @@ def test_no_page_runs_what_a_client_calls_itself(broker: BrokerProcess, browser:
     page.wait_for_timeout(300)
     assert page.evaluate("[window.ran ?? null, refused]") == [None, []]
     assert page.locator("main img, main script, main iframe, main [onclick], main [onload]").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert complaints == []
     page.close()

@@ -11,6 +11,7 @@ from tests.house.sources import ROOT
 
 DOCUMENTS: Final = sorted(chain([ROOT / "README.md"], (ROOT / "docs").glob("*.md")))
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+TEST: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 COMMAND: Final = re.compile(r"(?:^|`|\$ )(?:[A-Z_]+=\S+ )*make ([a-z][\w-]*)", re.MULTILINE)
 
 
@@ -28,6 +29,13 @@ def test_every_make_command_that_is_named_exists(document: Path) -> None:
 def test_every_link_and_picture_leads_somewhere(document: Path) -> None:
     links = LINK.findall(document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_test_that_is_named_exists(document: Path) -> None:
+    for path, name in TEST.findall(document.read_text(encoding="utf-8")):
+        assert (ROOT / path).exists(), path
+        assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
 
 
 def test_the_readme_says_how_to_run_and_how_to_test() -> None:
