@@ -19,7 +19,15 @@ ROLES: Final = ("viewer", "editor", "admin")
 
 _ROLE = Text(choices=ROLES)
 _NEW = Text(longest=64, shortest=1)
-TOKEN: Final = Record({"name": NAME, "role": _ROLE, "changed_at": TIME, "changed_by": NAME})
+TOKEN: Final = Record(
+    {
+        "name": NAME,
+        "role": _ROLE,
+        "changed_at": TIME,
+        "changed_by": NAME,
+        "last_used_at": Text(form="date-time", nullable=True),
+    }
+)
 TOKENS: Final = Record({"items": Listing(TOKEN, most=MOST_TOKENS), "mine": NAME})
 ISSUED: Final = Record({"name": NAME, "role": _ROLE, "secret": NAME})
 _PLACE: Final = (Query("name", _NEW, "The token's name."),)
@@ -33,10 +41,16 @@ async def list_tokens(call: Call) -> Reply:
             "role": row.role,
             "changed_at": utc(row.changed_at_ms),
             "changed_by": row.changed_by,
+            "last_used_at": _last_used(call, row.name),
         }
         for row in rows
     ]
     return Reply({"items": items, "mine": call.actor.name})
+
+
+def _last_used(call: Call, name: str) -> str | None:
+    unused_ms = call.console.doorkeeper.unused_for_ms(name)
+    return None if unused_ms is None else utc(call.console.now_ms() - unused_ms)
 
 
 async def issue_token(call: Call) -> Reply:

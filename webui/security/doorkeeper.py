@@ -21,7 +21,7 @@ LONGEST_SECRET: Final = 1_024
 class Doorkeeper:
     """`now_ms` is a monotonic clock."""
 
-    __slots__ = ("_backend", "_backoff", "_current", "_current_version", "_now_ms", "_sessions")
+    __slots__ = ("_backend", "_backoff", "_current", "_current_version", "_now_ms", "_sessions", "_used_ms")
 
     def __init__(self, backend: Backend, settings: ConsoleSettings, now_ms: Callable[[], int]) -> None:
         self._backend = backend
@@ -30,6 +30,7 @@ class Doorkeeper:
         self._current_version = -1
         self._now_ms = now_ms
         self._sessions = Sessions(settings.session_idle_ms, settings.session_max_ms)
+        self._used_ms: dict[str, int] = {}
 
     def bearer(self, secret: str, address: str) -> TokenRow:
         """Raises Problem 401, or 429 to an address that has guessed too often."""
@@ -43,6 +44,7 @@ class Doorkeeper:
             self._backoff.failed(address, secret, self._now_ms())
             raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
         self._backoff.succeeded(address)
+        self._used_ms[token.name] = self._now_ms()
         return token
 
     def sign_in(self, secret: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
@@ -58,6 +60,8 @@ class Doorkeeper:
         if session is not None and not self.knows(session.token):
             self._sessions.close(cookie)
             return None
+        if session is not None:
+            self._used_ms[session.token.name] = session.seen_at_ms
         return session
 
     def sign_out(self, cookie: str) -> None:
@@ -69,7 +73,14 @@ class Doorkeeper:
         if version != self._current_version:
             self._current = frozenset(self._backend.views.tokens())
             self._current_version = version
+            names = {each.name for each in self._current}
+            self._used_ms = {name: ms for name, ms in self._used_ms.items() if name in names}
         return token in self._current
+
+    def unused_for_ms(self, name: str) -> int | None:
+        """How long ago a token was last shown, or a session of it used; None: not since the start."""
+        used_ms = self._used_ms.get(name)
+        return None if used_ms is None else self._now_ms() - used_ms
 
 
 def actor_of(token: TokenRow, address: str, door: Door) -> Actor:

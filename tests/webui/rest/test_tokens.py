@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.webui.conftest import Browserless
+from tests.webui.conftest import Browserless, Clock
 from tests.webui.fakes import FakeBroker
 from webui.rest.tokens import ISSUED, TOKENS
+from webui.shapes import utc
 
 PATH = "/api/v1/tokens"
 
@@ -24,6 +25,21 @@ async def test_tokens_are_listed_without_their_secrets(http: Browserless) -> Non
         ("vi", "viewer"),
     ]
     assert listed["mine"] == "ed" and b"admin-token" not in await answer.get_data()
+
+
+async def test_a_token_says_when_it_was_last_used(
+    http: Browserless, broker: FakeBroker, clock: Clock
+) -> None:
+    async def used() -> dict[str, str | None]:
+        listed = TOKENS.check(await (await http.get(PATH)).get_json())
+        return {row["name"]: row["last_used_at"] for row in listed["items"]}
+
+    assert await used() == {"root": utc(broker.now_ms), "ed": None, "vi": None}
+    await http.get(PATH, token="viewer-token")
+    clock.ms += 5_000
+    assert await used() == {"root": utc(broker.now_ms), "ed": None, "vi": utc(broker.now_ms - 5_000)}
+    await http.ask("DELETE", f"{PATH}/vi")
+    assert "vi" not in await used()
 
 
 async def test_a_new_token_opens_the_door_with_its_role(http: Browserless, broker: FakeBroker) -> None:

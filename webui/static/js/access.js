@@ -26,12 +26,19 @@ const table = new Table({
     { label: "Name", size: "name", whole: "bare", cell: (row, td) => once(td, `${row.name} ${mine}`, () => [h("b.name", row.name), row.name === mine && h("span.tag.you", "you")]) },
     { label: "Role", size: "role", cell: (row, td) => once(td, row.role, () => h("span.tag", { data: { role: row.role } }, row.role)) },
     { label: "Made or renewed", size: "changed", cell: changedCell },
+    { label: "Last used", size: "used", cell: usedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
 function changedCell(row, td) {
   once(td, `${row.changed_at} ${ago(row.changed_at)}`, () => h("span.two", { title: row.changed_at }, h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
+}
+
+function usedCell({ last_used_at: at }, td) {
+  once(td, `${at} ${at && ago(at)}`, () => (at === null
+    ? h("span.quiet", { title: "Not since the broker started" }, "–")
+    : h("time", { datetime: at, title: at }, ago(at))));
 }
 
 function actionsCell(row, td) {
