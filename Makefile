@@ -8,16 +8,18 @@ PIP    := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/pip install --quiet
 
 # Without a Chromium the pages cannot be looked at; .ci/run installs one.
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
-MARKS    := not slow$(if $(CHROMIUM),, and not browser)
+MARKS    := not slow and not spark$(if $(CHROMIUM),, and not browser)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check house format bench demo image-test test-clients test-all clean
+.PHONY: help run test check house format bench demo image-test test-clients test-pipeline jars test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
 	@echo "make test              checks, then every test but the slow ones"
 	@echo "make check             format, lint, types, import contracts, house rules, Dockerfile"
 	@echo "make test-clients      Kafka's own tools and its Java client (needs Java 17, Maven)"
+	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
+	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven)"
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
@@ -68,6 +70,19 @@ test: check
 test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
 	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py
+
+$(VENV)/pipeline: pyproject.toml $(VENV)/dev
+	$(PIP) --editable '.[dev,pipeline]'
+	@touch $@
+
+pipeline/jars: pipeline/pom.xml
+	mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$@
+	@touch $@
+
+jars: pipeline/jars
+
+test-pipeline: $(VENV)/pipeline pipeline/jars
+	$(BIN)/pytest -m spark tests/pipeline $(ARGS)
 
 test-all: check
 	$(BIN)/pytest $(ARGS)

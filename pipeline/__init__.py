@@ -1,0 +1,16 @@
+"""Usage, latency and quota advice from the broker's event topics, on Spark.
+
+    sources       the event topics of any Kafka cluster, or files of them: rows as they came
+    formats       what the values of each topic say; docs/events.md in Spark's types
+    bronze        rows as they came, kept
+    silver        rows that were understood, a table for each kind, and those that were not, with the reason
+    gold          what an operator asks: by minute and client, by day, and advice
+    tables        where the tables lie, and writing that may be repeated
+    run           one batch after the other, from the sources to gold
+    maintain      small files into large ones, and old ones away
+    session       Spark, with Delta Lake and its Kafka connector
+
+A table's rows depend on the records alone: a run that is killed and repeated, and a backfill from files, give
+the same tables. Knows the documented formats and, for what-if, the broker's own quota arithmetic; nothing of
+the broker that runs.
+"""

@@ -1,0 +1,15 @@
+"""Rows as they came, kept for as long as anybody may want to read them again. For `run`."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline.tables import DATE, Table
+
+EVENTS: Final = Table("bronze/events", ("topic", "partition", "offset"))
+
+
+def dated(raw: DataFrame) -> DataFrame:
+    """`raw` with the day on which the broker took each record."""
+    return raw.withColumn(DATE, F.to_date("timestamp"))

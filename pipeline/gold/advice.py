@@ -1,0 +1,106 @@
+"""What a quota should be: what a client mostly needs, with something on top, in words that can be checked."""
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline.gold.limits import used
+from pipeline.gold.usage import MINUTE
+from pipeline.tables import DATE, Table
+
+TABLE: Final = Table("gold/quota_advice", (DATE, "user", "client_id", "key"))
+
+ANONYMOUS: Final = "ANONYMOUS"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`percentile` of the minutes in which a client did anything are to fit, with `headroom` on top of them;
+    who was active for fewer than `least_minutes` gets no advice.
+    """
+
+    percentile: float = 0.95
+    headroom: float = 1.25
+    least_minutes: int = 30
+
+
+def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> DataFrame:
+    """Of the minutes of gold.usage_per_minute that are to be learned from; `day` is the date of the advice.
+
+    Advice is for a user where people log in, and for a client id where they do not. `throttled_share` is the
+    share of active minutes whose mean was above the recommendation: what it would have held, at least.
+    """
+    is_user = F.col("principal") != ANONYMOUS
+    by_name = used(usage).select(
+        MINUTE,
+        "key",
+        "rate",
+        F.when(is_user, F.col("principal")).alias("user"),
+        F.when(~is_user, F.col("client_id")).alias("client_id"),
+    )
+    # What one name did within a minute, through all of its clients and brokers.
+    minutes = by_name.groupBy("user", "client_id", "key", MINUTE).agg(F.sum("rate").alias("rate"))
+    active = minutes.where(F.col("rate") > 0)
+    needs = active.groupBy("user", "client_id", "key").agg(
+        F.count("*").alias("minutes"),
+        F.percentile("rate", F.lit(policy.percentile)).alias("needed"),
+        F.max("rate").alias("peak"),
+    )
+    enough = needs.where(F.col("minutes") >= policy.least_minutes).withColumn(
+        "recommended", _rounded_up(F.col("needed") * policy.headroom)
+    )
+    found = active.alias("active").join(enough.alias("enough"), _same_name(), "inner")
+    over = F.sum(F.when(F.col("rate") > F.col("recommended"), 1).otherwise(0))
+    facts = ("minutes", "needed", "peak", "recommended")
+    joined = found.groupBy("enough.user", "enough.client_id", "enough.key", *facts).agg(
+        over.alias("throttled_minutes")
+    )
+    share = F.col("throttled_minutes") / F.col("minutes")
+    return joined.select(
+        day.alias(DATE),
+        "user",
+        "client_id",
+        "key",
+        *facts,
+        "throttled_minutes",
+        share.alias("throttled_share"),
+        _reason(policy).alias("reason"),
+    )
+
+
+def _same_name() -> Column:
+    pairs = ((F.col(f"active.{name}"), F.col(f"enough.{name}")) for name in ("user", "client_id", "key"))
+    return reduce(and_, (one.eqNullSafe(other) for one, other in pairs))
+
+
+def _rounded_up(value: Column) -> Column:
+    """To two digits: nobody should take a recommendation for a measurement."""
+    unit = F.pow(F.lit(10.0), F.floor(F.log10(value)) - 1)
+    return F.round(F.ceil(F.round(value / unit, 6)) * unit, 6)
+
+
+def _reason(policy: Policy) -> Column:
+    return F.format_string(
+        f"In {policy.percentile:.0%}% of %,d active minutes it stayed at or below %s, at most it reached %s; "
+        f"with {policy.headroom - 1:.0%}% on top that is %s. %,d of those minutes would have been throttled.",
+        F.col("minutes"),
+        _in_words(F.col("needed")),
+        _in_words(F.col("peak")),
+        _in_words(F.col("recommended")),
+        F.col("throttled_minutes"),
+    )
+
+
+def _in_words(value: Column) -> Column:
+    """With its unit: bytes a second, or percent of a thread."""
+    is_share = F.col("key") == "request_percentage"
+    return (
+        F.when(is_share, F.format_string("%.2f %% of a thread", value))
+        .when(value >= 1e6, F.format_string("%.1f MB/s", value / 1e6))
+        .when(value >= 1e3, F.format_string("%.1f kB/s", value / 1e3))
+        .otherwise(F.format_string("%.0f B/s", value))
+    )

@@ -1,0 +1,71 @@
+"""Who stands out: the heaviest clients of a day, storms of connections, names that several people use."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline.gold.usage import MINUTE, WHO, minute_of
+from pipeline.tables import DATE, Table
+
+OFFENDERS: Final = Table("gold/top_offenders_per_day", (DATE, "by", "rank"))
+STORMS: Final = Table("gold/connection_storms", (MINUTE, "node", "listener", "address"))
+BORROWED: Final = Table("gold/borrowed_names_per_day", (DATE, "client_id"))
+
+STORM: Final = 60
+"""Connections of one address within a minute from which on they are a storm: one a second."""
+
+BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
+
+
+def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
+    """Of gold.usage_per_minute: the clients of the first `most` ranks of a day by each of `BY`. Of equals the
+    one whose name comes first; who has nothing has no rank.
+    """
+    days = usage.groupBy(DATE, *WHO).agg(*(F.sum(name).alias(name) for name in BY))
+    totals = F.array(
+        *(F.struct(F.lit(name).alias("by"), F.col(name).cast("long").alias("total")) for name in BY)
+    )
+    each = days.select(DATE, *WHO, F.explode(totals).alias("each")).select(
+        DATE, *WHO, "each.by", "each.total"
+    )
+    order = Window.partitionBy(DATE, "by").orderBy(F.desc("total"), *WHO)
+    share = F.col("total") / F.sum("total").over(Window.partitionBy(DATE, "by"))
+    return (
+        each.where(F.col("total") > 0)
+        .withColumn("rank", F.row_number().over(order))
+        .withColumn("share", share)
+        .where(F.col("rank") <= most)
+    )
+
+
+def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
+    """Of silver.connections: addresses that came at least `least` times in a minute, let in or not."""
+    coming = F.col("event").isin("opened", "refused", "throttled")
+    counts = [
+        F.sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
+        for event in ("opened", "refused", "throttled")
+    ]
+    return (
+        connections.where(coming)
+        .withColumn(MINUTE, minute_of())
+        .groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", "listener", "address")
+        .agg(*counts)
+        .withColumn("attempts", F.col("opened") + F.col("refused"))
+        .where(F.col("attempts") >= least)
+    )
+
+
+def borrowed_names_per_day(connections: DataFrame) -> DataFrame:
+    """Of silver.connections: client ids that more than one principal used, or one principal from more than
+    one address. A client id is what a client says, so a quota on it alone is kept by those who want to.
+    """
+    named = connections.where((F.col("event") == "closed") & (F.col("client_id") != ""))
+    found = named.groupBy(DATE, "client_id").agg(
+        F.array_sort(F.collect_set("principal")).alias("principals"),
+        F.array_sort(F.collect_set("address")).alias("addresses"),
+        F.sum("count").alias("connections"),
+    )
+    return found.where((F.size("principals") > 1) | (F.size("addresses") > 1)).withColumn(
+        "is_shared_by_principals", F.size("principals") > 1
+    )

@@ -1,0 +1,134 @@
+"""From the sources to gold, one batch after the other.
+
+A batch may be repeated after a kill at any point: what it had appended is known by its number, and gold is
+always made anew from silver for the minutes that the batch touched. So the tables are those of an undisturbed
+run, and late events change the minutes to which they belong.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline import bronze, silver
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
+from pipeline.gold import advice, latency, limits, people, throttling, usage
+from pipeline.gold.usage import MINUTE, minute_of
+from pipeline.tables import DATE, Table, Warehouse
+
+STREAM: Final = "stream"
+"""Under which name the stream's batches are counted in the tables."""
+
+Write = Callable[[Table, DataFrame, str], None]
+"""Brings rows into a table; the text tells apart what one batch writes to the same one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByMinute:
+    """A gold table whose rows depend on one minute of one silver table."""
+
+    table: Table
+    source: str
+    make: Callable[[DataFrame], DataFrame]
+
+
+BY_MINUTE: Final = (
+    ByMinute(usage.TABLE, REQUESTS, usage.usage_per_minute),
+    ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
+    ByMinute(throttling.TABLE, THROTTLES, throttling.throttling_per_minute),
+    ByMinute(people.STORMS, CONNECTIONS, people.connection_storms),
+)
+
+
+class Pipeline:
+    """Brings rows of `sources.RAW` into the tables of one warehouse."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self.warehouse = warehouse
+
+    def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
+        """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
+
+        def append(table: Table, rows: DataFrame, part: str) -> None:
+            self.warehouse.append_once(table, rows, f"{writer}:{part}", batch)
+
+        self._take(raw, append)
+
+    def add(self, raw: DataFrame) -> None:
+        """Rows of any source: those that are there already are passed over."""
+
+        def add(table: Table, rows: DataFrame, _part: str) -> None:
+            self.warehouse.add(table, rows)
+
+        self._take(raw.dropDuplicates(list(bronze.EVENTS.keys)), add)
+
+    def _take(self, raw: DataFrame, write: Write) -> None:
+        raw = bronze.dated(raw).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            topics = {row["topic"] for row in raw.select("topic").distinct().collect()}
+            if topics:
+                write(bronze.EVENTS, raw, "all")
+            for topic in sorted(topics & silver.TABLES.keys()):
+                self._take_topic(topic, silver.opened(raw, topic), write)
+            if topics - silver.TABLES.keys():
+                write(silver.QUARANTINE, silver.strangers(raw, list(silver.TABLES)), "strangers")
+        finally:
+            raw.unpersist()
+
+    def _take_topic(self, topic: str, events: DataFrame, write: Write) -> None:
+        events = events.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            accepted, refused = silver.accepted(events), silver.refused(events)
+            if not refused.isEmpty():
+                write(silver.QUARANTINE, refused, topic)
+            minutes = accepted.agg(*(_as_text(edge(minute_of())) for edge in (F.min, F.max))).first()
+            assert minutes is not None
+            if minutes[0] is not None:
+                write(silver.TABLES[topic], accepted, topic)
+                self._make_minutes(topic, minutes[0], minutes[1])
+        finally:
+            events.unpersist()
+
+    def _make_minutes(self, topic: str, first: str, last: str) -> None:
+        """Gold of one topic, for the minutes from `first` to `last`, both included."""
+        here = _from_to(MINUTE, "TIMESTAMP", first, last)
+        dates = _from_to(DATE, "DATE", first[:10], last[:10])
+        for each in BY_MINUTE:
+            if each.source == topic:
+                # An event at midnight closes the last minute of the day before.
+                near = f"{DATE} >= DATE '{first[:10]}' AND {DATE} <= date_add(DATE '{last[:10]}', 1)"
+                events = self.warehouse.read(silver.TABLES[topic]).where(near)
+                events = events.withColumn(MINUTE, minute_of()).where(here).drop(MINUTE)
+                self.warehouse.replace(each.table, each.make(events), f"{dates} AND {here}")
+
+    def make_days(self, first: str, last: str, policy: advice.Policy = advice.Policy()) -> None:  # noqa: B008
+        """What is made of whole days, for the dates from `first` to `last` (yyyy-mm-dd, both included);
+        advice is made for the last of them, of all of them.
+        """
+        house = self.warehouse
+        days = _from_to(DATE, "DATE", first, last)
+        if house.exists(silver.TABLES[CONNECTIONS]):
+            connections = house.read(silver.TABLES[CONNECTIONS]).where(days)
+            house.replace(people.BORROWED, people.borrowed_names_per_day(connections), days)
+        if not house.exists(usage.TABLE):
+            return
+        used = house.read(usage.TABLE).where(days)
+        house.replace(people.OFFENDERS, people.top_offenders_per_day(used), days)
+        told = advice.quota_advice(used, F.lit(last).cast("date"), policy)
+        house.replace(advice.TABLE, told, f"{DATE} = DATE '{last}'")
+        if house.exists(silver.TABLES[QUOTA_CHANGES]):
+            held = limits.limits_over_time(house.read(silver.TABLES[QUOTA_CHANGES]))
+            house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), days)
+
+
+def _from_to(column: str, kind: str, first: str, last: str) -> str:
+    """Both included. (Delta 4.1.0 cannot find the files of a BETWEEN.)"""
+    return f"{column} >= {kind} '{first}' AND {column} <= {kind} '{last}'"
+
+
+def _as_text(time: Column) -> Column:
+    """In UTC, whatever the clock of the machine says."""
+    return F.date_format(time, "yyyy-MM-dd HH:mm:ss")

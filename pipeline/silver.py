@@ -1,0 +1,112 @@
+"""From records to events: those that are understood by kind, and those that are not, with the reason.
+
+Pure functions of the raw rows, called by `run`. An event is where its own time says, not where its record
+lies; nothing is thrown away: what cannot be trusted goes to the quarantine, as it came.
+"""
+
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline.formats import (
+    BROKEN,
+    CONNECTIONS,
+    COUNTS,
+    KNOWN_VERSION,
+    MEASURES,
+    QUOTA_CHANGES,
+    REQUESTS,
+    THROTTLES,
+    VALUES,
+)
+from pipeline.tables import DATE, Table
+
+PLACE: Final = ("topic", "partition", "offset")
+
+TABLES: Final = {
+    REQUESTS: Table("silver/requests", PLACE),
+    THROTTLES: Table("silver/throttles", PLACE),
+    CONNECTIONS: Table("silver/connections", PLACE),
+    QUOTA_CHANGES: Table("silver/quota_changes", PLACE),
+}
+
+QUARANTINE: Final = Table("silver/quarantine", PLACE)
+
+AHEAD_MS: Final = 3_600_000
+"""How far an event may lie ahead of the moment at which its record was taken; clocks differ."""
+
+LATE_MS: Final = 86_400_000
+"""And how far behind it: what comes later than that would change days that were looked at already."""
+
+
+def opened(raw: DataFrame, topic: str) -> DataFrame:
+    """The records of one topic as `event`, with `reason` where it is not to be used."""
+    options = {"columnNameOfCorruptRecord": BROKEN}
+    event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
+    return raw.where(F.col("topic") == topic).withColumn("event", event).withColumn("reason", _reason(topic))
+
+
+def accepted(events: DataFrame) -> DataFrame:
+    """Rows of the topic's table, from `opened`."""
+    fields = [
+        name for name in events.schema["event"].dataType.fieldNames() if name not in ("v", "time_ms", BROKEN)
+    ]
+    time = F.timestamp_millis("event.time_ms")
+    return events.where(F.col("reason").isNull()).select(
+        F.to_date(time).alias(DATE),
+        time.alias("time"),
+        _node(),
+        *(F.col(f"event.`{name}`").alias(name) for name in fields),
+        *PLACE,
+    )
+
+
+def refused(events: DataFrame) -> DataFrame:
+    """Rows of the quarantine, from `opened`."""
+    return events.where(F.col("reason").isNotNull()).select(
+        F.to_date("timestamp").alias(DATE), *PLACE, "timestamp", "reason", "value", "headers"
+    )
+
+
+def strangers(raw: DataFrame, known: list[str]) -> DataFrame:
+    """The records of topics that nobody here understands, for the quarantine."""
+    unknown = raw.where(~F.col("topic").isin(known)).withColumn("reason", F.lit("unknown topic"))
+    return refused(unknown)
+
+
+def _reason(topic: str) -> Column:
+    """The first thing that is wrong with an event, null if nothing is."""
+    event = F.col("event")
+    taken_ms = F.unix_millis("timestamp")
+    rules: list[tuple[Column, str]] = [
+        (F.col("value").isNull(), "no value"),
+        (event.isNull() | event[BROKEN].isNotNull(), "not JSON of this format"),
+        (event["v"].isNull() | (event["v"] != KNOWN_VERSION), "unknown version"),
+        (event["time_ms"].isNull(), "no time"),
+        (event["time_ms"] > taken_ms + AHEAD_MS, "from the future"),
+        (event["time_ms"] < taken_ms - LATE_MS, "too late"),
+    ]
+    rules += [(event[name].isNull() | (event[name] < 0), f"{name} is not a count") for name in COUNTS[topic]]
+    rules += [(~_is_finite(event[name]), f"{name} is not a number") for name in MEASURES.get(topic, ())]
+    return reduce(
+        lambda otherwise, rule: F.when(rule[0], F.lit(rule[1])).otherwise(otherwise),
+        reversed(rules),
+        F.lit(None).cast("string"),
+    )
+
+
+def _is_finite(value: Column) -> Column:
+    return value.isNull() | ~(F.isnan(value) | (F.abs(value) == F.lit(float("inf"))))
+
+
+def _node() -> Column:
+    """The broker's id, from the record's header; null where it has none."""
+    found = F.filter("headers", lambda each: each["key"] == "node")
+    return text_of(F.try_element_at(found, F.lit(1))["value"]).try_cast("int").alias("node")
+
+
+def text_of(value: Column) -> Column:
+    """Bytes as text; what is no UTF-8 in them becomes U+FFFD. (`decode` would end the whole batch.)"""
+    return F.make_valid_utf8(value.cast("string"))

@@ -1,0 +1,118 @@
+"""Where events come from: the topics of a Kafka cluster, or files that hold what the topics held.
+
+Both give rows of one shape (`RAW`), so that nothing behind them knows which it was. A file is Parquet of that
+shape, as `weir pipeline export` writes it, or JSON lines with `topic`, `partition`, `offset`, `timestamp_ms`
+and the value as `value` (text) or `value_base64`.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+EVENT_TOPICS: Final = "__weir_.*"
+"""All of them, those too that will be made later."""
+
+HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+RAW: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("value", BinaryType()),
+        StructField("headers", HEADERS),
+    ]
+)
+
+_LINE: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp_ms", LongType()),
+        StructField("value", StringType()),
+        StructField("value_base64", StringType()),
+        StructField("headers", MapType(StringType(), StringType())),
+        StructField("headers_base64", MapType(StringType(), StringType())),
+    ]
+)
+
+
+def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Of the connector; `options` are Kafka's own client settings (security.protocol and the like)."""
+    return {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribePattern": EVENT_TOPICS,
+        "includeHeaders": "true",
+        # Retention takes old events away while nobody looks; what is left is still to be read.
+        "failOnDataLoss": "false",
+        **{f"kafka.{key}": value for key, value in options.items()},
+    }
+
+
+def stream(spark: SparkSession, bootstrap: str, options: Mapping[str, str], most_per_batch: int) -> DataFrame:
+    """A streaming frame from the oldest event that there is; at most `most_per_batch` rows at once."""
+    reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap, options))
+    return raw_of(
+        reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", most_per_batch).load()
+    )
+
+
+def everything(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> DataFrame:
+    """What the topics hold now."""
+    return raw_of(spark.read.format("kafka").options(**kafka_options(bootstrap, options)).load())
+
+
+def files(spark: SparkSession, path: str) -> DataFrame:
+    """What files hold; a folder is read whole. JSON lines end in .json, .jsonl or .ndjson (.gz too), all
+    else is Parquet. Raises pyspark's AnalysisException where there is nothing.
+    """
+    name = PurePath(path).name.removesuffix(".gz")
+    if name.endswith((".json", ".jsonl", ".ndjson")):
+        return _lines(spark, path)
+    return raw_of(spark.read.schema(RAW).option("pathGlobFilter", "*.parquet").parquet(path))
+
+
+def _lines(spark: SparkSession, path: str) -> DataFrame:
+    read = spark.read.schema(_LINE).json(path)
+    value = F.coalesce(F.unbase64("value_base64"), F.encode("value", "UTF-8"))
+    return raw_of(
+        read.select(
+            "topic",
+            "partition",
+            "offset",
+            F.timestamp_millis("timestamp_ms").alias("timestamp"),
+            value.alias("value"),
+            F.concat(
+                _headers("headers", lambda text: F.encode(text, "UTF-8")),
+                _headers("headers_base64", F.unbase64),
+            ).alias("headers"),
+        )
+    )
+
+
+def _headers(name: str, read: Callable[[Column], Column]) -> Column:
+    entries = F.map_entries(F.coalesce(F.col(name), F.create_map().cast(MapType(StringType(), StringType()))))
+    return F.transform(
+        entries, lambda each: F.struct(each["key"].alias("key"), read(each["value"]).alias("value"))
+    )
+
+
+def raw_of(frame: DataFrame) -> DataFrame:
+    """The columns of `RAW`, in its types, whatever else was there."""
+    return frame.select(*(F.col(field.name).cast(field.dataType) for field in RAW.fields))

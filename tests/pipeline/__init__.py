@@ -1,0 +1,1 @@
+"""The Spark pipeline: `make test-pipeline`. One session for all, small frames, few jobs."""

@@ -1,0 +1,52 @@
+"""One Spark session for all tests of the pipeline; where Spark cannot be they are skipped, and say why."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipeline.tables import Warehouse
+
+# Frames of a few rows: planning is all the work there is, and a compiler only delays it.
+SETTINGS: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+
+HERE: Final = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark leaves a socket to the collector with every frame that it fetches."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> "SparkSession":
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+    from pipeline import session
+
+    if shutil.which("java") is None:
+        pytest.skip("there is no Java 17")
+    if not session.jars():
+        pytest.skip("the jars are not there: make jars")
+    return session.open_session("local[2]", settings=SETTINGS)
+
+
+@pytest.fixture
+def warehouse(spark: "SparkSession", tmp_path: Path) -> "Warehouse":
+    from pipeline.tables import Warehouse
+
+    return Warehouse(spark, str(tmp_path / "warehouse"))

@@ -1,0 +1,98 @@
+"""Records as the broker writes them, and frames of them."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline import silver
+from pipeline.sources import RAW
+
+NOON_MS: Final = 1_763_726_400_000
+"""2025-11-21 12:00:00 UTC."""
+
+DAY: Final = "2025-11-21"
+
+Row = tuple[str, int, int, datetime, bytes | None, list[tuple[str, bytes]]]
+
+
+def record(
+    topic: str, offset: int, value: dict[str, Any] | bytes | None, time_ms: int = NOON_MS, node: str = "1"
+) -> Row:
+    data = json.dumps(value).encode() if isinstance(value, dict) else value
+    return topic, 0, offset, datetime.fromtimestamp(time_ms / 1000, UTC), data, [("node", node.encode())]
+
+
+def event(second: float, **fields: Any) -> dict[str, Any]:
+    """What every event has; `second` counts from noon."""
+    return {"v": 1, "time_ms": NOON_MS + int(second * 1000), **fields}
+
+
+def request(second: float, **fields: Any) -> dict[str, Any]:
+    usual = {
+        "source": "client",
+        "principal": "alice",
+        "client_id": "a",
+        "api": "Produce",
+        "requests": 1,
+        "bytes_in": 0,
+        "bytes_out": 0,
+        "throttle_ms": 0,
+        "errors": {},
+        "timed": 0,
+        "phases": {},
+    }
+    return event(second, **(usual | fields))
+
+
+def throttle(second: float, **fields: Any) -> dict[str, Any]:
+    usual = {
+        "kind": "produce",
+        "entity": {"user": "alice"},
+        "principal": "alice",
+        "client_id": "a",
+        "connection": "c",
+        "listener": "PLAINTEXT",
+        "address": "10.0.0.1",
+        "observed": 2.0,
+        "bound": 1.0,
+        "count": 1,
+        "throttle_ms": 100,
+        "longest_ms": 100,
+    }
+    return event(second, **(usual | fields))
+
+
+def connection(second: float, **fields: Any) -> dict[str, Any]:
+    usual = {"event": "opened", "listener": "PLAINTEXT", "address": "10.0.0.1", "count": 1}
+    return event(second, **(usual | fields))
+
+
+def quota_change(second: float, version: int, **fields: Any) -> dict[str, Any]:
+    usual = {"key": "producer_byte_rate", "old": None, "actor": "op", "role": "admin", "door": "rest"}
+    return event(second, version=version, **(usual | fields))
+
+
+def raw(spark: SparkSession, rows: list[Row]) -> DataFrame:
+    return spark.createDataFrame(rows, RAW)
+
+
+def taken(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> DataFrame:
+    """The silver rows of these events, which are all of `topic`."""
+    rows = [record(topic, at, each, each["time_ms"]) for at, each in enumerate(events)]
+    return silver.accepted(silver.opened(raw(spark, rows), topic))
+
+
+def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Sorted, and times as text."""
+    found = [tuple(_plain(row[name]) for name in columns) for row in frame.select(*columns).collect()]
+    return sorted(found, key=repr)
+
+
+def _plain(value: Any) -> Any:
+    return value.strftime("%H:%M") if isinstance(value, datetime) else value

@@ -1,0 +1,85 @@
+"""What is understood, and what is kept aside with the reason."""
+
+import json
+
+from pipeline import silver
+from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
+from tests.pipeline.events import NOON_MS, event, raw, record, request, rows_of, taken, throttle
+
+HOUR_MS = 3_600_000
+
+
+def reasons(spark, topic, values):
+    """By value: why it is refused, or None."""
+    rows = [record(topic, offset, value) for offset, value in enumerate(values)]
+    found = silver.opened(raw(spark, rows), topic).select("offset", "reason").collect()
+    return [row["reason"] for row in sorted(found)]
+
+
+def test_what_is_wrong_with_an_event_is_said(spark):
+    good = request(0)
+    cases = [
+        (good, None),
+        (good | {"a_field_of_tomorrow": {"x": [1]}}, None),
+        (None, "no value"),
+        (b"", "not JSON of this format"),
+        (b"not json", "not JSON of this format"),
+        (b"[1]", "not JSON of this format"),
+        (b"\xff\xfe\x00", "not JSON of this format"),
+        (json.dumps(good)[:-9].encode(), "not JSON of this format"),
+        (good | {"requests": "many"}, "not JSON of this format"),
+        (good | {"requests": 2**63}, "not JSON of this format"),
+        (good | {"v": 2}, "unknown version"),
+        ({"time_ms": NOON_MS, "requests": 1}, "unknown version"),
+        ({"v": 1, "requests": 1}, "no time"),
+        (good | {"time_ms": NOON_MS + HOUR_MS}, None),
+        (good | {"time_ms": NOON_MS + HOUR_MS + 1}, "from the future"),
+        (good | {"time_ms": NOON_MS - 24 * HOUR_MS}, None),
+        (good | {"time_ms": NOON_MS - 24 * HOUR_MS - 1}, "too late"),
+        (good | {"requests": 0}, None),
+        (good | {"requests": -1}, "requests is not a count"),
+        (event(0), "requests is not a count"),
+    ]
+    found = reasons(spark, REQUESTS, [value for value, _ in cases])
+    assert list(zip([value for value, _ in cases], found, strict=True)) == cases
+
+
+def test_a_measure_must_be_a_number(spark):
+    def spelled(text):
+        return json.dumps(throttle(0, observed="?")).replace('"?"', text).encode()
+
+    values = [spelled(text) for text in ("0.0", "null", "NaN", "Infinity", "-Infinity", "1e999")]
+    assert reasons(spark, THROTTLES, values) == [None, None, *["observed is not a number"] * 4]
+
+
+def test_an_event_is_on_its_own_day_and_not_on_that_of_its_record(spark):
+    half_a_day_late = record(CONNECTIONS, 7, event(-12 * 3600 - 1, event="opened", count=3))
+    frame = silver.accepted(silver.opened(raw(spark, [half_a_day_late]), CONNECTIONS))
+    (row,) = frame.collect()
+    assert (str(row["date"]), row["node"], row["count"], row["offset"]) == ("2025-11-20", 1, 3, 7)
+
+
+def test_a_node_that_is_no_number_is_nobody(spark):
+    rows = [
+        record(
+            CONNECTIONS, 0, event(0, count=1), node="\udcff".encode("utf-8", "surrogatepass").decode("latin1")
+        )
+    ]
+    frame = silver.accepted(silver.opened(raw(spark, rows), CONNECTIONS))
+    assert rows_of(frame, "node") == [(None,)]
+
+
+def test_what_is_refused_is_kept_as_it_came(spark):
+    opened = silver.opened(raw(spark, [record(REQUESTS, 3, b"?"), record(REQUESTS, 4, request(0))]), REQUESTS)
+    (row,) = silver.refused(opened).collect()
+    assert (row["offset"], bytes(row["value"]), row["headers"][0]["key"]) == (3, b"?", "node")
+
+
+def test_records_of_an_unknown_topic_are_kept_aside(spark):
+    rows = [record("__weir_tomorrow", 0, b"x"), record(REQUESTS, 1, request(0))]
+    found = silver.strangers(raw(spark, rows), [REQUESTS])
+    assert rows_of(found, "topic", "reason") == [("__weir_tomorrow", "unknown topic")]
+
+
+def test_only_the_events_of_the_topic_are_taken(spark):
+    assert taken(spark, REQUESTS, [request(0), request(1)]).count() == 2
