@@ -14,6 +14,7 @@ COPY pyproject.toml README.md ./
 COPY broker broker
 COPY webui webui
 COPY templates templates
+COPY pipeline pipeline
 RUN /opt/weir/bin/pip install --no-cache-dir .
 
 FROM ${BASE}

@@ -1,5 +1,5 @@
-"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir quotas` and
-`weir simulate`.
+"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir quotas`,
+`weir simulate` and `weir pipeline`.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ logger = logging.getLogger("broker")
 LATER: Final = {
     "quotas": "broker.commands.quotas:quotas",
     "simulate": "broker.commands.simulate:simulate",
+    "pipeline": "pipeline.command:pipeline",
 }
 """Commands that a start of the broker does without."""
 

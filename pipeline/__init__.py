@@ -7,8 +7,10 @@
     gold          what an operator asks: by minute and client, by day, and advice
     tables        where the tables lie, and writing that may be repeated
     run           one batch after the other, from the sources to gold
+    streaming     the stream, its checkpoint and its progress in words
     maintain      small files into large ones, and old ones away
     session       Spark, with Delta Lake and its Kafka connector
+    command       `weir pipeline`
 
 A table's rows depend on the records alone: a run that is killed and repeated, and a backfill from files, give
 the same tables. Knows the documented formats and, for what-if, the broker's own quota arithmetic; nothing of

@@ -1,8 +1,9 @@
 """Keeps the tables fast and the warehouse small: small files become large ones, and files go that no version
-within `keep_hours` needs. May run beside a stream.
+within `keep_hours` needs. For `command`; may run beside a stream.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from delta.tables import DeltaTable
@@ -27,6 +28,28 @@ ALL: Final = (
 
 LEAST_HOURS: Final = 168
 """Delta's own: a reader or writer may still be at work on what is older than its last version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """`written` is the UTC time of the last version."""
+
+    table: Table
+    rows: int
+    files: int
+    nbytes: int
+    written: str
+
+
+def described(warehouse: Warehouse) -> Iterator[Description]:
+    """The tables that there are."""
+    for table in ALL:
+        if warehouse.exists(table):
+            detail = DeltaTable.forPath(warehouse.spark, warehouse.path(table)).detail()
+            told = detail.selectExpr("numFiles", "sizeInBytes", "string(lastModified) AS written").first()
+            assert told is not None
+            rows = warehouse.read(table).count()
+            yield Description(table, rows, told["numFiles"], told["sizeInBytes"], told["written"][:19])
 
 
 def maintain(warehouse: Warehouse, keep_hours: int = LEAST_HOURS) -> Iterator[tuple[Table, int, int]]:

@@ -7,6 +7,7 @@ run, and late events change the minutes to which they belong.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Final
 
 from pyspark import StorageLevel
@@ -46,8 +47,12 @@ BY_MINUTE: Final = (
 class Pipeline:
     """Brings rows of `sources.RAW` into the tables of one warehouse."""
 
-    def __init__(self, warehouse: Warehouse) -> None:
+    def __init__(self, warehouse: Warehouse, policy: advice.Policy = advice.Policy()) -> None:  # noqa: B008
         self.warehouse = warehouse
+        self.policy = policy
+        self.rows = 0
+        self.days: set[str] = set()
+        """Those of which a minute was made, until `make_days`."""
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
@@ -68,7 +73,9 @@ class Pipeline:
     def _take(self, raw: DataFrame, write: Write) -> None:
         raw = bronze.dated(raw).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            topics = {row["topic"] for row in raw.select("topic").distinct().collect()}
+            counts = {row["topic"]: row["count"] for row in raw.groupBy("topic").count().collect()}
+            topics = counts.keys()
+            self.rows += sum(counts.values())
             if topics:
                 write(bronze.EVENTS, raw, "all")
             for topic in sorted(topics & silver.TABLES.keys()):
@@ -89,6 +96,7 @@ class Pipeline:
             if minutes[0] is not None:
                 write(silver.TABLES[topic], accepted, topic)
                 self._make_minutes(topic, minutes[0], minutes[1])
+                self.days |= _days(minutes[0][:10], minutes[1][:10])
         finally:
             events.unpersist()
 
@@ -104,24 +112,33 @@ class Pipeline:
                 events = events.withColumn(MINUTE, minute_of()).where(here).drop(MINUTE)
                 self.warehouse.replace(each.table, each.make(events), f"{dates} AND {here}")
 
-    def make_days(self, first: str, last: str, policy: advice.Policy = advice.Policy()) -> None:  # noqa: B008
-        """What is made of whole days, for the dates from `first` to `last` (yyyy-mm-dd, both included);
-        advice is made for the last of them, of all of them.
-        """
+    def make_days(self) -> None:
+        """What is made of whole days, for those that were touched since the last time."""
+        for day in sorted(self.days):
+            self._make_day(day)
+        self.days = set()
+
+    def _make_day(self, day: str) -> None:
         house = self.warehouse
-        days = _from_to(DATE, "DATE", first, last)
+        on_the_day = f"{DATE} = DATE '{day}'"
         if house.exists(silver.TABLES[CONNECTIONS]):
-            connections = house.read(silver.TABLES[CONNECTIONS]).where(days)
-            house.replace(people.BORROWED, people.borrowed_names_per_day(connections), days)
+            connections = house.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
+            house.replace(people.BORROWED, people.borrowed_names_per_day(connections), on_the_day)
         if not house.exists(usage.TABLE):
             return
-        used = house.read(usage.TABLE).where(days)
-        house.replace(people.OFFENDERS, people.top_offenders_per_day(used), days)
-        told = advice.quota_advice(used, F.lit(last).cast("date"), policy)
-        house.replace(advice.TABLE, told, f"{DATE} = DATE '{last}'")
+        used = house.read(usage.TABLE).where(on_the_day)
+        house.replace(people.OFFENDERS, people.top_offenders_per_day(used), on_the_day)
+        told = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
+        house.replace(advice.TABLE, told, on_the_day)
         if house.exists(silver.TABLES[QUOTA_CHANGES]):
             held = limits.limits_over_time(house.read(silver.TABLES[QUOTA_CHANGES]))
-            house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), days)
+            house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
+
+
+def _days(first: str, last: str) -> set[str]:
+    """Both included."""
+    begin, end = date.fromisoformat(first), date.fromisoformat(last)
+    return {str(begin + timedelta(days=at)) for at in range((end - begin).days + 1)}
 
 
 def _from_to(column: str, kind: str, first: str, last: str) -> str:

@@ -1,4 +1,4 @@
-"""A Spark session with Delta Lake and the Kafka connector. For whoever runs the pipeline.
+"""A Spark session with Delta Lake and the Kafka connector. For `command` and the tests.
 
 The jars are named once, in pom.xml. Where `make jars` or the image has put them on the disk they are taken
 from there; else Spark fetches them itself (spark.jars.packages).
@@ -24,6 +24,8 @@ SETTINGS: Final = {
     # A table's log is small here; Delta's 50 partitions for it cost more than all else.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
+    # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

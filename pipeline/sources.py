@@ -23,8 +23,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-EVENT_TOPICS: Final = "__weir_.*"
-"""All of them, those too that will be made later."""
+from pipeline.formats import VALUES
+
+EVENT_TOPICS: Final = "|".join(VALUES)
+"""All that are understood, those too that will be made later."""
+
+NEW_TOPICS_WITHIN_MS: Final = 30_000
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
@@ -58,7 +62,11 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribePattern": EVENT_TOPICS,
+        # The event topics are internal ones; `session` has the other half of what it takes to see them.
+        "kafka.exclude.internal.topics": "false",
+        "kafka.metadata.max.age.ms": str(NEW_TOPICS_WITHIN_MS),
         "includeHeaders": "true",
+        "startingOffsets": "earliest",
         # Retention takes old events away while nobody looks; what is left is still to be read.
         "failOnDataLoss": "false",
         **{f"kafka.{key}": value for key, value in options.items()},
@@ -68,9 +76,7 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
 def stream(spark: SparkSession, bootstrap: str, options: Mapping[str, str], most_per_batch: int) -> DataFrame:
     """A streaming frame from the oldest event that there is; at most `most_per_batch` rows at once."""
     reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap, options))
-    return raw_of(
-        reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", most_per_batch).load()
-    )
+    return raw_of(reader.option("maxOffsetsPerTrigger", most_per_batch).load())
 
 
 def everything(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> DataFrame:

@@ -7,7 +7,7 @@ of its batch, `add` knows rows by their keys, and `replace` makes a stretch of t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -45,6 +45,17 @@ class Warehouse:
     def read(self, table: Table) -> DataFrame:
         """Raises AnalysisException where the table has never been written."""
         return self.spark.read.format("delta").load(self.path(table))
+
+    def history(self, table: Table) -> DataFrame:
+        """A row for each version: when, and by which operation."""
+        return DeltaTable.forPath(self.spark, self.path(table)).history()
+
+    def has(self, path: str) -> bool:
+        """Whether there is a file or folder of this name in the warehouse."""
+        jvm: Any = self.spark.sparkContext._jvm
+        here = jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
+        files = here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration())
+        return bool(files.exists(here))
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Appends, unless `writer` has appended this batch or a later one already."""

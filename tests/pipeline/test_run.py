@@ -11,7 +11,6 @@ from pipeline.maintain import ALL, maintain
 from pipeline.run import Pipeline
 from pipeline.tables import Warehouse
 from tests.pipeline.events import (
-    DAY,
     NOON_MS,
     connection,
     quota_change,
@@ -60,26 +59,26 @@ def test_a_batch_that_is_repeated_and_the_same_records_from_a_file_give_the_same
     spark, warehouse, tmp_path
 ):
     records = some_of_everything()
-    stream = Pipeline(warehouse)
     policy = advice.Policy(least_minutes=2)
+    stream = Pipeline(warehouse, policy)
     stream.take(raw(spark, records), 0)
-    stream.make_days(DAY, DAY, policy)
+    stream.make_days()
     once = contents(warehouse)
     assert set(once) == {table.name for table in ALL}
     assert len(once[bronze.EVENTS.name]) == len(records)
     assert len(once[silver.QUARANTINE.name]) == 3
 
     stream.take(raw(spark, records), 0)
-    stream.make_days(DAY, DAY, policy)
+    stream.make_days()
     assert contents(warehouse) == once
 
     path = str(tmp_path / "files")
     raw(spark, records).write.parquet(path)
-    files = Pipeline(Warehouse(spark, str(tmp_path / "from-files")))
+    files = Pipeline(Warehouse(spark, str(tmp_path / "from-files")), policy)
     # What overlaps is there once.
     files.add(raw(spark, records[40:60]))
     files.add(sources.files(spark, path))
-    files.make_days(DAY, DAY, policy)
+    files.make_days()
     assert contents(files.warehouse) == once
 
 

@@ -1,0 +1,192 @@
+"""`weir pipeline`: the event topics of a Kafka cluster, or files of them, into tables, on Spark.
+
+Joined to the command line by broker.__main__. Spark is imported when a command runs and not before, so that
+who has not installed it is told so and `weir --help` stays quick.
+"""
+
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import environ
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from pipeline.tables import Warehouse
+
+REACHED_WITHIN_S: Final = 5.0
+
+
+@click.group()
+def pipeline() -> None:
+    """Usage, latency and quota advice from the broker's events, on Spark."""
+
+
+def _on_a_warehouse(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--warehouse", default="warehouse", show_default=True, help="Folder or URL of tables."),
+        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
+        click.option("--memory", default="1g", show_default=True, help="Of Spark, where it runs here."),
+        click.option("--spark", "settings", multiple=True, metavar="KEY=VALUE", help="Spark's. Repeatable."),
+    ):
+        command = option(command)
+    return command
+
+
+def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (
+        click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="The Kafka cluster."),
+        click.option(
+            "--option", "options", multiple=True, metavar="KEY=VALUE", help="A Kafka client's. Repeatable."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@pipeline.command()
+@click.option("--once", "is_once", flag_value=True, default=True, help="What there is now.  [default]")
+@click.option("--continuous", "is_once", flag_value=False, type=bool, help="Until it is stopped.")
+@click.option("--every", default=10, show_default=True, help="Seconds from batch to batch, if continuous.")
+@click.option("--most", default=200_000, show_default=True, help="Records of one batch.")
+@_on_a_cluster
+@_on_a_warehouse
+def run(is_once: bool, every: int, most: int, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
+    """Bring what the event topics have into the tables. Goes on where it stopped the last time."""
+    client = _pairs(options, "--option")
+    _reach(bootstrap)
+    with _opened(**where) as warehouse:
+        from pipeline.streaming import Stream
+
+        stream = Stream(warehouse, bootstrap, client, most)
+        click.echo(f"From {bootstrap} into {warehouse.root}")
+        for progress in stream.once() if is_once else stream.continuous(every):
+            click.echo(progress)
+        click.echo("Nothing is left to read.")
+
+
+@pipeline.command()
+@click.argument("path")
+@_on_a_warehouse
+def backfill(path: str, **where: Any) -> None:
+    """Add the records in the files at PATH; those that the tables have already are passed over."""
+    with _opened(**where) as warehouse:
+        from pipeline import sources
+        from pipeline.run import Pipeline
+
+        pipeline = Pipeline(warehouse)
+        pipeline.add(sources.files(warehouse.spark, path))
+        pipeline.make_days()
+        click.echo(f"{pipeline.rows} records of {path} looked at, {warehouse.root}")
+
+
+@pipeline.command()
+@click.option("--to", "folder", required=True, help="Folder or URL that is not there yet.")
+@_on_a_cluster
+@_on_a_warehouse
+def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
+    """Keep what the event topics have now as Parquet files, for `backfill`."""
+    client = _pairs(options, "--option")
+    _reach(bootstrap)
+    with _opened(**where) as warehouse:
+        from pipeline import sources
+
+        sources.everything(warehouse.spark, bootstrap, client).write.parquet(folder)
+        click.echo(f"Written to {folder}")
+
+
+@pipeline.command()
+@_on_a_warehouse
+def tables(**where: Any) -> None:
+    """The tables that there are: rows, files, bytes and when they were written last."""
+    with _opened(must_exist=True, **where) as warehouse:
+        from pipeline.maintain import described
+
+        click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
+        for told in described(warehouse):
+            click.echo(
+                f"{told.table.name:<40}{told.rows:>12,}{told.files:>8,}{told.nbytes:>14,}  {told.written}"
+            )
+
+
+@pipeline.command()
+@click.option(
+    "--keep-hours", default=168, show_default=True, type=click.IntRange(168), help="Of old versions."
+)
+@_on_a_warehouse
+def maintain(keep_hours: int, **where: Any) -> None:
+    """Put small files together and remove what no version of the last hours needs."""
+    with _opened(must_exist=True, **where) as warehouse:
+        from pipeline.maintain import maintain as each_table
+
+        for table, joined, left in each_table(warehouse, keep_hours):
+            click.echo(f"{table.name:<40}{joined:>8,} files put together, {left:>6,} files now")
+
+
+@contextmanager
+def _opened(
+    warehouse: str, master: str, memory: str, settings: tuple[str, ...], must_exist: bool = False
+) -> Iterator["Warehouse"]:
+    """Ends the session with the block. What can be told in a sentence is: everything that Spark refuses."""
+    try:
+        import delta  # noqa: F401 - only whether it is there
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+    except ImportError as error:
+        raise click.ClickException(
+            f"{error.name} is not installed; the pipeline needs: pip install 'weir[pipeline]'"
+        ) from error
+    if not environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise click.ClickException("there is no Java; Spark needs Java 17, on PATH or in JAVA_HOME")
+    from pipeline import session
+    from pipeline.tables import Warehouse
+
+    wanted = _pairs(settings, "--spark")
+    if not session.jars():
+        click.echo("The jars are not on this machine; Spark fetches them from Maven Central.", err=True)
+    try:
+        spark = session.open_session(master, memory=memory, settings=wanted)
+    except Exception as error:
+        # Spark's JVM has written why above this; PySpark only knows that it ended.
+        raise click.ClickException(f"Spark did not start: {_first_line(error)}") from error
+    try:
+        house = Warehouse(spark, warehouse)
+        if must_exist and not house.has("bronze"):
+            raise click.ClickException(f"no tables at {warehouse}; weir pipeline run or backfill makes them")
+        yield house
+    except (PySparkException, Py4JError) as error:
+        raise click.ClickException(_first_line(error)) from error
+    finally:
+        spark.stop()
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ").strip() for line in lines if line.startswith("Caused by")]
+    return "; ".join(dict.fromkeys([lines[0] if lines else type(error).__name__, *causes[-1:]]))
+
+
+def _pairs(texts: tuple[str, ...], name: str) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    for key, equals, _ in pairs:
+        if not key or not equals:
+            raise click.UsageError(f"{name} wants KEY=VALUE, not {key}")
+    return {key: value for key, _, value in pairs}
+
+
+def _reach(bootstrap: str) -> None:
+    """Told here in a second; Kafka's client would try for minutes."""
+    reasons = []
+    for address in bootstrap.split(","):
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdecimal():
+            raise click.UsageError(f"--bootstrap wants HOST:PORT, not {address}")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN_S).close()
+        except (OSError, OverflowError) as error:
+            reasons.append(f"{address}: {error}")
+        else:
+            return
+    raise click.ClickException(f"no broker answers ({'; '.join(reasons)})")

@@ -1,0 +1,62 @@
+"""`weir pipeline`, as a shell sees it: what is wrong is said before Spark starts, in a sentence."""
+
+import socket
+
+import pytest
+from click.testing import CliRunner
+
+from broker.__main__ import main
+
+
+def weir(*arguments):
+    return CliRunner().invoke(main, ["pipeline", *map(str, arguments)])
+
+
+@pytest.fixture
+def nobody():
+    """A port of this machine on which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_the_commands_are_listed_without_spark():
+    done = weir("--help")
+    assert done.exit_code == 0
+    assert all(name in done.output for name in ("run", "backfill", "export", "tables", "maintain"))
+
+
+def test_a_cluster_that_does_not_answer_is_told(nobody):
+    done = weir("run", "--bootstrap", nobody)
+    assert done.exit_code == 1
+    assert "no broker answers" in done.output and nobody in done.output
+
+
+@pytest.mark.parametrize("address", ["localhost", "localhost:", ":9092", "localhost:kafka"])
+def test_an_address_that_is_none_is_refused(address):
+    done = weir("run", "--bootstrap", address)
+    assert done.exit_code == 2 and "HOST:PORT" in done.output
+
+
+@pytest.mark.parametrize("pair", ["security.protocol", "=SSL"])
+def test_an_option_that_is_no_pair_is_refused(pair, nobody):
+    done = weir("run", "--bootstrap", nobody, "--option", pair)
+    assert done.exit_code == 2 and "--option wants KEY=VALUE" in done.output
+
+
+def test_old_versions_are_kept_for_a_week_at_least():
+    assert weir("maintain", "--keep-hours", 167).exit_code == 2
+
+
+def test_a_machine_without_java_is_told(monkeypatch, tmp_path):
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    done = weir("tables", "--warehouse", tmp_path)
+    assert done.exit_code == 1 and "Java 17" in done.output
+
+
+def test_a_machine_without_the_packages_is_told(monkeypatch, tmp_path):
+    monkeypatch.setitem(__import__("sys").modules, "delta", None)
+    done = weir("tables", "--warehouse", tmp_path)
+    assert done.exit_code == 1 and "pip install 'weir[pipeline]'" in done.output
