@@ -7,6 +7,7 @@
     gold          what an operator asks: by minute and client, by day, and advice
     tables        where the tables lie, and writing that may be repeated
     run           one batch after the other, from the sources to gold
+    history       what if: a recorded load against a proposed quota file
     streaming     the stream, its checkpoint and its progress in words
     maintain      small files into large ones, and old ones away
     session       Spark, with Delta Lake and its Kafka connector

@@ -8,7 +8,9 @@ import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from os import environ
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -95,6 +97,31 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
 
         sources.everything(warehouse.spark, bootstrap, client).write.parquet(folder)
         click.echo(f"Written to {folder}")
+
+
+@pipeline.command("what-if")
+@click.argument("quotas", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--from", "first", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The first UTC day.")
+@click.option("--to", "last", type=click.DateTime(["%Y-%m-%d"]), help="The last; if left out, the first.")
+@click.option("--node", default=1, show_default=True, help="The broker whose clients are looked at.")
+@_on_a_warehouse
+def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **where: Any) -> None:
+    """Say whom the quota file QUOTAS would have held on those days, by the broker's own arithmetic."""
+    with _opened(must_exist=True, **where) as warehouse:
+        from broker.simulation.fields import BadFileError
+        from broker.simulation.play import TooManyEventsError
+        from broker.simulation.report import in_table
+        from pipeline import bronze, history
+
+        days = f"{first:%Y-%m-%d}", f"{last or first:%Y-%m-%d}"
+        load = history.recorded(warehouse.read(bronze.EVENTS), *days, node)
+        if load.isEmpty():
+            raise click.ClickException(f"node {node} has no requests from {days[0]} to {days[1]}")
+        try:
+            outcome = history.played((row["line"] for row in load.toLocalIterator()), quotas)
+        except (BadFileError, TooManyEventsError) as error:
+            raise click.ClickException(str(error)) from error
+        click.echo(in_table(outcome, None))
 
 
 @pipeline.command()

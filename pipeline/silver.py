@@ -57,7 +57,7 @@ def accepted(events: DataFrame) -> DataFrame:
     return events.where(F.col("reason").isNull()).select(
         F.to_date(time).alias(DATE),
         time.alias("time"),
-        _node(),
+        node_of().alias("node"),
         *(F.col(f"event.`{name}`").alias(name) for name in fields),
         *PLACE,
     )
@@ -101,10 +101,10 @@ def _is_finite(value: Column) -> Column:
     return value.isNull() | ~(F.isnan(value) | (F.abs(value) == F.lit(float("inf"))))
 
 
-def _node() -> Column:
+def node_of() -> Column:
     """The broker's id, from the record's header; null where it has none."""
     found = F.filter("headers", lambda each: each["key"] == "node")
-    return text_of(F.try_element_at(found, F.lit(1))["value"]).try_cast("int").alias("node")
+    return text_of(F.try_element_at(found, F.lit(1))["value"]).try_cast("int")
 
 
 def text_of(value: Column) -> Column:

@@ -64,6 +64,8 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
         "subscribePattern": EVENT_TOPICS,
         # The event topics are internal ones; `session` has the other half of what it takes to see them.
         "kafka.exclude.internal.topics": "false",
+        # One name for all that Spark opens: the pipeline is a client too, and in its own tables.
+        "kafka.client.id": "weir-pipeline",
         "kafka.metadata.max.age.ms": str(NEW_TOPICS_WITHIN_MS),
         "includeHeaders": "true",
         "startingOffsets": "earliest",

@@ -1,0 +1,64 @@
+"""What if: the records that are played, and that the broker's own arithmetic plays them."""
+
+import json
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+
+from broker.simulation.fields import BadFileError
+from broker.simulation.report import in_json
+from pipeline import history
+from pipeline.formats import REQUESTS
+from tests.pipeline.events import DAY, raw, record, request
+
+HELD = "quotas: [{entity: {user: alice}, limits: {producer_byte_rate: 1000}}]"
+FREE = "quotas: [{entity: {user: alice}, limits: {producer_byte_rate: 1000000}}]"
+
+
+@pytest.fixture
+def quotas(tmp_path):
+    def write(text):
+        path = tmp_path / "quotas.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_clients_seconds_at_one_broker_are_played_in_the_order_of_time(spark):
+    in_time = [request(at, bytes_in=at) for at in (1, 2, 3)]
+    rows = [
+        record(REQUESTS, 0, in_time[2]),
+        record(REQUESTS, 1, in_time[0]),
+        record(REQUESTS, 2, b"not json"),
+        record(REQUESTS, 3, in_time[1]),
+        record(REQUESTS, 4, request(2), node="2"),
+        record(REQUESTS, 5, request(2, source="others")),
+        record(REQUESTS, 6, request(-12 * 3600 - 1)),
+    ]
+    found = history.recorded(raw(spark, rows), DAY, DAY, 1).collect()
+    assert [json.loads(row["line"]) for row in found] == in_time
+
+
+def lines():
+    """A minute of 2 kB a second."""
+    return [json.dumps(request(at, requests=2, bytes_in=2_000)) for at in range(60)]
+
+
+def rule_told(outcome):
+    (rule,) = json.loads(in_json(outcome, None))["rules"]
+    return rule
+
+
+def test_a_quota_below_the_use_lets_through_what_it_says_and_one_above_holds_nobody(quotas):
+    held = rule_told(history.played(lines(), quotas(HELD)))
+    # A thousand bytes a second for a minute, and the request that broke the limit.
+    assert (held["offered_bytes"], held["accepted_bytes"]) == (120_000, 61_000)
+    free = rule_told(history.played(lines(), quotas(FREE)))
+    assert (free["accepted_bytes"], free["throttles"]) == (120_000, 0)
+
+
+def test_a_quota_file_that_cannot_be_meant_is_refused(quotas):
+    with pytest.raises(BadFileError, match="producer_bytes"):
+        history.played(lines(), quotas(HELD.replace("producer_byte_rate", "producer_bytes")))
