@@ -27,7 +27,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
         maker = await running.connect("maker")
         assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
         await maker.stream.aclose()
-        await second_passes(mock_clock)
+        await second_passes(running, mock_clock)
         yield running
 
 
@@ -37,7 +37,7 @@ async def test_a_client_s_requests_of_a_second_are_one_row_by_api(
     client, twin = await broker.connect("orders"), await broker.connect("orders")
     for each in (client, client, twin):
         await each.ask(produce_request_of(1_000, "orders"), PRODUCE_VERSION)
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     (row,) = [each for each in written(broker, "requests") if each.get("client_id") == "orders"]
     phases = row.pop("phases")
     assert row.pop("bytes_out") > 0
@@ -66,7 +66,7 @@ async def test_errors_and_throttles_are_in_the_row_of_their_second(
     assert answer.throttle_time_ms == 1_000
     lost = await broker.connect("lost")
     await lost.ask(produce_request(batch_of(b"x"), topic="nowhere"), PRODUCE_VERSION)
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     rows = {each["client_id"]: each for each in written(broker, "requests") if "client_id" in each}
     assert rows["greedy"]["throttle_ms"] == 1_000
     assert rows["lost"]["errors"] == {"3": 1}
@@ -78,7 +78,7 @@ async def test_what_was_answered_by_heart_is_counted_by_api(
     client = await broker.connect("curious")
     for _ in range(5):
         await client.ask(MetadataRequest([MetadataRequestTopic(name="events")]), 9)
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     rows = [each for each in written(broker, "requests") if each["api"] == "Metadata"]
     assert sum(each["requests"] for each in rows) == 5
     assert {each["source"] for each in rows} == {"client", "by_heart"}
@@ -88,7 +88,7 @@ async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, m
     broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     greedy = await broker.connect("greedy")
     await greedy.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     (row,) = written(broker, "throttles")
     assert row.pop("connection").startswith(f"127.0.0.1:{broker.port}-127.0.0.1:")
     assert row == {
@@ -110,12 +110,12 @@ async def test_connections_are_told_as_they_come_and_go(broker: RunningBroker, m
     before = len(written(broker, "connections"))
     client = await broker.connect("short")
     await client.ask(ApiVersionsRequest("probe", "1.0"), 3)
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     (opened,) = written(broker, "connections")[before:]
     assert opened["event"] == "opened" and opened["count"] == 1
     assert opened["connection"].endswith(f"127.0.0.1:{client.stream.socket.getsockname()[1]}-0-1")
     await client.stream.aclose()
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     (closed,) = written(broker, "connections")[before + 1 :]
     assert (closed["event"], closed["client_id"], closed["reason"]) == (
         "closed",
@@ -135,7 +135,7 @@ async def test_a_storm_is_told_in_a_row_for_each_reason(tmp_path: Path, mock_clo
         for _ in range(8):
             await broker.connect()
             await trio.testing.wait_all_tasks_blocked(0.02)
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
         rows = {each["event"]: each for each in written(broker, "connections")}
         assert rows["opened"]["count"] == 3 and rows["opened"]["connection"] is None
         refused = rows["refused"]
@@ -149,7 +149,7 @@ async def test_a_change_of_a_quota_says_by_whom_and_from_what(
     for value in (1_000.0, 2_000.0, None):
         command = AlterClientQuotas((QuotaAlteration(entity, (QuotaOp("producer_byte_rate", value),)),))
         assert all(outcome.ok for outcome in await broker.house.control.apply(command, OPERATOR))
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     rows = written(broker, "quota_changes")
     assert [(row["old"], row["new"]) for row in rows] == [(None, 1_000), (1_000, 2_000), (2_000, None)]
     row = rows[0]
@@ -162,7 +162,7 @@ async def test_nothing_happens_and_nothing_is_written(broker: RunningBroker, moc
         name: len(values(broker, f"__weir_{name}")) for name in ("requests", "connections", "throttles")
     }
     for _ in range(5):
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
     assert before == {name: len(values(broker, f"__weir_{name}")) for name in before}
     assert "__weir_throttles" not in broker.house.partitions.by_name
 
@@ -172,12 +172,12 @@ async def test_clients_beyond_the_rows_are_added_up(tmp_path: Path, mock_clock: 
     async with running_broker(tmp_path, *limits) as broker:
         maker = await broker.connect("maker")
         await maker.ask(create_topic(), 5)
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
         before = len(written(broker, "requests"))
         for name in ("a", "b", "c", "d"):
             client = await broker.connect(name)
             await client.ask(produce_request_of(500, name), PRODUCE_VERSION)
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
         rows = written(broker, "requests")[before:]
         assert [(row.get("client_id"), row["requests"]) for row in rows] == [("a", 1), ("b", 1), (None, 2)]
         assert rows[-1]["source"] == "others"
@@ -196,7 +196,7 @@ async def test_clients_can_read_the_topics_and_not_write_to_them(
 async def test_a_topic_that_was_deleted_is_made_again(broker: RunningBroker, mock_clock: MockClock) -> None:
     await broker.house.control.apply(DeleteTopics((TopicRef("__weir_connections"),)), BROKER_ITSELF)
     await broker.connect("late")
-    await second_passes(mock_clock)
+    await second_passes(broker, mock_clock)
     assert [row["event"] for row in written(broker, "connections")] == ["opened"]
 
 
@@ -209,18 +209,18 @@ async def test_events_are_switched_on_and_off_while_the_broker_runs(
         await client.ask(create_topic(), 5)
         ask = produce_request_of(500, "steady")
         await client.ask(ask, PRODUCE_VERSION)
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
         assert not any(name.startswith("__weir_") for name in broker.house.partitions.by_name)
 
         await alter(broker, events_topics="requests")
         await client.ask(ask, PRODUCE_VERSION)
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
         steady = [row for row in written(broker, "requests") if row.get("client_id") == "steady"]
         assert [row["requests"] for row in steady] == [1]
 
         await alter(broker, events_topics="")
         await client.ask(ask, PRODUCE_VERSION)
-        await second_passes(mock_clock)
+        await second_passes(broker, mock_clock)
         after = [row for row in written(broker, "requests") if row.get("client_id") == "steady"]
         assert after == steady
 
