@@ -1,14 +1,14 @@
 """The last day, ever more coarsely: a quarter of an hour by the second, an hour by ten, a day by the minute.
 
 Fed by webui.live, read by GET /overview?history, so that a page opens with its charts already drawn. Rates
-are differences of the broker's own totals, so a chart and the sum under it agree. Bounded: 2,700 samples,
-however long the broker runs. Pure: the caller brings the time.
+are differences of the broker's own totals, so a chart and the sum under it agree. Bounded: 2,700 samples of
+some 300 bytes, however long the broker runs. Pure: the caller brings the time.
 """
 
+import math
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from broker.control.views import Figures
 
@@ -17,10 +17,9 @@ TIERS: Final = ((1, 900), (10, 360), (60, 1_440))
 """Seconds between samples, and how many are kept of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Rates are averages over the time since the sample before; so are connections, while `throttled` is the
-    most that there were, for a short throttle is what one looks for.
+class Sample(NamedTuple):
+    """Rates are averages over the time since the sample before. Idle and blocked are fractions, NaN while
+    the broker has none.
     """
 
     at_ms: int
@@ -28,7 +27,23 @@ class Sample:
     bytes_out: float
     requests: float
     connections: float
-    throttled: int
+    throttled: float
+    processor_idle: float
+    handler_idle: float
+    acceptor_blocked: float
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+_LONGER: Final[tuple[Callable[[Sequence[float]], float], ...]] = tuple(
+    max if name in ("at_ms", "throttled") else _mean for name in Sample._fields
+)
+"""How the samples of a longer step become one. Of `throttled` it is the most that there were, for a short
+throttle is what one looks for.
+"""
 
 
 class Tier:
@@ -81,6 +96,9 @@ class History:
             (figures.requests_total - old.requests_total) * per_second,
             figures.connections,
             figures.throttled,
+            figures.processor_idle,
+            figures.handler_idle,
+            figures.acceptor_blocked,
         )
         for tier in self._tiers:
             tier.add(sample)
@@ -91,7 +109,7 @@ class History:
     def last(self) -> Sample | None:
         return self._last
 
-    def columns(self, seconds: int) -> dict[str, list[float]]:
+    def columns(self, seconds: int) -> dict[str, list[float | None]]:
         """The last `seconds`, oldest first, as finely as they are kept; one list for each figure, which is a
         third of the size of rows.
         """
@@ -99,36 +117,28 @@ class History:
         if self._last is not None and seconds:
             tier = next((each for each in self._tiers if each.reach_ms >= seconds * 1000), self._tiers[-1])
             samples = tier.since(self._last.at_ms - seconds * 1000)
+        columns: Iterable[Iterable[float]] = zip(*samples, strict=True) if samples else [()] * len(_LONGER)
         return {
-            "at_ms": [sample.at_ms for sample in samples],
-            "bytes_in": [round(sample.bytes_in, 1) for sample in samples],
-            "bytes_out": [round(sample.bytes_out, 1) for sample in samples],
-            "requests": [round(sample.requests, 1) for sample in samples],
-            "connections": [round(sample.connections, 1) for sample in samples],
-            "throttled": [sample.throttled for sample in samples],
+            name: [_short(value) for value in column]
+            for name, column in zip(Sample._fields, columns, strict=True)
         }
 
 
 def _together(samples: Sequence[Sample]) -> Sample:
-    count = len(samples)
-    return Sample(
-        samples[-1].at_ms,
-        sum(each.bytes_in for each in samples) / count,
-        sum(each.bytes_out for each in samples) / count,
-        sum(each.requests for each in samples) / count,
-        sum(each.connections for each in samples) / count,
-        max(each.throttled for each in samples),
-    )
+    if len(samples) == 1:
+        return samples[0]
+    columns = zip(_LONGER, zip(*samples, strict=True), strict=True)
+    return Sample._make(combine(column) for combine, column in columns)
+
+
+def _short(value: float) -> float | None:
+    """As it is sent: JSON has no NaN, and fractions need three digits."""
+    if isinstance(value, int):
+        return value
+    return None if math.isnan(value) else round(value, 1 if value > 1 else 3)
 
 
 def sample_json(sample: Sample | None) -> dict[str, Any] | None:
     if sample is None:
         return None
-    return {
-        "at_ms": sample.at_ms,
-        "bytes_in": round(sample.bytes_in, 1),
-        "bytes_out": round(sample.bytes_out, 1),
-        "requests": round(sample.requests, 1),
-        "connections": sample.connections,
-        "throttled": sample.throttled,
-    }
+    return {name: _short(value) for name, value in zip(Sample._fields, sample, strict=True)}

@@ -17,7 +17,7 @@ MEDIA: Final = {
 }
 
 
-COMMON: Final = ("tokens", "base", "shell", "parts", "editor")
+COMMON: Final = ("tokens", "base", "shell", "parts", "chart", "editor")
 """The style sheets of every page, in order; they go out as one file, css/common.css."""
 
 

@@ -24,46 +24,31 @@ _PLAIN: Final = ("api", "dom", "live", "session", "shell", "table", "units")
 _OPENING: Final = ("api", "details", "dom", "listing", "live", "session", "shell", "table", "units")
 
 PAGES: Final = (
-    Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "shortlists", "vitals")),
-    Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "held_lately", "table")),
+    Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "charts", "shortlists", "vitals")),
+    Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "chart", "held_lately", "table")),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page("quotas", "/quotas", "Client quotas", "Limits", (*_FRAME, *_EDITOR, "chart", "table", "unlimited")),
-    Page(
-        "addresses",
-        "/ip-quotas",
-        "IP quotas",
-        "Limits",
-        ("api", "dom", "live", "session", "shell", "units", "table", "listing", "address_editor"),
-    ),
+    Page("addresses", "/ip-quotas", "IP quotas", "Limits", (*_PLAIN, "address_editor", "listing")),
     Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),
+    Page("connections", "/connections", "Connections", "Clients", (*_PLAIN, "listing")),
+    Page("groups", "/groups", "Groups", "Clients", _OPENING),
     Page(
         "telemetry",
         "/client-metrics",
         "Client metrics",
         "Clients",
-        (
-            *("api", "chart", "dom", "instance_panel", "listing", "live", "session", "shell"),
-            *("subscription_editor", "table", "units"),
-        ),
+        (*_PLAIN, "chart", "instance_panel", "listing", "subscription_editor"),
     ),
+    Page("topics", "/topics", "Topics", "Broker", _OPENING),
+    Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
     Page(
         "audit",
         "/audit",
         "Audit",
-        "Changes",
+        "Broker",
         (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
     ),
-    Page(
-        "connections",
-        "/connections",
-        "Connections",
-        "Broker",
-        ("api", "dom", "live", "session", "shell", "units", "table", "listing"),
-    ),
-    Page("topics", "/topics", "Topics", "Broker", _OPENING),
-    Page("groups", "/groups", "Groups", "Broker", _OPENING),
-    Page("tasks", "/tasks", "Tasks", "Broker", _PLAIN),
-    Page("access", "/access", "Access", "Changes", _PLAIN),
+    Page("access", "/access", "Access", "Broker", _PLAIN),
 )
 
 

@@ -5,6 +5,7 @@ Read by the routes for the OpenAPI document, and by the tests, which hold every 
 
 from typing import Final
 
+from webui.history import Sample
 from webui.quotas.entities import ALL_KEYS, ENTITY_TYPES
 from webui.rest.problem import PROBLEM_FIELDS
 from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
@@ -219,12 +220,7 @@ FIGURES: Final = Record(
     }
 )
 
-HISTORY: Final = Record(
-    {
-        name: Listing(Number())
-        for name in ("at_ms", "bytes_in", "bytes_out", "requests", "connections", "throttled")
-    }
-)
+HISTORY: Final = Record({name: Listing(MAYBE) for name in Sample._fields})
 
 OVERVIEW: Final = Record(
     {

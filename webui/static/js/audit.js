@@ -6,7 +6,7 @@ import { empty, failed, h, needs, replace, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { UndoPanel } from "./undo_panel.js";
-import { ago, clock } from "./units.js";
+import { ago, clock, day } from "./units.js";
 
 const PAGE = 50;
 const url = new UrlState({ q: "", kind: "", door: "" });
@@ -38,10 +38,9 @@ const table = new Table({
 function whenCell({ at, id }, td) {
   const moment = new Date(at);
   const today = moment.toDateString() === new Date().toDateString();
-  const day = moment.toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
   once(td, ago(at), () =>
     h("span.two", { title: `${at}, change ${id}` },
-      h("time", { datetime: at }, today ? ago(at) : day), h("span", clock(moment))));
+      h("time", { datetime: at }, today ? ago(at) : day(at)), h("span", clock(moment))));
 }
 
 function fromCell({ door, address }, td) {

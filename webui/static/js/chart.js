@@ -1,38 +1,64 @@
-// Lines over time, in SVG: a chart with axes and a reading under the pointer, and the bare line of a tile.
+// Lines over time, in SVG: axes, a reading under the pointer or the arrow keys, and gaps where nothing is known.
 
 import { h, replace, setText, svg } from "./dom.js";
-import { clock } from "./units.js";
+import { clock, utcClock } from "./units.js";
 
-const HEIGHT = 190;
 const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
+// Samples come at an even step; where more than this many are missing, nobody knows what happened.
+const MISSING_STEPS = 2.5;
+const ROOM_FOR_TIME = 62;
 
-/** 1, 2 or 5 times a power of the base, so that the axis reads well; about `count` of them. */
-export function ticks(highest, count = 4) {
+let charts = 0;
+
+/** 1, 2 or 5 times a power of ten and at least `least`, so that the axis reads well; about `count` of them. */
+export function ticks(highest, count = 4, least = 0) {
   if (!(highest > 0)) return [0, 1];
   const rough = highest / count;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].find((factor) => factor * power >= rough) * power;
+  const step = Math.max(least, [1, 2, 5, 10].find((factor) => factor * power >= rough) * power);
   return Array.from({ length: Math.ceil(highest / step) + 1 }, (_, index) => index * step);
 }
 
+/** The time between two samples: the middle one of all, so that a gap does not count. */
+export function stepOf(times) {
+  const steps = times.slice(1).map((at, index) => at - times[index]).sort((one, other) => one - other);
+  return steps[Math.floor(steps.length / 2)] ?? 1000;
+}
+
+/** [[x, y], …] for each stretch without a gap: a missing value, or missing samples. */
+export function stretches(times, values, first, step) {
+  const found = [[]];
+  for (let index = first; index < times.length; index += 1) {
+    if (index > first && times[index] - times[index - 1] > MISSING_STEPS * step) found.push([]);
+    if (values[index] === null) found.push([]);
+    else found.at(-1).push([times[index], values[index]]);
+  }
+  return found.filter((points) => points.length);
+}
+
 export class LineChart {
-  /** `series`: [{key, label, tone}]; `format(value)` for axis and reading. */
-  constructor(container, { series, format, label }) {
-    this.container = container;
-    this.series = series;
-    this.format = format;
-    this.label = label;
+  /**
+   * `series`: [{key, label, tone}]; `format(value)` for axis and reading. `top`: the axis ends there, whatever
+   * the figures; `levels`: [{value, level}], lines across; `height` in pixels.
+   */
+  constructor(container, { series, format, label, top = null, levels = [], whole = false, height = 190 }) {
+    Object.assign(this, { container, series, format, label, top, levels, whole, height });
     this.seconds = 300;
     this.data = null;
+    this.at = null;
+    this.plot = `plot-${(charts += 1)}`;
     this.reading = h("div.reading", { hidden: true });
-    this.drawing = svg("svg", { role: "img", "aria-label": label, height: HEIGHT });
+    this.drawing = svg("svg", { role: "slider", tabindex: "0", "aria-label": `${label}, over time`, height });
     replace(container, this.drawing, this.reading);
+    this.describe();
     new ResizeObserver(() => this.draw()).observe(container);
-    this.drawing.addEventListener("pointermove", (event) => this.read(event));
+    this.drawing.addEventListener("pointermove", (event) => this.point(event));
     this.drawing.addEventListener("pointerleave", () => this.unread());
+    this.drawing.addEventListener("blur", () => this.unread());
+    this.drawing.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** `data`: columns of equal length, `at_ms` among them, oldest first. */
+  /** `data`: columns of equal length, `at_ms` among them, oldest first; null is not known. */
   show(data, seconds) {
     this.data = data;
     this.seconds = seconds;
@@ -42,94 +68,142 @@ export class LineChart {
   draw() {
     const width = this.container.clientWidth;
     if (!this.data || width === 0) return;
-    const end = this.data.at_ms.at(-1) ?? Date.now();
-    this.start = end - this.seconds * 1000;
-    const first = Math.max(0, this.data.at_ms.findIndex((at) => at >= this.start) - 1);
-    const highest = Math.max(...this.series.flatMap(({ key }) => this.data[key].slice(first)), 0);
-    const marks = ticks(highest || 1);
+    const times = this.data.at_ms;
+    this.start = (times.at(-1) ?? Date.now()) - this.seconds * 1000;
+    this.first = Math.max(0, times.findIndex((at) => at >= this.start) - 1);
+    const highest = this.top ?? Math.max(...this.series.flatMap(({ key }) => this.data[key].slice(this.first)), 0);
+    const marks = ticks(highest || 1, this.height < 150 ? 3 : 4, this.whole ? 1 : 0);
     this.scale = {
       x: (at) => PAD.left + ((at - this.start) / (this.seconds * 1000)) * (width - PAD.left - PAD.right),
-      y: (value) => HEIGHT - PAD.bottom - (value / marks.at(-1)) * (HEIGHT - PAD.top - PAD.bottom),
+      y: (value) => this.height - PAD.bottom - (value / marks.at(-1)) * (this.height - PAD.top - PAD.bottom),
     };
-    this.drawing.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
+    this.drawing.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.drawing.setAttribute("width", width);
     this.cursor = svg("g", { visibility: "hidden" });
-    replace(this.drawing, this.grid(marks, highest, width), this.times(), this.lines(first), this.cursor);
+    replace(this.drawing, this.grid(marks, highest, width), this.times(width), this.lines(), this.cursor);
+    if (this.at === null) this.describe();
+    else this.read(this.at);
   }
 
   grid(marks, highest, width) {
-    return marks.map((value) => {
+    const across = (spec, value) => {
       const y = Math.round(this.scale.y(value)) + 0.5;
-      const text = value === 0 || highest > 0 ? this.format(value) : "";
-      return [
-        svg("line.grid", { x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }),
-        svg("text.axis", { x: PAD.left - 8, y: y + 4, "text-anchor": "end" }, text),
-      ];
-    });
+      return svg(spec, { x1: PAD.left, x2: width - PAD.right, y1: y, y2: y });
+    };
+    const words = (value) => (value === 0 || highest > 0 ? this.format(value) : "");
+    return [
+      marks.map((value) => [
+        across("line.grid", value),
+        svg("text.axis", { x: PAD.left - 8, y: this.scale.y(value) + 4, "text-anchor": "end" }, words(value)),
+      ]),
+      this.levels.map(({ value, level }) => across(`line.level.${level}`, value)),
+    ];
   }
 
-  times() {
+  times(width) {
     const minutes = this.seconds / 60;
     const step = minutes <= 1 ? 0.25 : minutes <= 60 ? minutes / 5 : minutes / 6;
+    const room = ((width - PAD.left - PAD.right) * step) / minutes;
+    const every = step * Math.ceil(ROOM_FOR_TIME / Math.max(room, 1));
     const marks = [];
-    for (let back = 0; back <= minutes; back += step) {
+    for (let back = 0; back <= minutes; back += every) {
       const x = this.scale.x(this.start + (minutes - back) * 60_000);
       const anchor = back === 0 ? "end" : back >= minutes ? "start" : "middle";
       const words = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 ? `${back / 60} h` : `${back} min`;
-      marks.push(svg("text.axis", { x, y: HEIGHT - 5, "text-anchor": anchor }, words));
+      marks.push(svg("text.axis", { x, y: this.height - 5, "text-anchor": anchor }, words));
     }
     return marks;
   }
 
-  lines(first) {
-    const clipped = svg("clipPath", { id: "plot" }, svg("rect", { x: PAD.left, y: 0, width: "100%", height: HEIGHT }));
+  lines() {
+    const clipped = svg("clipPath", { id: this.plot }, svg("rect", { x: PAD.left, y: 0, width: "100%", height: this.height }));
+    const step = stepOf(this.data.at_ms.slice(this.first));
     const floor = this.scale.y(0);
-    const drawn = this.series.map(({ key, tone }) => {
-      const points = this.points(key, first);
-      if (points.length < 2) return [];
-      const line = `M${points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`;
-      const area = `${line}L${points.at(-1)[0].toFixed(1)} ${floor}L${points[0][0].toFixed(1)} ${floor}Z`;
-      return [svg(`path.area.${tone}`, { d: area }), svg(`path.line.${tone}`, { d: line })];
-    });
-    return [svg("defs", clipped), svg("g", { "clip-path": "url(#plot)" }, drawn)];
+    const drawn = this.series.map(({ key, tone }) =>
+      stretches(this.data.at_ms, this.data[key], this.first, step).map((stretch) => {
+        const points = stretch.map(([at, value]) => [this.scale.x(at).toFixed(1), this.scale.y(value).toFixed(1)]);
+        // A single sample between two gaps is a dot, which a round cap makes of a line that leads nowhere.
+        const line = `M${points.map(([x, y]) => `${x} ${y}`).join("L")}${points.length === 1 ? "h0" : ""}`;
+        const area = `M${points[0][0]} ${floor}L${points.map(([x, y]) => `${x} ${y}`).join("L")}L${points.at(-1)[0]} ${floor}Z`;
+        return [svg(`path.area.${tone}`, { d: area }), svg(`path.line.${tone}`, { d: line })];
+      }));
+    return [svg("defs", clipped), svg("g", { "clip-path": `url(#${this.plot})` }, drawn)];
   }
 
-  points(key, first) {
-    return this.data[key].slice(first).map((value, index) => [this.scale.x(this.data.at_ms[first + index]), this.scale.y(value)]);
+  point(event) {
+    const count = this.data?.at_ms.length ?? 0;
+    if (!count) return;
+    const x = event.clientX - this.drawing.getBoundingClientRect().left;
+    let nearest = this.first;
+    for (let index = this.first; index < count; index += 1) {
+      if (Math.abs(this.x(index) - x) < Math.abs(this.x(nearest) - x)) nearest = index;
+    }
+    this.read(this.data.at_ms[nearest]);
   }
 
-  read(event) {
-    if (!this.data?.at_ms.length) return;
-    const box = this.drawing.getBoundingClientRect();
-    const nearest = this.nearest(event.clientX - box.left);
-    const at = this.data.at_ms[nearest];
-    const x = this.scale.x(at);
-    if (x < PAD.left) return this.unread();
-    const dots = this.series.map(({ key, tone }) => svg(`circle.dot.${tone}`, { cx: x, cy: this.scale.y(this.data[key][nearest]), r: 3.5 }));
-    replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: HEIGHT - PAD.bottom }), dots);
+  x(index) {
+    return this.scale.x(this.data.at_ms[index]);
+  }
+
+  key(event) {
+    const times = this.data?.at_ms ?? [];
+    const last = times.length - 1;
+    if (last < 0) return;
+    if (event.key === "Escape") return void this.unread();
+    const here = this.at === null ? last : this.index(this.at);
+    const page = Math.ceil((last - this.first) / 10);
+    const to = { ArrowLeft: here - 1, ArrowDown: here - 1, ArrowRight: here + 1, ArrowUp: here + 1, PageUp: here - page, PageDown: here + page, Home: this.first, End: last }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    this.read(times[Math.min(last, Math.max(this.first, this.at === null && event.key === "ArrowLeft" ? last : to))]);
+  }
+
+  /** The sample at a time, which stays the same one while others come. */
+  index(at) {
+    const found = this.data.at_ms.findIndex((each) => each >= at);
+    return found < 0 ? this.data.at_ms.length - 1 : found;
+  }
+
+  read(at) {
+    const index = this.index(at);
+    const x = this.x(index);
+    if (x < PAD.left - 1) return this.unread();
+    this.at = this.data.at_ms[index];
+    const values = this.series.map((each) => ({ ...each, value: this.data[each.key][index] }));
+    const dots = values.filter(({ value }) => value !== null)
+      .map(({ tone, value }) => svg(`circle.dot.${tone}`, { cx: x, cy: this.scale.y(value), r: 3.5 }));
+    replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: this.height - PAD.bottom }), dots);
     this.cursor.setAttribute("visibility", "visible");
-    const rows = this.series.map(({ key, label, tone }) => h("p", h(`i.${tone}`), label, h("b", this.format(this.data[key][nearest]))));
-    replace(this.reading, h("p.quiet", clock(at)), rows);
+    const rows = values.map(({ label, tone, value }) => h("p", h(`i.${tone}`), label, h("b", this.words(value))));
+    replace(this.reading, h("p.quiet", `${clock(this.at)} · ${utcClock(this.at)} UTC`), rows);
     this.reading.hidden = false;
-    const left = x + 14 + this.reading.offsetWidth > box.width ? x - 14 - this.reading.offsetWidth : x + 14;
-    this.reading.style.transform = `translate(${left}px, ${PAD.top}px)`;
+    const { width } = this.drawing.getBoundingClientRect();
+    const left = x + 14 + this.reading.offsetWidth > width ? x - 14 - this.reading.offsetWidth : x + 14;
+    this.reading.style.transform = `translate(${Math.max(0, left)}px, ${PAD.top}px)`;
+    this.describe(index);
   }
 
-  nearest(x) {
-    let best = 0;
-    this.data.at_ms.forEach((at, index) => {
-      if (Math.abs(this.scale.x(at) - x) < Math.abs(this.scale.x(this.data.at_ms[best]) - x)) best = index;
-    });
-    return best;
+  words(value) {
+    return value === null ? "not known" : this.format(value);
+  }
+
+  /** What a screen reader says of it: the sample that is read, or the newest. */
+  describe(index = (this.data?.at_ms.length ?? 0) - 1) {
+    const values = index < 0 ? "no figures yet" : this.series.map(({ key, label }) => `${label} ${this.words(this.data[key][index])}`).join(", ");
+    const when = index < 0 ? "" : `${clock(this.data.at_ms[index])}: `;
+    const state = { min: this.first ?? 0, max: Math.max(this.first ?? 0, (this.data?.at_ms.length ?? 0) - 1), now: Math.max(index, 0), text: when + values };
+    for (const [name, value] of Object.entries(state)) this.drawing.setAttribute(`aria-value${name}`, value);
   }
 
   unread() {
+    this.at = null;
     this.reading.hidden = true;
     this.cursor?.setAttribute("visibility", "hidden");
+    this.describe();
   }
 }
 
-/** A tile's line: shape only, the figure stands beside it. */
+/** A tile's or a row's line: shape only, the figure stands beside it. */
 export class Sparkline {
   constructor(tone) {
     this.area = svg(`path.area.${tone}`);

@@ -1,17 +1,16 @@
 // Overview: what the broker does now, the last minutes of it, and how much head-room is left.
 
 import { get } from "./api.js";
-import { LineChart, Sparkline } from "./chart.js";
+import { Sparkline } from "./chart.js";
+import { Charts, KEPT } from "./charts.js";
 import { copyable, copyButton, failed, h, replace, setText } from "./dom.js";
 import { startLive, UrlState } from "./shell.js";
 import { showHeld, showNear } from "./shortlists.js";
 import { showHealth, showPhases, showQueues } from "./vitals.js";
 import { bytesPerSecond, count, digits, duration, group } from "./units.js";
 
-// So many seconds the page keeps itself; longer ranges it asks for, at the pace at which they change.
-const KEPT = 900;
-const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"], "1h": [3600, "1 h"], "6h": [21600, "6 h"], "24h": [86400, "24 h"] };
-const AGAIN_MS = { 3600: 10_000, 21600: 60_000, 86400: 60_000 };
+// Two samples further apart than this: the stream was away, and the broker knows what came between.
+const MISSED_MS = 2500;
 const SHOWN_IN_TILES = 120;
 
 const TILES = [
@@ -24,17 +23,8 @@ const TILES = [
 
 const url = new UrlState({ range: "5m" });
 const tiles = new Map(TILES.map((tile) => [tile.key, makeTile(tile)]));
-const chart = new LineChart(document.getElementById("throughput"), {
-  label: "Bytes per second in and out",
-  format: (value) => bytesPerSecond(value),
-  series: [
-    { key: "bytes_in", label: "Bytes in", tone: "in" },
-    { key: "bytes_out", label: "Bytes out", tone: "out" },
-  ],
-});
+const charts = new Charts(url);
 let history = null;
-// What was asked for a longer range: {seconds, data, at}.
-let long = null;
 
 function makeTile({ label, tone, href }) {
   const value = h("p.figure", "–");
@@ -55,19 +45,7 @@ function showFigures() {
     spark.show(values, `${label}, last ${Math.round(SHOWN_IN_TILES / 60)} minutes, at most ${words(Math.max(...values, 0))}`);
     tile.dataset.alert = key === "throttled" && now > 0 ? "yes" : "no";
   }
-  showChart();
-}
-
-async function showChart() {
-  const [seconds] = RANGES[url.values.range];
-  if (seconds <= KEPT) {
-    chart.show(history, seconds);
-    return;
-  }
-  if (long?.seconds === seconds && performance.now() - long.at < AGAIN_MS[seconds]) return;
-  long = { seconds, at: performance.now() };
-  const answer = await get(`/api/v1/overview?history=${seconds}`).catch(() => null);
-  if (answer && RANGES[url.values.range][0] === seconds) chart.show(answer.history, seconds);
+  charts.show(history);
 }
 
 function showFacts({ figures, ...overview }) {
@@ -106,20 +84,6 @@ function showFirstSteps(overview) {
   );
 }
 
-function showRanges() {
-  const buttons = Object.entries(RANGES).map(([key, [, words]]) =>
-    h("button", { type: "button", "aria-pressed": String(key === url.values.range), onclick: () => choose(key) }, words),
-  );
-  replace(document.getElementById("range"), buttons);
-}
-
-function choose(range) {
-  url.set({ range });
-  long = null;
-  showRanges();
-  if (history) showFigures();
-}
-
 function showAll(overview) {
   showFacts(overview);
   showFirstSteps(overview);
@@ -130,14 +94,26 @@ function showAll(overview) {
 
 function arrived(overview) {
   const { sample } = overview;
-  if (history && sample && sample.at_ms > (history.at_ms.at(-1) ?? 0)) {
-    for (const [key, column] of Object.entries(history)) {
-      column.push(sample[key]);
-      if (column.length > KEPT) column.shift();
-    }
-    showFigures();
+  const last = history?.at_ms.at(-1) ?? 0;
+  if (history && sample && sample.at_ms > last) {
+    append(sample);
+    if (last && sample.at_ms - last > MISSED_MS) refill();
   }
   showAll(overview);
+}
+
+// What cannot be had stays a gap in the charts.
+async function refill() {
+  const answer = await get(`/api/v1/overview?history=${KEPT}`).catch(() => null);
+  if (answer) history = answer.history;
+}
+
+function append(sample) {
+  for (const [key, column] of Object.entries(history)) {
+    column.push(sample[key]);
+    if (column.length > KEPT) column.shift();
+  }
+  showFigures();
 }
 
 async function start() {
@@ -147,14 +123,10 @@ async function start() {
     showFigures();
     showAll(overview);
   } catch (problem) {
-    replace(document.getElementById("throughput"), failed(problem, () => location.reload()));
+    replace(document.getElementById("charts"), h("div.card", failed(problem, () => location.reload())));
   }
 }
 
-if (!(url.values.range in RANGES)) url.set({ range: "5m" });
-const legend = chart.series.map(({ label, tone }) => h("span", h(`i.${tone}`), label));
-replace(document.getElementById("legend"), legend);
-showRanges();
 await start();
 startLive(["throttled", "quotas"], {
   overview: arrived,

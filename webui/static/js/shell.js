@@ -30,6 +30,10 @@ function showBadge(count) {
   badge.hidden = count === 0;
   setText(badge, String(count));
   badge.setAttribute("aria-label", `${count} held`);
+  // Where the pages are behind the menu, so would be the badge.
+  const link = document.getElementById("bar-throttled");
+  link.hidden = count === 0;
+  setText(link, `${count} held`);
 }
 
 /** `action`: {label, run}. Stays longer with one, as it has to be read and decided on. */
@@ -98,6 +102,15 @@ document.getElementById("sign-out")?.addEventListener("click", async () => {
   }
 });
 
-// On a phone the pages stand in a strip, and the one that is open may be beyond its edge.
-const current = document.querySelector(".sidebar [aria-current]");
-if (current) current.closest("nav").scrollLeft = current.offsetLeft - 16;
+const menu = document.getElementById("menu");
+
+function openMenu(open) {
+  menu?.setAttribute("aria-expanded", String(open));
+}
+
+menu?.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || menu?.getAttribute("aria-expanded") !== "true") return;
+  openMenu(false);
+  menu.focus();
+});

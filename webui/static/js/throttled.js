@@ -1,5 +1,7 @@
 // Throttled now: who is held, by which rule, and the milliseconds left, counted down here between updates.
 
+import { get } from "./api.js";
+import { LineChart } from "./chart.js";
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { entityWords, ruleLink, tagChips, tagWords } from "./entity.js";
 import { showLately } from "./held_lately.js";
@@ -190,6 +192,22 @@ function tick() {
   }
 }
 
+const HOUR_S = 3600;
+const HOUR_AGAIN_MS = 10_000;
+const hour = new LineChart(document.getElementById("hour"), {
+  label: "Connections held",
+  format: digits,
+  whole: true,
+  height: 130,
+  series: [{ key: "throttled", label: "Held, at most", tone: "held" }],
+});
+
+async function showHour() {
+  if (document.hidden) return;
+  const answer = await get(`/api/v1/overview?history=${HOUR_S}`).catch(() => null);
+  if (answer) hour.show(answer.history, HOUR_S);
+}
+
 const search = debounced(() => {
   url.set({ q: filter.value.trim() });
   show();
@@ -200,6 +218,8 @@ filter.addEventListener("input", search);
 onKeys({ "/": () => filter.focus() });
 replace(box, skeleton());
 setInterval(beat, FRAME_MS);
+showHour();
+setInterval(showHour, HOUR_AGAIN_MS);
 startLive(["throttled", "held"], {
   throttled: update,
   held: (answer) => showLately(document.getElementById("lately"), answer),

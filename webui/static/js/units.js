@@ -118,14 +118,25 @@ export function duration(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
+/** In one unit: the exact moment stands in a tooltip. The year is said only where it is another one. */
 export function ago(iso, now = Date.now()) {
   const passed = now - Date.parse(iso);
   if (passed < 5000) return "just now";
-  if (passed < 86400_000) return `${duration(passed)} ago`;
-  return new Date(iso).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+  if (passed < 3600_000) return `${duration(passed)} ago`;
+  if (passed < 86400_000) return `${Math.floor(passed / 3600_000)} h ago`;
+  return day(iso, now);
+}
+
+export function day(iso, now = Date.now()) {
+  const year = new Date(iso).getFullYear() === new Date(now).getFullYear() ? undefined : "numeric";
+  return new Date(iso).toLocaleDateString(undefined, { day: "numeric", month: "short", year });
 }
 
 /** Local time, with UTC for the tooltip. */
 export function clock(ms) {
   return new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+}
+
+export function utcClock(ms) {
+  return new Date(ms).toISOString().slice(11, 19);
 }

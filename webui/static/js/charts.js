@@ -1,0 +1,85 @@
+// The overview's charts: what they draw, over which range, and where longer ranges come from.
+
+import { get } from "./api.js";
+import { LineChart } from "./chart.js";
+import { h, replace } from "./dom.js";
+import { bytesPerSecond, digits, percent } from "./units.js";
+
+/** So many seconds the page keeps itself; longer ranges it asks for, at the pace at which they change. */
+export const KEPT = 900;
+export const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"], "1h": [3600, "1 h"], "6h": [21600, "6 h"], "24h": [86400, "24 h"] };
+const AGAIN_MS = { 3600: 10_000, 21600: 60_000, 86400: 60_000 };
+const SMALL = 130;
+
+const CHARTS = {
+  throughput: {
+    label: "Throughput",
+    format: bytesPerSecond,
+    series: [{ key: "bytes_in", label: "Bytes in", tone: "in" }, { key: "bytes_out", label: "Bytes out", tone: "out" }],
+  },
+  "chart-requests": { label: "Requests", format: (value) => `${digits(value)}/s`, height: SMALL, series: [{ key: "requests", label: "Requests", tone: "in" }] },
+  "chart-idle": {
+    label: "Threads idle",
+    format: percent,
+    height: SMALL,
+    top: 1,
+    levels: [{ value: 0.5, level: "watch" }, { value: 0.2, level: "urgent" }],
+    series: [{ key: "processor_idle", label: "Network threads", tone: "in" }, { key: "handler_idle", label: "Request handlers", tone: "out" }],
+  },
+  "chart-connections": { label: "Connections", format: digits, whole: true, height: SMALL, series: [{ key: "connections", label: "Open", tone: "plain" }] },
+  "chart-throttled": { label: "Connections held", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Held, at most", tone: "held" }] },
+};
+
+export class Charts {
+  /** `url` keeps the range. */
+  constructor(url) {
+    this.url = url;
+    this.recent = null;
+    this.long = null;
+    this.charts = Object.entries(CHARTS).map(([id, options]) => new LineChart(document.getElementById(id), options));
+    for (const [id, { series }] of Object.entries(CHARTS)) {
+      const legend = document.querySelector(`[data-legend="${id}"]`);
+      if (legend) replace(legend, series.map(({ label, tone }) => h("span", h(`i.${tone}`), label)));
+    }
+    if (!(url.values.range in RANGES)) url.set({ range: "5m" });
+    this.showRanges();
+  }
+
+  get seconds() {
+    return RANGES[this.url.values.range][0];
+  }
+
+  showRanges() {
+    const buttons = Object.entries(RANGES).map(([key, [, words]]) =>
+      h("button", { type: "button", "aria-pressed": String(key === this.url.values.range), onclick: () => this.choose(key) }, words));
+    const box = document.getElementById("range");
+    const held = [...box.children].indexOf(document.activeElement);
+    replace(box, buttons);
+    box.children[held]?.focus();
+  }
+
+  choose(range) {
+    this.url.set({ range });
+    this.long = null;
+    this.showRanges();
+    this.show(this.recent);
+  }
+
+  /** `recent`: the columns that the page keeps. */
+  async show(recent) {
+    this.recent = recent;
+    const { seconds } = this;
+    if (!recent || seconds <= KEPT) {
+      if (recent) this.draw(recent);
+      return;
+    }
+    if (this.long?.seconds === seconds && performance.now() - this.long.at < AGAIN_MS[seconds]) return;
+    this.long = { seconds, at: performance.now() };
+    const answer = await get(`/api/v1/overview?history=${seconds}`).catch(() => null);
+    if (answer && this.seconds === seconds) this.draw(answer.history);
+  }
+
+  draw(columns) {
+    for (const chart of this.charts) chart.show(columns, this.seconds);
+  }
+}
