@@ -1,11 +1,9 @@
 """Charts: what a line does where nothing is known, what the axes say, and how one reads them without a mouse."""
 
+import time
 from typing import Any
 
-from tests.webui.browser.conftest import ServedConsole, Watched
-from tests.webui.fakes import FakeBroker
-from tests.webui.rows import connection, figures
-from webui.live import Live
+from tests.webui.browser.conftest import Watched
 
 MINUTE_MS = 60_000
 
@@ -43,22 +41,31 @@ def test_marks_are_round_and_reach_the_highest_value(page: Watched) -> None:
     assert ask(page, "c.ticks(7, 3, 1)") == [0, 5, 10]
 
 
-def fill(live: Live, gap: bool) -> None:
-    """Nine minutes by the second; of these three are missing in the middle."""
-    begun = live.snapshot.now_ms - 9 * MINUTE_MS
-    for second in range(9 * 60):
-        if gap and 180 <= second < 360:
-            continue
-        live.history.add(
-            figures(bytes_in_total=2_000_000 * second, requests_total=10 * second, processor_idle=0.75),
-            begun + second * 1_000,
-        )
+def remember(page: Watched, missing: range = range(0)) -> None:
+    """The broker remembers nine minutes by the second, but for the seconds that are `missing`."""
+
+    def answer(route: Any) -> None:
+        body = route.fetch().json()
+        begun = int(time.time() * 1_000) - 9 * MINUTE_MS
+        seconds = [second for second in range(9 * 60) if second not in missing]
+        body["history"] = {
+            "at_ms": [begun + second * 1_000 for second in seconds],
+            "bytes_in": [2_000_000] * len(seconds),
+            "bytes_out": [0] * len(seconds),
+            "requests": [10] * len(seconds),
+            "connections": [1] * len(seconds),
+            "throttled": [0] * len(seconds),
+            "processor_idle": [0.75] * len(seconds),
+            "handler_idle": [None] * len(seconds),
+            "acceptor_blocked": [0] * len(seconds),
+        }
+        route.fulfill(json=body)
+
+    page.page.route("**/api/v1/overview?history=*", answer)
 
 
-def test_a_gap_in_the_history_is_a_gap_in_the_chart(
-    page: Watched, served: ServedConsole, expect: Any
-) -> None:
-    fill(served.live, gap=True)
+def test_a_gap_in_the_history_is_a_gap_in_the_chart(page: Watched, expect: Any) -> None:
+    remember(page, missing=range(180, 360))
     page.sign_in()
     opened = page.go("/?range=15m")
     assert opened.locator("#throughput path.line.in").count() == 2
@@ -66,8 +73,8 @@ def test_a_gap_in_the_history_is_a_gap_in_the_chart(
     expect(opened.locator("#chart-idle line.level")).to_have_count(2)
 
 
-def test_a_chart_is_read_with_the_arrow_keys(page: Watched, served: ServedConsole, expect: Any) -> None:
-    fill(served.live, gap=False)
+def test_a_chart_is_read_with_the_arrow_keys(page: Watched, expect: Any) -> None:
+    remember(page)
     page.sign_in()
     opened = page.go("/?range=15m")
     chart = opened.get_by_role("slider", name="Throughput, over time")
@@ -85,8 +92,8 @@ def test_a_chart_is_read_with_the_arrow_keys(page: Watched, served: ServedConsol
     expect(reading).to_be_hidden()
 
 
-def test_longer_ranges_are_asked_of_the_broker(page: Watched, served: ServedConsole, expect: Any) -> None:
-    fill(served.live, gap=False)
+def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> None:
+    remember(page)
     opened = page.sign_in()
     with opened.expect_response(lambda answer: "history=86400" in answer.url):
         opened.get_by_role("button", name="24 h").click()
@@ -95,11 +102,8 @@ def test_longer_ranges_are_asked_of_the_broker(page: Watched, served: ServedCons
     expect(opened).to_have_url(f"{page.console.address}/?range=24h")
 
 
-def test_the_last_hour_of_throttles_stands_below_them(
-    page: Watched, served: ServedConsole, broker: FakeBroker, expect: Any
-) -> None:
-    broker.connection_rows = [connection("one")]
-    fill(served.live, gap=False)
+def test_the_last_hour_of_throttles_stands_below_them(page: Watched, expect: Any) -> None:
+    remember(page)
     page.sign_in()
     opened = page.go("/throttled")
     expect(opened.locator("#hour path.line.held")).to_have_count(1)

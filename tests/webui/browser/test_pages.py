@@ -11,20 +11,9 @@ from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
 from tests.webui.simulation import Simulation
+from webui.pages.catalogue import PAGES
 
-PATHS = (
-    "/",
-    "/throttled",
-    "/quotas",
-    "/ip-quotas",
-    "/client-metrics",
-    "/audit",
-    "/connections",
-    "/topics",
-    "/groups",
-    "/tasks",
-    "/access",
-)
+PATHS = tuple(page.path for page in PAGES)
 
 
 def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> None:
@@ -229,6 +218,26 @@ def test_figures_that_stopped_coming_say_so(page: Watched, expect: Any, served: 
     page.troubles.clear()
 
 
+KEPT_SOURCE = """
+window.EventSource = class extends EventSource {
+  constructor(address) { super(address); window.stream = this; }
+};
+"""
+
+
+def test_every_page_says_that_its_figures_are_stale(page: Watched, expect: Any) -> None:
+    page.page.add_init_script(KEPT_SOURCE)
+    page.page.clock.install()
+    page.sign_in()
+    for path in PATHS:
+        opened = page.go(path)
+        # As when a network drops everything in silence: no error, and nothing more comes.
+        opened.evaluate("window.stream.close()")
+        opened.clock.run_for(6_000)
+        expect(opened.locator("#live")).to_contain_text("No connection, figures of")
+        expect(opened.locator("body")).to_have_attribute("data-stale", "yes")
+
+
 def test_a_session_that_ended_is_said_on_the_page(page: Watched, expect: Any, broker: FakeBroker) -> None:
     opened = page.sign_in()
     expect(opened.locator("#live")).to_have_text("Live")
@@ -274,6 +283,28 @@ def test_no_page_scrolls_sideways_on_a_phone(
         expect(opened.locator("#live")).to_have_text("Live")
         opened.wait_for_timeout(400)
         assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_on_a_phone_the_pages_are_behind_a_menu(
+    browser: Any, served: ServedConsole, expect: Any, broker: FakeBroker
+) -> None:
+    broker.throttled_rows = [throttled()]
+    with watched(browser, served, viewport=PHONE) as phone:
+        opened = phone.sign_in()
+        expect(opened.get_by_role("link", name="1 held", exact=True)).to_be_visible()
+        link = opened.get_by_role("link", name="Client quotas")
+        expect(link).to_be_hidden()
+        menu = opened.get_by_role("button", name="Menu")
+        menu.focus()
+        opened.keyboard.press("Enter")
+        expect(link).to_be_visible()
+        assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        opened.keyboard.press("Escape")
+        expect(link).to_be_hidden()
+        expect(menu).to_be_focused()
+        menu.click()
+        link.click()
+        expect(opened.get_by_role("heading", name="Client quotas")).to_be_visible()
 
 
 def test_the_keyboard_reaches_everything_in_order(page: Watched, expect: Any) -> None:
