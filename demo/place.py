@@ -1,6 +1,6 @@
 """The broker of the demo: one of its own that leaves nothing behind, or one that runs already.
 
-Used by demo.__main__. Knows the REST API, and nothing of tenants.
+Used by demo.__main__, demo.pictures and demo.scene. Knows the REST API, and nothing of tenants.
 """
 
 import json
@@ -37,14 +37,21 @@ class Place:
     def url(self) -> str:
         return f"http://{self.console}/?token={self.token}"
 
-    def limit(self, client_id: str, bytes_per_s: int | None, *, shadow: bool = False) -> None:
-        """Sets producer_byte_rate of a client id through the REST API, or removes it; `shadow`: it is
-        measured and not enforced.
+    def limit(
+        self,
+        client_id: str,
+        bytes_per_s: int | None,
+        *,
+        key: str = "producer_byte_rate",
+        shadow: bool = False,
+    ) -> None:
+        """Sets a limit of a client id through the REST API, or removes it; `shadow`: it is measured and not
+        enforced.
         """
         value = {"remove": True} if bytes_per_s is None else {"value": bytes_per_s}
         entry: dict[str, Any] = {
             "entity": {"client-id": client_id},
-            "ops": [{"key": "producer_byte_rate", **value}],
+            "ops": [{"key": key, **value}],
         }
         if shadow and bytes_per_s is not None:
             entry["shadow"] = True

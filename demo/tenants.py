@@ -1,6 +1,6 @@
 """The tenants: real clients in threads, each with a manner of its own.
 
-Used by demo.__main__. Most are librdkafka, which reads throttle_time_ms and sends on all the same: what holds
+Used by demo.scene. Most are librdkafka, which reads throttle_time_ms and sends on all the same: what holds
 them back is the broker alone. `Heeding` is kafka-python, which waits as it is told.
 """
 
@@ -18,6 +18,7 @@ TICK_S: Final = 0.05
 STORM_EVERY_S: Final = 0.25
 MOST_WAITING: Final = 1_000
 """Records of `Heeding` that are not acknowledged yet: what is left at the end is soon sent."""
+READERS: Final = 2
 
 
 class Tenant:
@@ -55,6 +56,13 @@ class Tenant:
     def _told(self, event: Any) -> None:
         self.told_to_wait_ms = event.throttle_time * 1000
 
+    def _consumer(self, group: str) -> Consumer:
+        self.clients += 1
+        settings = {"group.id": group, "auto.offset.reset": "latest"}
+        consumer = Consumer({**self._settings, **settings})
+        consumer.subscribe([self.topic])
+        return consumer
+
 
 class Wanting(Tenant):
     """Sends so much a second if it may. With `reads` it also reads the topic, as a member of a group."""
@@ -69,7 +77,7 @@ class Wanting(Tenant):
     def run(self) -> None:
         queue = {"queue.buffering.max.kbytes": 4096, "message.timeout.ms": 0}
         producer = self._producer(**queue)
-        consumer = self._consumer() if self.reads else None
+        consumer = self._consumer(f"{self.name}-readers") if self.reads else None
         due, last = 0.0, time.monotonic()
         while not self.stopped.wait(TICK_S):
             now = time.monotonic()
@@ -82,13 +90,6 @@ class Wanting(Tenant):
         if consumer is not None:
             consumer.close()
         producer.purge()
-
-    def _consumer(self) -> Consumer:
-        self.clients += 1
-        group = {"group.id": f"{self.name}-readers", "auto.offset.reset": "latest"}
-        consumer = Consumer({**self._settings, **group})
-        consumer.subscribe([self.topic])
-        return consumer
 
 
 class Heeding(Tenant):
@@ -119,6 +120,18 @@ class Heeding(Tenant):
 
     def _lost(self, _error: Any) -> None:
         self.waiting -= 1
+
+
+class Reporting(Tenant):
+    """A group of two that reads whatever there is, and falls behind as soon as it is limited."""
+
+    def run(self) -> None:
+        consumers = [self._consumer(f"{self.name}-daily") for _ in range(READERS)]
+        while not self.stopped.wait(TICK_S):
+            for consumer in consumers:
+                self.read_bytes += sum(len(message.value() or b"") for message in consumer.consume(2000, 0))
+        for consumer in consumers:
+            consumer.close()
 
 
 class Storming(Tenant):

@@ -1,4 +1,4 @@
-"""Charts: what a line does where nothing is known, what the axes say, and how one reads them without a mouse."""
+"""Charts: what a line does where nothing is known, what the axes say, and reading them without a mouse."""
 
 import time
 from typing import Any

@@ -26,7 +26,8 @@ def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> N
 def test_an_unused_broker_says_what_to_do_next(page: Watched, expect: Any, broker: FakeBroker) -> None:
     opened = page.sign_in()
     expect(opened.locator("#first-steps")).to_contain_text("127.0.0.1:9092")
-    expect(opened.locator("#snippets pre")).to_have_count(2)
+    expect(opened.locator("#snippets pre")).to_have_count(3)
+    expect(opened.locator("#snippets")).to_contain_text("--running --bootstrap 127.0.0.1:9092")
     broker.connection_rows = [connection("hello")]
     expect(opened.locator("#first-steps")).to_be_hidden()
     expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")

@@ -77,10 +77,13 @@ function showFirstSteps(overview) {
     'producer.send("greetings", b"hello").get()',
   ].join("\n");
   const kcat = `echo hello | kcat -b ${address} -X client.id=hello -t greetings -P`;
+  // A command and no button: a broker that starts programs for a browser would be a door.
+  const demo = `WEIR_ADMIN_TOKEN=… make demo ARGS="--running --bootstrap ${address} --console ${location.host}"`;
   replace(
     document.getElementById("snippets"),
     h("div", h("h3", "kcat"), copyable(kcat, "A kcat command")),
     h("div", h("h3", "Python (pip install kafka-python)"), copyable(python, "A Python program")),
+    h("div", h("h3", "Tenants to look at, from Weir’s source folder"), copyable(demo, "A command that starts tenants")),
   );
 }
 

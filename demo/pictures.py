@@ -1,0 +1,72 @@
+"""Takes the pictures of docs/console.md: `python -m demo.pictures [FOLDER]`, some two minutes.
+
+A broker of its own, the tenants of the demo under their rules, and every page of the console in Chromium.
+WebP, as PNG of the same would be five times as large.
+"""
+
+import base64
+import shutil
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from playwright.sync_api import sync_playwright
+
+from demo import scene
+from demo.place import Place, own_broker
+from webui.pages.catalogue import PAGES
+
+BOOTSTRAP: Final = "127.0.0.1:19192"
+CONSOLE: Final = "127.0.0.1:18180"
+FREE_S: Final = 15.0
+UNDER_RULES_S: Final = 75.0
+SETTLED_MS: Final = 2_500
+DESK: Final = {"width": 1280, "height": 800}
+PHONE: Final = {"width": 390, "height": 844}
+OF_CLIENT: Final = f"?user=ANONYMOUS&client-id={scene.GREEDY}"
+QUALITY: Final = 82
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=Path("docs/images"))
+def main(folder: Path) -> None:
+    """Every page of the console while the demo runs."""
+    with own_broker(BOOTSTRAP, CONSOLE) as place:
+        _take_in(place, folder, [("/", "first-run")], color_scheme="light")
+        with scene.topic(place), scene.asked_for_metrics(place), scene.at_work(scene.tenants_for(place)):
+            time.sleep(FREE_S)
+            with scene.limited(place):
+                time.sleep(UNDER_RULES_S)
+                pages = [
+                    (page.path + (OF_CLIENT if page.key == "explain" else ""), page.key) for page in PAGES
+                ]
+                _take_in(place, folder, pages, color_scheme="dark")
+                small = [("/", "phone-overview"), ("/throttled", "phone-throttled")]
+                _take_in(place, folder, small, viewport=PHONE, color_scheme="light")
+
+
+def _take_in(place: Place, folder: Path, pages: list[tuple[str, str]], **look: Any) -> None:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_context(**{"viewport": DESK, **look}).new_page()
+        page.goto(place.url)
+        for path, name in pages:
+            page.goto(f"http://{place.console}{path}")
+            page.wait_for_timeout(SETTLED_MS)
+            _save(page, folder / f"console-{name}.webp")
+        browser.close()
+
+
+def _save(page: Any, path: Path) -> None:
+    """What is in the window, and no more: nobody reads a picture of three windows' height."""
+    session = page.context.new_cdp_session(page)
+    picture = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
+    path.write_bytes(base64.b64decode(picture["data"]))
+    session.detach()
+    click.echo(f"{path} {path.stat().st_size // 1024} KiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What is on stage: the tenants, their topic, what is asked of them, and their limits. All of it goes again.
+
+Used by demo.__main__ and demo.pictures.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from demo.place import Place
+from demo.tenants import Heeding, Reporting, Storming, Tenant, Wanting
+
+TOPIC: Final = "weir-demo-orders"
+TOPIC_SETTINGS: Final = {"retention.bytes": "50000000", "segment.bytes": "10000000"}
+GREEDY, PATIENT, POLITE, REPORTS, STORMY = "greedy", "patient", "polite", "reports", "stormy"
+LIMITS: Final = {GREEDY: 1_000_000, PATIENT: 500_000}
+REPORTS_LIMIT: Final = 1_000_000
+SHADOWED: Final = 100_000
+CONNECTIONS_PER_S: Final = 2
+ANSWERED_WITHIN_S: Final = 30
+
+
+def tenants_for(place: Place) -> list[Tenant]:
+    return [
+        Wanting(GREEDY, place.bootstrap, TOPIC, 5_000_000),
+        Heeding(PATIENT, place.bootstrap, TOPIC, 2_000_000),
+        Wanting(POLITE, place.bootstrap, TOPIC, 200_000, reads=True),
+        Reporting(REPORTS, place.bootstrap, TOPIC),
+        Storming(STORMY, place.bootstrap, TOPIC),
+    ]
+
+
+@contextmanager
+def topic(place: Place) -> Iterator[None]:
+    admin = AdminClient({"bootstrap.servers": place.bootstrap, "log_level": 2})
+    wanted = NewTopic(TOPIC, num_partitions=2, replication_factor=1, config=TOPIC_SETTINGS)
+    try:
+        admin.create_topics([wanted])[TOPIC].result(ANSWERED_WITHIN_S)
+    except KafkaException as error:
+        raise click.ClickException(f"the topic {TOPIC} cannot be made: {error}") from error
+    try:
+        yield
+    finally:
+        admin.delete_topics([TOPIC])[TOPIC].result(ANSWERED_WITHIN_S)
+
+
+@contextmanager
+def asked_for_metrics(place: Place) -> Iterator[None]:
+    """A client asks what it shall tell when it begins, and then every five minutes: before the tenants."""
+    place.ask_for_metrics(True)
+    try:
+        yield
+    finally:
+        place.ask_for_metrics(False)
+
+
+@contextmanager
+def at_work(tenants: Sequence[Tenant]) -> Iterator[None]:
+    threads = [threading.Thread(target=tenant.run, name=tenant.name) for tenant in tenants]
+    try:
+        for thread in threads:
+            thread.start()
+        yield
+    finally:
+        for tenant in tenants:
+            tenant.stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+@contextmanager
+def limited(place: Place) -> Iterator[None]:
+    """What holds is taken away again, so that the next client is served at once."""
+    for name, limit in LIMITS.items():
+        place.limit(name, limit)
+    place.limit(REPORTS, REPORTS_LIMIT, key="consumer_byte_rate")
+    place.limit(POLITE, SHADOWED, shadow=True)
+    place.limit_addresses(CONNECTIONS_PER_S)
+    try:
+        yield
+    finally:
+        place.limit_addresses(None)
+        place.limit(REPORTS, None, key="consumer_byte_rate")
+        for name in (*LIMITS, POLITE):
+            place.limit(name, None)
