@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.control.views import ThrottledRow
+from broker.control.rows.tasks import TaskRow
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
@@ -75,18 +75,20 @@ async def test_live_events_arrive_and_the_shutdown_ends_them(server: Served, bro
 
 
 class Counting(FakeBroker):
+    """Counts looks at the tasks: who is held is looked at for the last hour as well, whoever watches."""
+
     looks = 0
 
-    def throttled(self) -> list[ThrottledRow]:
+    def tasks(self) -> list[TaskRow]:
         self.looks += 1
-        return super().throttled()
+        return super().tasks()
 
 
 async def test_a_browser_that_leaves_is_not_served_any_more() -> None:
     broker = Counting()
     async with served(broker) as server:
-        stream = await server.ask("/api/v1/events?topics=throttled", BEARER)
-        await until(stream, b"event: throttled")
+        stream = await server.ask("/api/v1/events?topics=tasks", BEARER)
+        await until(stream, b"event: tasks")
         await stream.aclose()
         await trio.sleep(2 * BEAT_S)
         before = broker.looks
