@@ -1,6 +1,7 @@
 """One Spark session for all tests of the pipeline; where Spark cannot be they are skipped, and say why."""
 
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +24,9 @@ SETTINGS: Final = {
 }
 
 HERE: Final = Path(__file__).parent
+
+# Without pyspark these cannot even be imported; the others say that they are skipped, and why.
+collect_ignore_glob = [] if find_spec("pyspark") else ["test_gold_*.py", "test_run.py", "test_silver.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
