@@ -67,7 +67,7 @@ class EventLog:
     def write(self, wall_ms: int) -> list[PartitionLog]:
         """Appends what waits for topics that exist, and commits; the logs that have grown.
 
-        Never between somebody's staging and its commit. What the disk refuses is dropped.
+        Never between somebody's staging and its commit. What the disk or the system refuses is dropped.
         """
         grown = []
         for name, waiting in self.topics.items():
@@ -80,7 +80,7 @@ class EventLog:
                 assert log is not None
                 written = self._append(log, records, wall_ms)
                 grown.append(log)
-            except ApiError:
+            except (ApiError, OSError):  # no log to be had; or no descriptor, even for loading the codec
                 written = 0
             waiting.written += written
             waiting.dropped += len(records) - written

@@ -22,6 +22,8 @@ from tests.support.wire import WireClient, connect
 pytestmark = pytest.mark.endtoend
 
 MIB: Final = 1024 * 1024
+QUIET: Final = "events.topics="
+"""No topics come to be while descriptors are counted."""
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -56,9 +58,27 @@ def storm_of(port: int, count: int, stack: ExitStack) -> list[socket.socket]:
     return [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
 
 
+async def test_without_descriptors_it_goes_on_with_events_to_write(tmp_path: Path) -> None:
+    """Their topics cannot be made, nor what packs them be loaded: they are dropped, until there is room."""
+    with BrokerProcess(tmp_path) as broker:
+        polite = await connect(port_of(broker))
+        assert await is_served(polite)
+        pid, before = broker.running.pid, resource.prlimit(broker.running.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors(broker) + 20, before[1]))
+        with ExitStack() as stack:
+            storm_of(port_of(broker), 40, stack)
+            for _ in range(25):
+                assert await is_served(polite)
+                await trio.sleep(0.1)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        await until(lambda: any(tmp_path.rglob("__weir_connections-0/*.log")), 10)
+        assert await is_served(polite) and broker.running.poll() is None
+        await polite.stream.aclose()
+
+
 async def test_without_descriptors_it_rests_and_recovers(tmp_path: Path) -> None:
     """400 connections where 200 fit: the old ones are served all the time, the others when there is room."""
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, QUIET) as broker:
         polite = await connect(port_of(broker))
         assert await is_served(polite)
         base = await descriptors_at_rest(broker)
@@ -83,7 +103,7 @@ async def test_without_descriptors_it_rests_and_recovers(tmp_path: Path) -> None
 
 
 async def test_storms_of_connections_leave_nothing_behind(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, QUIET) as broker:
         polite = await connect(port_of(broker))
         assert await is_served(polite)
         base, resident = await descriptors_at_rest(broker), resident_bytes(broker)
@@ -105,7 +125,7 @@ async def test_storms_of_connections_leave_nothing_behind(tmp_path: Path) -> Non
 
 
 async def test_twenty_announcements_of_90_mb_are_not_believed(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker, ExitStack() as stack:
+    with BrokerProcess(tmp_path, QUIET) as broker, ExitStack() as stack:
         polite = await connect(port_of(broker))
         assert await is_served(polite)
         resident = resident_bytes(broker)
@@ -118,7 +138,7 @@ async def test_twenty_announcements_of_90_mb_are_not_believed(tmp_path: Path) ->
 
 async def test_two_hundred_held_clients_cost_nothing(tmp_path: Path) -> None:
     """All of them broke a quota; while they are held, the broker has nothing to do."""
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path, QUIET) as broker:
         polite = await connect(port_of(broker))
         await polite.ask(create_topic(), 5)
         set_by_rest(broker, {"client-id": "greedy"}, 1_000)

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from broker.protocol.messages.metadata import MetadataRequest
-from tests.endtoend.test_storms import MIB, descriptors, descriptors_at_rest, resident_bytes, storm_of
+from tests.endtoend.test_storms import MIB, QUIET, descriptors, descriptors_at_rest, resident_bytes, storm_of
 from tests.support.broker_process import PATIENCE, BrokerProcess
 from tests.support.certificates import certificates
 from tests.support.hostile import until
@@ -57,7 +57,7 @@ async def test_a_thousand_handshakes_that_nobody_goes_on_with(tmp_path: Path, ke
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         f"ssl.keystore.location={shown.store}",
     ]
-    with BrokerProcess(tmp_path, *overrides, "connection.authentication.timeout.ms=3000") as broker:
+    with BrokerProcess(tmp_path, QUIET, *overrides, "connection.authentication.timeout.ms=3000") as broker:
         port = int(broker.sasl.rpartition(":")[2])
         polite = await connect_tls(port, known.client_context())
         base, resident = await descriptors_at_rest(broker), resident_bytes(broker)
@@ -81,7 +81,7 @@ async def test_a_thousand_clients_that_are_torn_off_leave_nothing_behind(tmp_pat
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         f"ssl.keystore.location={known.server.store}",
     ]
-    with BrokerProcess(tmp_path, *overrides) as broker:
+    with BrokerProcess(tmp_path, QUIET, *overrides) as broker:
         port = int(broker.sasl.rpartition(":")[2])
         polite = await connect_tls(port, known.client_context())
         base = await descriptors_at_rest(broker)

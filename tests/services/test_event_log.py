@@ -87,5 +87,23 @@ async def test_a_full_disk_drops_and_counts_and_the_next_second_is_written(
     assert (waiting.written, waiting.dropped) == (1, 1) and partition.high_watermark == 1
 
 
+async def test_without_a_descriptor_for_its_codec_a_second_is_dropped_and_the_next_is_written(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(house.partitions)
+    await make(house, "__weir_a")
+    with monkeypatch.context() as patch:
+        patch.setattr("broker.services.event_log.build_batch", _none_left)
+        log.offer("__weir_a", record(100))
+        log.write(WALL_MS)
+    log.offer("__weir_a", record(100))
+    log.write(WALL_MS)
+    assert (log.topics["__weir_a"].written, log.topics["__weir_a"].dropped) == (1, 1)
+
+
+def _none_left(*_: object, **__: object) -> memoryview:
+    raise OSError(24, "Too many open files", "cramjam/__init__.py")
+
+
 def _refuse(*_: object) -> int:
     raise OSError(28, "No space left on device")
