@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from broker.protocol.messages.metadata import MetadataRequest
-from tests.endtoend.test_storms import descriptors, descriptors_at_rest, port_of, storm_of
+from tests.endtoend.test_storms import QUIET, descriptors, descriptors_at_rest, port_of, storm_of
 from tests.support.broker_process import PATIENCE, BrokerProcess
 from tests.support.hostile import is_closed_soon, is_served, request
 from tests.support.live import alter_through
@@ -77,7 +77,7 @@ async def measured(*ports: int, seconds: float = LOOP_SECONDS) -> list[float]:
 @asynccontextmanager
 async def two_listeners(directory: Path) -> AsyncIterator[tuple[BrokerProcess, WireClient, int, int]]:
     """The broker, an operator who is connected already, and the ports of PLAINTEXT and EXTERNAL."""
-    with BrokerProcess(directory, *TWO_LISTENERS) as broker:
+    with BrokerProcess(directory, QUIET, *TWO_LISTENERS) as broker:
         inner, outer = (int(each.rpartition(":")[2]) for each in (broker.plain, broker.sasl))
         operator = await connect(inner)
         assert await is_served(operator)
@@ -149,7 +149,7 @@ async def test_a_storm_of_a_thousand_leaves_no_descriptor_behind(
     tmp_path: Path, override: str, ip_rate: int | None
 ) -> None:
     """And the polite client beside it waits for no answer as long as a second."""
-    with BrokerProcess(tmp_path, override, "quota.window.num=2") as broker:
+    with BrokerProcess(tmp_path, QUIET, override, "quota.window.num=2") as broker:
         polite = await connect(port_of(broker))
         assert await is_served(polite)
         base = await descriptors_at_rest(broker)
