@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -33,16 +34,28 @@ class Stream:
     ) -> None:
         self._warehouse = warehouse
         self._frame = sources.stream(warehouse.spark, bootstrap, options, most_per_batch)
+        self._taken = 0
         self._days_due: set[str] = set()
         self._days_made = time.monotonic()
 
     def once(self) -> Iterator[str]:
         """Everything that there is now, in lines to show; days are made with each batch."""
-        yield from _told(self._start(days_every_s=0, trigger={"availableNow": True}))
+        yield from self._run(days_every_s=0, trigger={"availableNow": True})
 
     def continuous(self, every_s: int) -> Iterator[str]:
-        """Until the process is told to stop. Topics that are made meanwhile are read when they are seen."""
-        yield from _told(self._start(DAYS_EVERY_S, {"processingTime": f"{every_s} seconds"}))
+        """Until the process is told to stop. Topics made meanwhile are read when they are seen."""
+        yield from self._run(DAYS_EVERY_S, {"processingTime": f"{every_s} seconds"})
+
+    def _run(self, days_every_s: float, trigger: dict[str, Any]) -> Iterator[str]:
+        """The connector 4.1.1 ends a query that repeated a killed one's batch when it comes to tell of it,
+        after the batch is done: such a query is started once more.
+        """
+        try:
+            yield from _told(self._start(days_every_s, trigger))
+        except StreamingQueryException:
+            if not self._taken:
+                raise
+            yield from _told(self._start(days_every_s, trigger))
 
     def _start(self, days_every_s: float, trigger: dict[str, Any]) -> Any:
         is_alone, root = self._is_alone(), self._warehouse.root
@@ -59,6 +72,7 @@ class Stream:
                 pipeline.days = self._days_due
                 pipeline.make_days()
                 self._days_due, self._days_made = set(), time.monotonic()
+            self._taken += 1
 
         writer = self._frame.writeStream.foreachBatch(take).trigger(**trigger)
         query = writer.option("checkpointLocation", f"{root}/{CHECKPOINT}").start()
