@@ -60,7 +60,7 @@ async def with_topic(broker: BrokerProcess) -> WireClient:
 
 
 def states(broker: BrokerProcess) -> list[str]:
-    return [row["mute_state"] for row in broker.ask("GET", "/api/v1/connections")["items"]]
+    return [row["mute_state"] for row in broker.ask("GET", "/api/v1/connections?limit=1000")["items"]]
 
 
 def used(broker: BrokerProcess) -> int:
