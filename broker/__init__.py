@@ -17,6 +17,7 @@
     simulation    what quotas would do to a load, asked of the quotas themselves on a clock that jumps
     exposition    what Prometheus reads of all of them, under the names of Kafka's dashboards
     events        what the broker writes down about itself, in topics that anybody can read
+    figures       what the broker does at this moment, for whoever looks; and the tree of its tasks
     config        every key, its default and its reason
     house, app    build all of this once; run it, and take it down in order
 

@@ -14,7 +14,6 @@ from broker.api.broker import Broker
 from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups
 from broker.api.waking import expire_fetches
-from broker.census import Census
 from broker.collecting.otlp import Forwarder, poster
 from broker.collecting.pushes import PushReader
 from broker.config.load import Configuration
@@ -27,11 +26,12 @@ from broker.disk.log_mover import LogMover
 from broker.disk.tasks import MetadataWriter
 from broker.events.writer import EventWriter
 from broker.exposition.page import Exposition
-from broker.figures import BrokerFigures
+from broker.figures.census import Census
+from broker.figures.holdings import holdings
+from broker.figures.live import BrokerFigures
 from broker.following.metadata import MetadataFollower
 from broker.following.settings import follow_settings
 from broker.groups.requests import Now
-from broker.holdings import holdings
 from broker.log.report import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
@@ -42,9 +42,9 @@ from broker.network.clock import TrioClock
 from broker.network.loop_idle import LoopIdle
 from broker.network.machinery import KAFKA
 from broker.network.measuring.request_log import RequestLog
+from broker.network.open_connections import OpenConnections
 from broker.network.reaper import Reaper
 from broker.network.socket_server import SocketServer
-from broker.open_connections import OpenConnections
 from broker.protocol.api_key import ApiKey
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.callback_class import load_callback

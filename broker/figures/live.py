@@ -5,7 +5,6 @@ nothing of pages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from broker.connection_uses import address_uses, connection_limits
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
@@ -25,6 +24,8 @@ from broker.control.views import (
     ThrottledRow,
     TopicSize,
 )
+from broker.figures.addresses import address_uses, connection_limits
+from broker.figures.topics import group_detail, group_rows, partition_rows
 from broker.metrics.growth import Growth
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
@@ -44,7 +45,6 @@ from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
-from broker.topic_uses import group_detail, group_rows, partition_rows
 
 PHASES_EVERY_MS: Final = 5_000
 """Quantiles of five minutes move slowly, and take milliseconds to make, which somebody waits for."""

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from broker.api.broker import Broker
-from broker.census import ROOT, Holding, Owners
 from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.control.rows.tasks import Owned
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
+from broker.figures.census import ROOT, Holding, Owners
 from broker.network.accepting.parked import MOST_PARKED
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS

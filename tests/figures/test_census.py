@@ -8,8 +8,8 @@ import trio
 from trio.lowlevel import Task
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.census import NURSERIES, Census
 from broker.control.rows.tasks import Owned, TaskRow
+from broker.figures.census import NURSERIES, Census
 from broker.network.clock import TrioClock
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.support.hostile import until

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.control.commands import BROKER_ITSELF, AlterClientQuotas, QuotaAlteration, QuotaOp
-from broker.figures import PHASES_EVERY_MS, PhaseRows
+from broker.figures.live import PHASES_EVERY_MS, PhaseRows
 from broker.network.measuring.request_metrics import PHASES, AllMetrics
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.running import running_broker

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.control.rows.topics import CommittedRow, GroupRow, PartitionRow
-from broker.topic_uses import _assigned, group_detail, partition_rows
+from broker.figures.topics import _assigned, group_detail, partition_rows
 from tests.api.group import GROUP, commit, find_coordinator, stable_member
 from tests.api.house import House
 
