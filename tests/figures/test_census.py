@@ -17,7 +17,7 @@ from tests.support.produce import create_topic
 from tests.support.running import RunningBroker, running_broker
 
 SMALL = ("num.network.threads=2", "num.io.threads=11", "node.id=7")
-DOCUMENT = Path(__file__).parents[1] / "docs" / "concurrency.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "concurrency.md"
 
 
 def by_name(broker: RunningBroker) -> dict[str, TaskRow]:
