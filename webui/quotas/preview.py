@@ -1,11 +1,12 @@
-"""Whom an edit would reach, before it is made.
+"""Whom edits would reach, before they are made.
 
 Asked by PATCH /client-quotas?validate_only=true. Every connected client is resolved with the rules as they
-are and as they would be (control.views.resolve_all): the edit reaches those whom its entity would govern, or
-whom it governs no longer. What clients do counts together where they would share the limit.
+are and as they would be after all the edits (control.views.resolve_all): they reach those whom one of their
+entities would govern, or governs no longer. What clients do counts together where they would share the limit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,32 +47,41 @@ class Reach:
     shadow: bool = False
 
 
-async def preview(views: Views, edit: QuotaAlteration, connections: Iterable[ConnectionRow]) -> list[Reach]:
-    """One Reach per op, in order; then one for each limit that only goes into shadow, or out of it. Lets
-    others run in between.
+Named = frozenset[tuple[str, str | None]]
+"""An entity, in whatever order its parts came."""
+
+
+async def preview(
+    views: Views, edits: Sequence[QuotaAlteration], connections: Iterable[ConnectionRow]
+) -> list[Reach]:
+    """One Reach for each key, in the order of the ops; then one for each limit that only goes into shadow,
+    or out of it. Several edits stand together. Lets others run in between.
     """
     clients = list({Client(row.principal, row.client_id): None for row in connections})[:MOST_CLIENTS]
-    reaches = {key: Reach(key) for key in _keys(views, edit)}
+    wanted = _wanted(views, edits)
+    reaches = {key: Reach(key) for key in wanted}
     names = [(client.principal, client.client_id) for client in clients]
-    wanted = set(edit.entity)
-    for count, limits in enumerate(views.resolve_all(names, reaches.keys(), (edit,)), 1):
+    for count, limits in enumerate(views.resolve_all(names, reaches.keys(), edits), 1):
         for now, then in limits:
-            _count(reaches[now.key], now, then, wanted)
+            _count(reaches[now.key], now, then, wanted[now.key])
         if count % AT_ONCE == 0:
             await trio.lowlevel.checkpoint()
     await trio.lowlevel.checkpoint()
     return list(reaches.values())
 
 
-def _keys(views: Views, edit: QuotaAlteration) -> list[str]:
-    keys = [op.key for op in edit.ops]
-    row = None if edit.shadow is None else views.quota(edit.entity)
-    return keys if row is None else [*keys, *(each.key for each in row.limits if each.key not in keys)]
+def _wanted(views: Views, edits: Sequence[QuotaAlteration]) -> dict[str, set[Named]]:
+    """The edited entities of each key."""
+    wanted: dict[str, set[Named]] = {}
+    for edit in edits:
+        row = None if edit.shadow is None else views.quota(edit.entity)
+        marked = () if row is None else (limit.key for limit in row.limits)
+        for key in (*(op.key for op in edit.ops), *marked):
+            wanted.setdefault(key, set()).add(frozenset(edit.entity))
+    return wanted
 
 
-def _count(
-    reach: Reach, now: ResolvedLimit, then: ResolvedLimit, wanted: set[tuple[str, str | None]]
-) -> None:
+def _count(reach: Reach, now: ResolvedLimit, then: ResolvedLimit, wanted: AbstractSet[Named]) -> None:
     if _is(then.matched, wanted):
         reach.clients += 1
         reach.shadow = then.shadow
@@ -81,13 +91,13 @@ def _count(
         reach.clients += 1
         reach.falls_to[then.bound] = reach.falls_to.get(then.bound, 0) + 1
     else:
-        steps = [set(probe.entity) for probe in then.probes]
-        if then.matched is not None and wanted in steps[steps.index(set(then.matched)) :]:
+        steps = [frozenset(probe.entity) for probe in then.probes]
+        if then.matched is not None and not wanted.isdisjoint(steps[steps.index(frozenset(then.matched)) :]):
             reach.outranked[then.matched] = reach.outranked.get(then.matched, 0) + 1
         return
     if then.bound is not None and then.observed is not None and then.observed > then.bound:
         reach.over += 1
 
 
-def _is(matched: EntityPairs | None, wanted: set[tuple[str, str | None]]) -> bool:
-    return matched is not None and set(matched) == wanted
+def _is(matched: EntityPairs | None, wanted: AbstractSet[Named]) -> bool:
+    return matched is not None and frozenset(matched) in wanted

@@ -104,7 +104,7 @@ RESULT_FIELDS: Final[dict[str, Schema]] = {
     "reach": Listing(REACH),
 }
 RESULTS_LIST: Final = Listing(Record(RESULT_FIELDS, optional=frozenset({"current", "reach"})))
-RESULTS: Final = Record({"results": RESULTS_LIST})
+RESULTS: Final = Record({"results": RESULTS_LIST, "reach": Listing(REACH)}, optional=frozenset({"reach"}))
 REFUSED_RESULTS: Final = Record(
     {**PROBLEM_FIELDS, "results": RESULTS_LIST}, optional=frozenset({"code", "where", "results"})
 )

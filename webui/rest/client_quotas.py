@@ -1,8 +1,8 @@
 """GET and PATCH /client-quotas: Kafka's filter and Kafka's alteration, with versions against lost updates.
 
 GET takes DescribeClientQuotas' components as parameters and can search, sort and page what they leave. PATCH
-takes AlterClientQuotas' entries; with validate_only it changes nothing and says whom it would
-reach, for up to eight edits at once.
+takes AlterClientQuotas' entries; with validate_only it changes nothing and says whom they would reach:
+together, and for up to eight each for itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
-from broker.control.views import MatchType, QuotaFilter
+from broker.control.views import MatchType, QuotaFilter, Views
 from broker.errors import ErrorCode
 from webui.quotas.command_line import shell_command
 from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
@@ -87,7 +87,11 @@ async def alter_quotas(call: Call) -> Reply:
     refused = [outcome for outcome in outcomes if not outcome.ok]
     if len(refused) == len(outcomes):
         raise Problem.of(refused[0].error, refused[0].message, results=results)
-    return Reply({"results": results}, status=207 if refused else 200)
+    answer: dict[str, Any] = {"results": results}
+    if validate_only and len(entries) > 1:
+        sound = [entry for entry, outcome in zip(entries, outcomes, strict=True) if outcome.ok]
+        answer |= await _together(call.console.backend.views, sound)
+    return Reply(answer, status=207 if refused else 200)
 
 
 def _components(query: Mapping[str, Any]) -> list[QuotaFilter]:
@@ -150,8 +154,16 @@ async def _add_reach(
     connections = views.connections()
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
-            reaches = await preview(views, entry, connections)
+            reaches = await preview(views, (entry,), connections)
             result["reach"] = [reach_json(reach) for reach in reaches]
+
+
+async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[str, Any]:
+    """Whom several edits would reach that stand together; nothing where a callback decides."""
+    if views.quota_callback:
+        return {}
+    reaches = await preview(views, entries, views.connections())
+    return {"reach": [reach_json(reach) for reach in reaches]}
 
 
 def reach_json(reach: Reach) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def broker_with(*clients: tuple[str, str]) -> FakeBroker:
 
 async def reach(broker: FakeBroker, entity: EntityPairs, value: float | None, key: str = PRODUCE) -> Reach:
     edit = QuotaAlteration(entity, (QuotaOp(key, value),))
-    [answer] = await preview(broker, edit, broker.connections())
+    [answer] = await preview(broker, (edit,), broker.connections())
     return answer
 
 
@@ -81,7 +81,7 @@ async def test_every_op_has_its_own_answer() -> None:
     broker = broker_with(("alice", "app"))
     broker.set(ALICE, {PRODUCE: 5.0})
     ops = (QuotaOp(FETCH, 1.0), QuotaOp(PRODUCE, None), QuotaOp(PERCENT, None))
-    answers = await preview(broker, QuotaAlteration(ALICE, ops), broker.connections())
+    answers = await preview(broker, (QuotaAlteration(ALICE, ops),), broker.connections())
     assert [(one.key, one.clients) for one in answers] == [(FETCH, 1), (PRODUCE, 1), (PERCENT, 0)]
 
 
@@ -157,14 +157,35 @@ async def test_an_edit_of_the_mark_is_about_all_limits_that_it_moves() -> None:
     broker.set(ALICE, {PRODUCE: 5.0, FETCH: 5.0})
     broker.observed = {ALICE: {PRODUCE: 6.0, FETCH: 2.0}}
     into = QuotaAlteration(ALICE, (QuotaOp(FETCH, 1.0),), shadow=True)
-    assert await preview(broker, into, broker.connections()) == [
+    assert await preview(broker, (into,), broker.connections()) == [
         Reach(FETCH, clients=1, over=1, shadow=True),
         Reach(PRODUCE, clients=1, over=1, shadow=True),
     ]
     broker.set(ALICE, {}, shadow=True)
     out = QuotaAlteration(ALICE, (), shadow=False)
-    assert await preview(broker, out, broker.connections()) == [
+    assert await preview(broker, (out,), broker.connections()) == [
         Reach(PRODUCE, clients=1, over=1),
         Reach(FETCH, clients=1),
     ]
     assert (await reach(broker, ALICE, 7.0)).shadow
+
+
+async def test_several_removals_stand_together() -> None:
+    broker = broker_with(("alice", "app"), ("alice", "other"), ("bob", "app"), ("carol", "third"))
+    broker.set(ALICE, {PRODUCE: 5.0, FETCH: 6.0})
+    broker.set(APP, {PRODUCE: 7.0})
+    broker.set(ANYBODY, {PRODUCE: 9.0})
+    removals = [
+        QuotaAlteration(ALICE, (QuotaOp(PRODUCE, None), QuotaOp(FETCH, None))),
+        QuotaAlteration(APP, (QuotaOp(PRODUCE, None),)),
+    ]
+    # Alone, the first leaves alice to the default.
+    assert await preview(broker, removals[:1], broker.connections()) == [
+        Reach(PRODUCE, clients=2, falls_to={9.0: 2}),
+        Reach(FETCH, clients=2, falls_to={None: 2}),
+    ]
+    removals.append(QuotaAlteration(ANYBODY, (QuotaOp(PRODUCE, None),)))
+    assert await preview(broker, removals, broker.connections()) == [
+        Reach(PRODUCE, clients=4, falls_to={None: 4}),
+        Reach(FETCH, clients=2, falls_to={None: 2}),
+    ]

@@ -156,6 +156,26 @@ async def test_many_validations_at_once_are_not_told_whom_they_reach(
     assert all("reach" in result for result in (await answer.get_json())["results"])
 
 
+async def test_many_validations_are_told_whom_they_reach_together(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    broker.connection_rows = [connection("app", f"u{index}") for index in range(12)]
+    for index in range(10):
+        broker.set((("user", f"u{index}"),), {PRODUCE: 5.0})
+    entries = [{"entity": {"user": f"u{index}"}, "ops": [REMOVING]} for index in range(10)]
+    entries.append({"entity": {"user": "u11"}, "ops": [setting(1, "bad")]})
+    answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries})
+    assert answer.status_code == 207
+    [reach] = RESULTS.check(await answer.get_json())["reach"]
+    assert (reach["clients"], reach["falls_to"]) == (10, [{"bound": None, "clients": 10}])
+    assert len(broker.rows) == 10
+    answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries[:1]})
+    assert "reach" not in await answer.get_json()
+    broker.callback = "acme:Groups"
+    answer = await http.patch(f"{PATH}?validate_only=true", {"entries": entries})
+    assert "reach" not in RESULTS.check(await answer.get_json())
+
+
 async def test_entries_are_refused_one_by_one(http: Browserless, broker: FakeBroker) -> None:
     entries = [
         {"entity": {"user": "a"}, "ops": [setting(1)]},

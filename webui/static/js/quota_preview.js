@@ -19,7 +19,7 @@ function line(reach, value) {
 function consequence(reach, value) {
   if (reach.clients === 0) return reach.outranked.length ? "" : "No client that is connected now falls under this.";
   const who = connected(reach.clients);
-  if (reach.falls_to.length) return `${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}.`;
+  if (reach.falls_to.length) return [`${who}${reach.falls_to.length > 1 ? ":" : ""} ${falls(reach)}`, above(reach), "."];
   return [`${who} ${reach.clients === 1 ? "falls" : "fall"} under this`, over(reach, value)];
 }
 
@@ -40,6 +40,12 @@ function falls(reach) {
   return ways.join(", ");
 }
 
+/** Whoever falls to a rule behind may be above that one. */
+function above({ over: many, clients }) {
+  if (many === 0) return "";
+  return ["; ", h("strong.warn", clients === 1 ? "it is above that now" : `${group(many)} ${many === 1 ? "is" : "are"} above that now`)];
+}
+
 function over({ key, clients, over: above, unmeasured, shadow }, value) {
   const limit = value === undefined ? "the limit" : rate(key, value);
   const would = shadow ? "would only be counted as throttled" : "would be throttled";
@@ -55,5 +61,5 @@ function over({ key, clients, over: above, unmeasured, shadow }, value) {
 }
 
 export function showCommand(box, command) {
-  replace(box, h("p.field-label", "The same from a shell"), copyable(command, "command"));
+  replace(box, h("p.field-label", "The same from a shell"), copyable(command, command.includes("\n") ? "commands" : "command"));
 }

@@ -1,63 +1,144 @@
-// Removing a rule: what follows is said before it happens.
+// Removing rules, one or many: what follows is said before it happens, and one request does it.
 
 import { patch } from "./api.js";
 import { h, replace, setText } from "./dom.js";
 import { entityChips } from "./entity.js";
 import { reachLines, showCommand } from "./quota_preview.js";
-import { saved } from "./quota_saving.js";
+import { removed } from "./quota_saving.js";
+import { count, KEYS, rate } from "./units.js";
 
 const PATH = "/api/v1/client-quotas";
 
 export class QuotaRemoval {
-  constructor({ row, onclose }) {
-    this.row = row;
+  /** `rows` are as they were seen; one that has changed since is shown again, and not removed unseen. */
+  constructor({ rows, onclose }) {
+    this.rows = rows;
     this.onclose = onclose;
-    this.ops = Object.keys(row.limits).map((key) => ({ key, remove: true }));
+    this.title = h("h2");
+    this.list = h("div");
     this.reach = h("div.reach", { "aria-live": "polite" }, h("p.quiet", "Looking whom this would reach…"));
     this.command = h("div");
-    this.trouble = h("p.field-error", { role: "alert" });
-    this.confirm = h("button.danger", { type: "button", onclick: () => this.remove() }, "Remove limits");
-    this.element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
-      h("h2", "Remove all limits of ", entityChips(row.entity), "?"),
+    this.trouble = h("div.field-error", { role: "alert" });
+    this.confirm = h("button.danger", { type: "button", onclick: () => this.remove() });
+    this.element = h("div.editor", { onkeydown: (event) => this.key(event) },
+      this.title,
+      this.list,
       h("div.consequences", this.reach, this.command),
       this.trouble,
       h("div.buttons", this.confirm, h("button", { type: "button", onclick: () => onclose() }, "Keep them")));
+    this.show();
     this.preview();
+  }
+
+  show() {
+    const { rows } = this;
+    const one = rows.length === 1;
+    replace(this.title, "Remove all limits of ", one ? entityChips(rows[0].entity) : count(rows.length, "rule"), "?");
+    setText(this.confirm, one ? "Remove limits" : `Remove limits of ${count(rows.length, "rule")}`);
+    replace(this.list, one ? null : chosen(rows));
   }
 
   focus() {
     this.confirm.focus();
+    this.element.scrollIntoView({ block: "nearest" });
   }
 
   close() {
     this.closed = true;
   }
 
+  key(event) {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    this.onclose();
+  }
+
   body() {
-    return { entries: [{ entity: this.row.entity, ops: this.ops, version: this.row.version }] };
+    const entries = this.rows.map(({ entity, limits, version }) => ({
+      entity, version, ops: Object.keys(limits).map((key) => ({ key, remove: true })),
+    }));
+    return { entries };
   }
 
   async preview() {
-    try {
-      const { results } = await patch(`${PATH}?validate_only=true`, this.body());
-      if (this.closed) return;
-      replace(this.reach, reachLines(results[0].reach, this.ops));
-      showCommand(this.command, results[0].command);
-    } catch (problem) {
+    const { results, reach, problem } = await ask(`${PATH}?validate_only=true`, this.body());
+    if (this.closed) return;
+    if (results.length === 0) {
       replace(this.reach);
-      setText(this.trouble, problem.message);
+      setText(this.trouble, problem);
+      return;
     }
+    const reaches = reach ?? results[0].reach;
+    replace(this.reach, reaches ? reachLines(reaches, []) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
+    showCommand(this.command, results.map(({ command }) => command).join("\n"));
+    this.refused(results);
   }
 
   async remove() {
     this.confirm.disabled = true;
-    try {
-      const { results } = await patch(PATH, this.body());
-      this.onclose();
-      saved(results[0], this.ops, this.row.limits, this.row.shadow);
-    } catch (problem) {
-      this.confirm.disabled = false;
-      setText(this.trouble, problem.status === 412 ? "Somebody changed this rule meanwhile. Close this and look again." : problem.message);
+    const { results, problem } = await ask(PATH, this.body());
+    this.confirm.disabled = false;
+    const isDone = (row, index) => results[index]?.error === "NONE";
+    const done = this.rows.filter(isDone);
+    if (done.length) removed(done);
+    if (done.length === this.rows.length) this.onclose(done);
+    else if (results.length === 0) setText(this.trouble, problem);
+    else {
+      this.rows = this.rows.filter((row, index) => !isDone(row, index));
+      this.refused(results.filter(({ error }) => error !== "NONE"));
     }
+  }
+
+  /** Somebody was quicker: each rule as it was seen and as it is, and the choice. `results` are of all `rows`. */
+  refused(results) {
+    const left = this.rows.map((row, index) => ({ row, result: results[index] })).filter(({ result }) => result.error !== "NONE");
+    if (left.length === 0) return;
+    this.confirm.hidden = true;
+    const isStale = ({ result }) => result.error === "INVALID_UPDATE_VERSION";
+    const other = left.find((each) => !isStale(each));
+    if (other) {
+      setText(this.trouble, other.result.message);
+      return;
+    }
+    const again = this.rows.map((row, index) => ({ ...row, ...results[index].current, is: results[index].current.limits }));
+    const rows = again.filter((row) => row.is);
+    const go = () => {
+      this.rows = rows;
+      this.confirm.hidden = false;
+      replace(this.trouble);
+      this.show();
+      this.preview();
+    };
+    const words = rows.length === 1 ? "Remove it as it is now" : `Remove ${count(rows.length, "rule")} as they are now`;
+    replace(this.trouble, h("div.conflict", h("p", left.length === 1 ? "This rule was changed meanwhile." : "These rules were changed meanwhile."), versions(left),
+      rows.length ? h("div.buttons", h("button", { type: "button", onclick: go }, words)) : null));
+  }
+}
+
+function versions(left) {
+  const lines = left.map(({ row, result }) => h("tr",
+    h("th", { scope: "row" }, entityChips(row.entity)),
+    h("td", limitWords(row.limits)),
+    h("td", result.current.limits ? `${limitWords(result.current.limits)}, by ${result.current.changed_by}` : "removed already")));
+  const heads = ["Rule", "You saw", "Now"].map((words) => h("th", { scope: "col" }, words));
+  return h("div.scroller", { tabindex: "0", role: "region", "aria-label": "What was changed" },
+    h("table", h("thead", h("tr", heads)), h("tbody", lines)));
+}
+
+function chosen(rows) {
+  const lines = rows.map(({ entity, limits }) => h("li", entityChips(entity), h("span.quiet", limitWords(limits))));
+  return h("ul.chosen", { tabindex: "0", role: "region", "aria-label": "Rules to remove" }, lines);
+}
+
+function limitWords(limits) {
+  return Object.entries(limits).map(([key, { value }]) => `${KEYS[key]?.label ?? key} ${rate(key, value)}`).join(", ");
+}
+
+/** Entries are accepted or refused one by one: where all are refused, the problem has the results. */
+async function ask(path, body) {
+  try {
+    return await patch(path, body);
+  } catch (problem) {
+    return { results: problem.document?.results ?? [], problem: problem.message };
   }
 }

@@ -1,15 +1,19 @@
 // Client quotas: the table of rules with their use, and the one editor that may be open in it.
 
+import { get } from "./api.js";
 import { empty, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityKey, entityWords } from "./entity.js";
 import { QuotaEditor } from "./quota_editor.js";
 import { QuotaRemoval } from "./quota_removal.js";
-import { debounced, onKeys, startLive, UrlState } from "./shell.js";
+import { Selection } from "./selection.js";
+import { debounced, onKeys, startLive, toast, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { Unlimited } from "./unlimited.js";
 import { ago, count as words, digits, duration, group, KEYS, rate, rawRate } from "./units.js";
 
 const PAGE = 50;
+// As many as one request may change.
+const MOST_CHOSEN = 1000;
 
 const url = new UrlState({ q: "", shape: "", sort: "entity", order: "asc", offset: "0", rule: "", add: "" });
 const box = document.getElementById("table");
@@ -24,12 +28,21 @@ let listing = null;
 // What is open below which row: {key, panel}.
 let open = null;
 
+const selection = new Selection({
+  bar: document.getElementById("selected"),
+  keyOf: (row) => entityKey(row.entity),
+  words: (row) => entityWords(row.entity),
+  noun: "rule",
+  more: everyMatch,
+  act: { label: "Remove limits…", run: removeChosen },
+});
+
 const table = new Table({
   label: "Client quota rules",
   keyOf: (row) => entityKey(row.entity),
   onsort: sortBy,
   columns: [
-    { label: "Rule", sort: "entity", size: "entity", whole: "bare", cell: ruleCell },
+    { label: "Rule", sort: "entity", size: "entity", whole: "bare", before: selection.head, cell: ruleCell },
     ...Object.entries(KEYS).map(([key, { label }]) => ({ label, sort: key, size: "limit", num: true, cell: (row, td) => limitCell(key, row, td) })),
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
@@ -37,7 +50,9 @@ const table = new Table({
 });
 
 function ruleCell(row, td) {
-  once(td, `${entityKey(row.entity)} ${row.shadow}`, () => [entityChips(row.entity), row.shadow && shadowBadge()]);
+  td.row = row;
+  once(td, `${entityKey(row.entity)} ${row.shadow}`, () =>
+    h("span.chooser", selection.box(() => td.row), h("span", entityChips(row.entity), row.shadow && shadowBadge())));
 }
 
 function shadowBadge() {
@@ -100,7 +115,29 @@ function edit(row) {
 
 function remove(row) {
   const key = entityKey(row.entity);
-  openBelow(key, new QuotaRemoval({ row, onclose: () => closePanel(key, "Remove") }));
+  openBelow(key, new QuotaRemoval({ rows: [row], onclose: () => closePanel(key, "Remove") }));
+}
+
+function removeChosen(rows) {
+  const onclose = (done) => {
+    closeAll();
+    if (done) selection.clear();
+    else selection.bar.querySelector("button.danger")?.focus();
+  };
+  openAbove(new QuotaRemoval({ rows, onclose }));
+}
+
+/** What the filter leaves, on whatever page; addresses have rules of their own elsewhere. */
+async function everyMatch() {
+  const { q, shape: kind } = url.values;
+  try {
+    const { items } = await get(`/api/v1/client-quotas?${new URLSearchParams({ search: q, ...(kind && { shape: kind }), limit: MOST_CHOSEN })}`);
+    if (listing.total > MOST_CHOSEN) toast(`${group(MOST_CHOSEN)} rules at a time.`);
+    return items.filter(({ entity }) => !("ip" in entity));
+  } catch (problem) {
+    toast(problem.message, { kind: "bad" });
+    return [];
+  }
 }
 
 function openBelow(key, panel) {
@@ -112,8 +149,11 @@ function openBelow(key, panel) {
 }
 
 function add(limits = {}, start = {}) {
+  openAbove(new QuotaEditor({ row: null, limits, ...start, onclose: closeAdding, onedit: edit }));
+}
+
+function openAbove(panel) {
   closeAll();
-  const panel = new QuotaEditor({ row: null, limits, ...start, onclose: closeAdding, onedit: edit });
   open = { key: null, panel };
   replace(adding, h("div.card.panel", panel.element));
   panel.focus();
@@ -160,6 +200,7 @@ function show() {
   if (!listing) return;
   table.showSort(url.values.sort, url.values.order);
   table.show(listing.items, (key) => (open?.key === key ? open.element : null));
+  selection.show(listing.items, listing.total);
   for (const [key, element] of table.rows) element.classList.toggle("pointed", key === pointed);
   const shown = listing.items.length ? table.element : nothing();
   if (box.firstChild !== shown) replace(box, shown);

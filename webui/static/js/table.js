@@ -5,8 +5,10 @@ import { h, replace } from "./dom.js";
 
 export class Table {
   /**
-   * `columns`: [{label, cell(row, td, tr), sort?, num?, size?, whole?}]; `cell` fills its td, at first and at
-   * every update; `size` is a width of the style sheet; on a phone a `whole` cell has a line to itself. `keyOf(row)` tells rows apart. `onsort(key)` is called for a header that is clicked.
+   * `columns`: [{label, cell(row, td, tr), sort?, num?, size?, whole?, before?}]; `cell` fills its td, at first
+   * and at every update; `size` is a width of the style sheet; on a phone a `whole` cell has a line to itself;
+   * `before` stands in the header before its label. `keyOf(row)` tells rows apart. `onsort(key)` is called for a
+   * header that is clicked.
    */
   constructor({ columns, keyOf, onsort, label }) {
     this.columns = columns;
@@ -17,7 +19,7 @@ export class Table {
       const content = column.sort
         ? h("button.sort", { type: "button", onclick: () => onsort(column.sort) }, column.label)
         : h(column.label ? "span" : "span.hidden", column.label || "Actions");
-      const head = h(column.num ? "th.num" : "th", { scope: "col" }, content);
+      const head = h(column.num ? "th.num" : "th", { scope: "col" }, column.before, content);
       if (column.sort) this.heads.set(column.sort, head);
       return head;
     });
