@@ -52,7 +52,7 @@ def make_console(
         backend=backend,
         settings=settings,
         port=port,
-        doorkeeper=Doorkeeper(backend, settings, uptime_ms),
+        doorkeeper=Doorkeeper(backend, settings, uptime_ms, now_ms),
         hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
         live=Live(backend.views, now_ms),
         now_ms=now_ms,

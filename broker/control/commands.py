@@ -302,12 +302,15 @@ class IssueAdminToken(Command["IssuedToken"]):
     """A new token for the console and the REST API, 256 random bits or the given `secret`. Answers
     IssuedToken.
 
-    A token of the same name is replaced.
+    A token of the same name is replaced; `expected_version` as in `QuotaAlteration`. From `expires_at_ms`
+    (wall-clock) on it is not good any more; None: good until it is revoked.
     """
 
     name: str
     role: Role
     secret: str | None = None
+    expires_at_ms: int | None = None
+    expected_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,9 +327,12 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class RevokeAdminToken(Command["Outcome"]):
-    """Answers Outcome: RESOURCE_NOT_FOUND where there is none of that name."""
+    """Answers Outcome: RESOURCE_NOT_FOUND where there is none of that name. `expected_version` as in
+    `QuotaAlteration`.
+    """
 
     name: str
+    expected_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

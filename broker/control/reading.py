@@ -236,7 +236,8 @@ def _quota_row(
 
 
 def _token_row(token: AdminToken) -> TokenRow:
-    return TokenRow(token.name, token.role.name.lower(), token.changed_at_ms, token.changed_by)
+    role, at_ms, by = token.role.name.lower(), token.changed_at_ms, token.changed_by
+    return TokenRow(token.name, role, at_ms, by, token.version, token.expires_at_ms)
 
 
 def _entry(row: AuditRow, image: Image) -> AuditEntry:

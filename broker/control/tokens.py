@@ -1,6 +1,8 @@
 """Plans the admin tokens, and tells whose a secret is.
 
-What a token looks like and how it is stored is broker.security's; who has which role is the image's.
+What a token looks like and how it is stored is broker.security's; who has which role is the image's. One
+administrator's token that does not expire is always left: without it a day would come on which nobody gets
+in any more.
 """
 
 import json
@@ -18,7 +20,9 @@ LONGEST_NAME: Final = 64
 
 
 def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToken]:
-    """Raises ApiError: a missing role, or INVALID_REQUEST for a name that cannot be shown."""
+    """Raises ApiError: a missing role, INVALID_UPDATE_VERSION, or INVALID_REQUEST for a name that cannot be
+    shown and for what would leave no administrator for ever.
+    """
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
         raise ApiError(refusal.error, refusal.message)
@@ -29,14 +33,27 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
         )
     if command.secret == "":
         raise ApiError(ErrorCode.INVALID_REQUEST, "A token cannot be empty")
+    known = at.image.tokens.get(name)
+    _check_version(known, command.expected_version)
     secret = tokens.new_secret() if command.secret is None else command.secret
     issued = IssuedToken(name, command.role, secret)
-    known = at.image.tokens.get(name)
     # The token of WEIR_ADMIN_TOKEN is issued at every start, and need not fill the trail.
-    if known is not None and known.role is command.role and tokens.matches(secret, known.salt, known.digest):
+    if known is not None and _is_as_asked(known, command, secret):
         return Plan(issued)
+    stays = command.role is Role.ADMIN and command.expires_at_ms is None
+    if not stays and _is_last_to_stay(name, at.image):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "This is the last administrator's token that does not expire, and has to stay one",
+        )
     stored = tokens.store(secret)
-    value = {"role": command.role.name, "salt": stored.salt.hex(), "digest": stored.digest.hex()}
+    value: dict[str, str | int] = {
+        "role": command.role.name,
+        "salt": stored.salt.hex(),
+        "digest": stored.digest.hex(),
+    }
+    if command.expires_at_ms is not None:
+        value |= {"expires_at_ms": command.expires_at_ms}
     return Plan(issued, (Change(Kind.ADMIN_TOKEN, name, "token", json.dumps(value, separators=(",", ":"))),))
 
 
@@ -44,18 +61,55 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if refusal is not None:
         return Plan(refusal)
-    if command.name not in at.image.tokens:
+    known = at.image.tokens.get(command.name)
+    if known is None:
         return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name"))
-    others = [token for token in at.image.tokens.values() if token.name != command.name]
-    if not any(token.role is Role.ADMIN for token in others):
-        return Plan(Outcome(ErrorCode.INVALID_REQUEST, "The last administrator's token cannot be revoked"))
+    try:
+        _check_version(known, command.expected_version)
+    except ApiError as error:
+        return Plan(Outcome(error.code, error.message))
+    if _is_last_to_stay(command.name, at.image):
+        return Plan(
+            Outcome(
+                ErrorCode.INVALID_REQUEST,
+                "The last administrator's token that does not expire cannot be revoked",
+            )
+        )
     return Plan(Outcome(), (Change(Kind.ADMIN_TOKEN, command.name, "token", None),))
 
 
 def identify(secret: str, image: Image) -> AdminToken | None:
-    """Whose secret this is. Every token is tried, so that the time does not tell which one came near."""
+    """Whose secret this is, expired or not. Every token is tried, so that the time does not tell which one
+    came near.
+    """
     found = None
     for token in image.tokens.values():
         if tokens.matches(secret, token.salt, token.digest):
             found = token
     return found
+
+
+def _check_version(known: AdminToken | None, expected: int | None) -> None:
+    """Raises ApiError."""
+    version = 0 if known is None else known.version
+    if expected is not None and expected != version:
+        raise ApiError(
+            ErrorCode.INVALID_UPDATE_VERSION, f"The token is at version {version}, not at {expected}"
+        )
+
+
+def _is_as_asked(known: AdminToken, command: IssueAdminToken, secret: str) -> bool:
+    return (
+        known.role is command.role
+        and known.expires_at_ms == command.expires_at_ms
+        and tokens.matches(secret, known.salt, known.digest)
+    )
+
+
+def _is_last_to_stay(name: str, image: Image) -> bool:
+    stay = {
+        token.name
+        for token in image.tokens.values()
+        if token.role is Role.ADMIN and token.expires_at_ms is None
+    }
+    return stay == {name}

@@ -93,7 +93,7 @@ class SubscriptionEntry:
 @dataclass(frozen=True, slots=True)
 class AdminToken:
     """`digest` is of `salt` and the secret, as broker.security.tokens makes it; the secret itself is
-    nowhere.
+    nowhere. `expires_at_ms` is wall-clock, None: never; `version` the `seq` of its last change.
     """
 
     name: str
@@ -102,6 +102,8 @@ class AdminToken:
     digest: bytes
     changed_at_ms: int
     changed_by: str
+    version: int
+    expires_at_ms: int | None = None
 
 
 class ScramCredential(NamedTuple):
@@ -229,7 +231,8 @@ def _token(name: str, stamp: Stamp) -> AdminToken | None:
         return None
     parts = json.loads(stamp.value)
     salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])
-    return AdminToken(name, Role[parts["role"]], salt, digest, stamp.time_ms, stamp.actor)
+    role, expires_at_ms = Role[parts["role"]], parts.get("expires_at_ms")
+    return AdminToken(name, role, salt, digest, stamp.time_ms, stamp.actor, stamp.seq, expires_at_ms)
 
 
 def _scram(text: str) -> ScramCredential:

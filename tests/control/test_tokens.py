@@ -1,4 +1,4 @@
-"""Admin tokens: shown once, stored as a digest, one administrator always left."""
+"""Admin tokens: shown once, stored as a digest, good until they expire, one administrator always left."""
 
 import pytest
 
@@ -10,9 +10,14 @@ from tests.control.world import World
 
 
 def issue(
-    world: World, name: str = "first", role: Role = Role.ADMIN, secret: str | None = None
+    world: World,
+    name: str = "first",
+    role: Role = Role.ADMIN,
+    secret: str | None = None,
+    expires: int | None = None,
+    version: int | None = None,
 ) -> IssuedToken:
-    return world.do(plan_issue_token, IssueAdminToken(name, role, secret))
+    return world.do(plan_issue_token, IssueAdminToken(name, role, secret, expires, version))
 
 
 def revoke(world: World, name: str, role: Role = Role.ADMIN) -> Outcome:
@@ -43,6 +48,7 @@ def test_issuing_again_under_the_same_name_replaces_the_secret(world: World) -> 
 
 
 def test_issuing_the_same_secret_again_writes_nothing(world: World) -> None:
+    issue(world, "another")
     issue(world, secret="from-the-environment")
     before = world.image.version
     assert issue(world, secret="from-the-environment").secret == "from-the-environment"
@@ -86,6 +92,50 @@ def test_the_last_administrator_cannot_be_revoked(world: World) -> None:
     assert revoke(world, "one").error is ErrorCode.INVALID_REQUEST
     assert revoke(world, "viewer").ok
     assert list(world.image.tokens) == ["one"]
+
+
+def test_an_administrator_who_will_expire_does_not_count_as_the_one_who_is_left(world: World) -> None:
+    issue(world, "one")
+    issue(world, "leaving", expires=2_000)
+    assert revoke(world, "one").error is ErrorCode.INVALID_REQUEST
+    before = world.image
+    for role, expires in ((Role.ADMIN, 2_000), (Role.EDITOR, None), (Role.VIEWER, 2_000)):
+        with pytest.raises(ApiError) as caught:
+            issue(world, "one", role, expires=expires)
+        assert caught.value.code is ErrorCode.INVALID_REQUEST
+    assert world.image == before
+    issue(world, "leaving")
+    issue(world, "one", expires=2_000)
+    assert world.image.tokens["one"].expires_at_ms == 2_000
+    assert revoke(world, "leaving").error is ErrorCode.INVALID_REQUEST
+    assert revoke(world, "one").ok
+
+
+def test_the_same_secret_with_another_expiry_is_a_change(world: World) -> None:
+    issue(world, "other")
+    issue(world, secret="from-the-environment", expires=2_000)
+    assert world.image.tokens["first"].expires_at_ms == 2_000
+    issue(world, secret="from-the-environment")
+    assert world.image.tokens["first"].expires_at_ms is None
+
+
+def test_an_edit_against_another_version_changes_nothing(world: World) -> None:
+    issue(world, "one", version=0)
+    issue(world, "two")
+    version = world.image.tokens["two"].version
+    before = world.image
+    for wrong in (0, version - 1, version + 1):
+        with pytest.raises(ApiError) as caught:
+            issue(world, "two", version=wrong)
+        assert caught.value.code is ErrorCode.INVALID_UPDATE_VERSION
+        outcome = world.do(plan_revoke_token, RevokeAdminToken("two", wrong))
+        assert outcome.error is ErrorCode.INVALID_UPDATE_VERSION
+    assert world.image == before
+    issue(world, "two", version=version)
+    assert world.image.tokens["two"].version > version
+    assert world.do(plan_revoke_token, RevokeAdminToken("two", world.image.tokens["two"].version)).ok
+    with pytest.raises(ApiError):
+        issue(world, "two", version=version)
 
 
 def test_an_unknown_token_is_not_found(world: World) -> None:

@@ -92,7 +92,15 @@ def test_tokens_come_with_their_role() -> None:
     image = image_of(("admin-token", "first", "token", '{"role":"ADMIN","salt":"0a","digest":"0b"}'))
     token = image.tokens["first"]
     assert (token.role, token.salt, token.digest) == (Role.ADMIN, b"\x0a", b"\x0b")
+    assert token.expires_at_ms is None
     assert image_of(("admin-token", "first", "token", None)).tokens == {}
+
+
+def test_a_token_says_when_it_expires_and_of_which_version_it_is() -> None:
+    written = '{"role":"VIEWER","salt":"0a","digest":"0b","expires_at_ms":1700000000000}'
+    image = image_of(("cluster", "", "id", "x"), ("admin-token", "first", "token", written))
+    token = image.tokens["first"]
+    assert (token.expires_at_ms, token.version) == (1_700_000_000_000, image.version)
 
 
 def test_a_kind_that_nobody_projects_is_a_bug() -> None:

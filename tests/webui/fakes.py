@@ -18,7 +18,6 @@ from broker.control.commands import (
     EntityPairs,
     IncrementalAlterConfigs,
     IssueAdminToken,
-    IssuedToken,
     Outcome,
     QuotaAlteration,
     QuotaOutcome,
@@ -54,6 +53,7 @@ from broker.control.views import (
 )
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.alteration import validate_entity
+from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_resolving import FakeResolving
 from tests.webui.fake_trail import FakeTrail
 from tests.webui.rows import NOW_MS, figures, limits
@@ -62,11 +62,6 @@ from webui.backend import Backend
 
 KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
 IP_KEY = "connection_creation_rate"
-
-ADMIN = TokenRow("root", "admin", NOW_MS, "broker")
-EDITOR = TokenRow("ed", "editor", NOW_MS, "root")
-VIEWER = TokenRow("vi", "viewer", NOW_MS, "root")
-SECRETS = {"admin-token": ADMIN, "editor-token": EDITOR, "viewer-token": VIEWER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +96,7 @@ def address_rows(broker: "FakeBroker") -> list[AddressRow]:
 
 
 @dataclass
-class FakeBroker(FakeResolving, FakeTrail):
+class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     """Both halves that the console needs, Views and the door for changes."""
 
     rows: dict[EntityPairs, QuotaRow] = field(default_factory=dict)
@@ -146,10 +141,6 @@ class FakeBroker(FakeResolving, FakeTrail):
             metrics=lambda: "# HELP up x\n# TYPE up gauge\nup 1\n",
             ready=lambda: self.is_ready,
         )
-
-    def identify(self, secret: str) -> TokenRow | None:
-        token = self.secrets.get(secret)
-        return token if token in self.token_rows else None
 
     async def apply(self, command: Command[Any], actor: Actor) -> Any:
         if isinstance(command, Undo):
@@ -296,32 +287,6 @@ class FakeBroker(FakeResolving, FakeTrail):
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
         return list(self.limit_rows)
-
-    def tokens(self) -> list[TokenRow]:
-        return list(self.token_rows)
-
-    def _issue(self, command: IssueAdminToken, actor: Actor) -> IssuedToken:
-        if actor.role < Role.ADMIN:
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
-        row = TokenRow(command.name, command.role.name.lower(), self.now_ms, actor.name)
-        self.token_rows = [each for each in self.token_rows if each.name != command.name] + [row]
-        self.version += 1
-        secret = f"secret-of-{command.name}-{self.version}"
-        self.secrets = {known: each for known, each in self.secrets.items() if each.name != row.name}
-        self.secrets[secret] = row
-        return IssuedToken(command.name, command.role, secret)
-
-    def _revoke(self, command: RevokeAdminToken, actor: Actor) -> Outcome:
-        if actor.role < Role.ADMIN:
-            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
-        kept = [row for row in self.token_rows if row.name != command.name]
-        if len(kept) == len(self.token_rows):
-            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
-        if not any(row.role == "admin" for row in kept):
-            return Outcome(ErrorCode.INVALID_REQUEST, "The last administrator's token cannot be revoked")
-        self.token_rows = kept
-        self.version += 1
-        return Outcome()
 
     def topics(self) -> list[TopicRow]:
         return list(self.topic_rows)

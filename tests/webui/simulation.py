@@ -21,6 +21,7 @@ from broker.control.views import (
     QuotaKind,
     ShadowUse,
     ThrottledRow,
+    TokenRow,
 )
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
@@ -130,6 +131,14 @@ class Simulation:
             )
             for index, (client_id, user, _, _) in enumerate(CLIENTS)
         ]
+        day_ms = 24 * HOUR_MS
+        for name, role, days in (
+            ("ci-deploy", "editor", 5),
+            ("contractor", "viewer", -3),
+            ("grafana", "viewer", 80),
+        ):
+            expires_ms = broker.now_ms + days * day_ms
+            broker.token_rows.append(TokenRow(name, role, expires_ms - 90 * day_ms, "root", 14, expires_ms))
         for address, limit, by in ((None, 20.0, "root"), ("10.0.1.24", 5.0, "ops-anna")):
             broker.version += 1
             broker.set((("ip", address),), {"connection_creation_rate": limit}, by=by)

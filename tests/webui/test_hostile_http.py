@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from tests.webui.conftest import Browserless
-from tests.webui.fakes import ADMIN, FakeBroker
+from tests.webui.fake_access import ADMIN
+from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui import app
 from webui.pages.catalogue import PAGES

@@ -54,7 +54,7 @@ PAGES: Final = (
         "Broker",
         (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
     ),
-    Page("access", "/access", "Access", "Broker", _PLAIN),
+    Page("access", "/access", "Access", "Broker", (*_PLAIN, "token_panels")),
 )
 
 

@@ -1,23 +1,30 @@
-"""GET and POST /tokens, POST /tokens/{name}:renew, DELETE /tokens/{name}: who may sign in, and as what.
+"""GET and POST /tokens, GET and DELETE /tokens/{name}, POST /tokens/{name}:renew: who may sign in, as what,
+until when.
 
 A secret is in one answer and nowhere else; the broker keeps its hash. Who loses a token is signed out with
 the next request.
 """
 
-from typing import Final
+from typing import Any, Final
 
-from broker.control.commands import IssueAdminToken, IssuedToken, RevokeAdminToken, Role
+from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
 from broker.control.views import TokenRow
-from webui.rest.answers import NAME, TIME
-from webui.rest.problem import PROBLEM, Problem
+from broker.errors import ApiError, ErrorCode
+from webui.rest.answers import COUNT, NAME, TIME
+from webui.rest.conditions import HEADERS, etag, expected_version
+from webui.rest.problem import PROBLEM, PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
-from webui.rest.schema import Listing, Record, Text
+from webui.rest.schema import Listing, Maybe, Number, Record, Text
 from webui.shapes import utc
 
 MOST_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")
+SHORTEST_LIFE_MS: Final = 60_000
+LONGEST_LIFE_MS: Final = 10 * 366 * 86_400_000
 
 _ROLE = Text(choices=ROLES)
+_LIFE = Number(integer=True, least=SHORTEST_LIFE_MS, most=LONGEST_LIFE_MS, nullable=True)
+_MOMENT = Text(form="date-time", nullable=True)
 _NEW = Text(longest=64, shortest=1)
 TOKEN: Final = Record(
     {
@@ -25,27 +32,42 @@ TOKEN: Final = Record(
         "role": _ROLE,
         "changed_at": TIME,
         "changed_by": NAME,
-        "last_used_at": Text(form="date-time", nullable=True),
+        "expires_at": _MOMENT,
+        "expires_in_ms": Number(integer=True, least=0, nullable=True),
+        "last_used_at": _MOMENT,
+        "version": COUNT,
     }
 )
 TOKENS: Final = Record({"items": Listing(TOKEN, most=MOST_TOKENS), "mine": NAME})
-ISSUED: Final = Record({"name": NAME, "role": _ROLE, "secret": NAME})
+ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "secret": NAME})
+REFUSED: Final = Record(
+    {**PROBLEM_FIELDS, "current": Maybe(TOKEN)}, optional=frozenset({"code", "where", "current"})
+)
 _PLACE: Final = (Query("name", _NEW, "The token's name."),)
 
 
 async def list_tokens(call: Call) -> Reply:
     rows = call.console.backend.views.tokens()[:MOST_TOKENS]
-    items = [
-        {
-            "name": row.name,
-            "role": row.role,
-            "changed_at": utc(row.changed_at_ms),
-            "changed_by": row.changed_by,
-            "last_used_at": _last_used(call, row.name),
-        }
-        for row in rows
-    ]
-    return Reply({"items": items, "mine": call.actor.name})
+    return Reply({"items": [_token_json(call, row) for row in rows], "mine": call.actor.name})
+
+
+async def get_token(call: Call) -> Reply:
+    row = _existing(call)
+    return Reply(_token_json(call, row), headers={"ETag": etag(row.version)})
+
+
+def _token_json(call: Call, row: TokenRow) -> dict[str, Any]:
+    expires_at_ms = row.expires_at_ms
+    return {
+        "name": row.name,
+        "role": row.role,
+        "changed_at": utc(row.changed_at_ms),
+        "changed_by": row.changed_by,
+        "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
+        "expires_in_ms": None if expires_at_ms is None else max(0, expires_at_ms - call.console.now_ms()),
+        "last_used_at": _last_used(call, row.name),
+        "version": row.version,
+    }
 
 
 def _last_used(call: Call, name: str) -> str | None:
@@ -55,34 +77,62 @@ def _last_used(call: Call, name: str) -> str | None:
 
 async def issue_token(call: Call) -> Reply:
     name, role = call.body["name"], Role[call.body["role"].upper()]
-    # The role goes first: who may not issue tokens need not learn which there are.
-    if call.actor.role >= Role.ADMIN and _token(call, name) is not None:
-        raise Problem(409, "There is a token of this name; renew it, or take another name.", where="/name")
-    return _issued(await _issue(call, name, role), 201)
+    try:
+        return await _issue(call, name, role, 0, 201)
+    except ApiError as error:
+        if error.code is not ErrorCode.INVALID_UPDATE_VERSION:
+            raise
+        detail = "There is a token of this name; renew it, or take another name."
+        raise Problem(409, detail, where="/name") from error
 
 
 async def renew_token(call: Call) -> Reply:
-    row = _token(call, call.place["name"])
-    if row is None:
-        raise Problem(404, "There is no token of this name.")
-    return _issued(await _issue(call, row.name, Role[row.role.upper()]), 200)
+    row, expected = _existing(call), expected_version(call.headers)
+    try:
+        # Not one that was revoked meanwhile: it would come back with the role that it had.
+        version = row.version if expected is None else expected
+        return await _issue(call, row.name, Role[row.role.upper()], version, 200)
+    except ApiError as error:
+        raise _refusal(call, error.code, error.message) from error
 
 
 async def revoke_token(call: Call) -> Reply:
-    outcome = await call.console.backend.control.apply(RevokeAdminToken(call.place["name"]), call.actor)
+    command = RevokeAdminToken(call.place["name"], expected_version(call.headers))
+    outcome = await call.console.backend.control.apply(command, call.actor)
     if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
+        raise _refusal(call, outcome.error, outcome.message)
     return Reply(b"", status=204)
 
 
-async def _issue(call: Call, name: str, role: Role) -> IssuedToken:
+async def _issue(call: Call, name: str, role: Role, version: int, status: int) -> Reply:
     """Raises ApiError."""
-    return await call.console.backend.control.apply(IssueAdminToken(name, role), call.actor)
+    life_ms = call.body.get("expires_in_ms")
+    expires_at_ms = None if life_ms is None else call.console.now_ms() + int(life_ms)
+    command = IssueAdminToken(name, role, expires_at_ms=expires_at_ms, expected_version=version)
+    token = await call.console.backend.control.apply(command, call.actor)
+    answer = {
+        "name": token.name,
+        "role": token.role.name.lower(),
+        "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
+        "secret": token.secret,
+    }
+    row = _token(call, name)
+    return Reply(answer, status=status, headers={} if row is None else {"ETag": etag(row.version)})
 
 
-def _issued(token: IssuedToken, status: int) -> Reply:
-    answer = {"name": token.name, "role": token.role.name.lower(), "secret": token.secret}
-    return Reply(answer, status=status)
+def _refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
+    """A conflict shows the token as it is now; null: it is gone."""
+    if error is not ErrorCode.INVALID_UPDATE_VERSION:
+        return Problem.of(error, message)
+    row = _token(call, call.place["name"])
+    return Problem.of(error, message, current=None if row is None else _token_json(call, row))
+
+
+def _existing(call: Call) -> TokenRow:
+    row = _token(call, call.place["name"])
+    if row is None:
+        raise Problem(404, "There is no token of this name.")
+    return row
 
 
 def _token(call: Call, name: str) -> TokenRow | None:
@@ -90,6 +140,7 @@ def _token(call: Call, name: str) -> TokenRow | None:
 
 
 _MISSING: Final = Answer("There is no token of this name", PROBLEM)
+_CHANGED: Final = Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED)
 
 ROUTES: Final = (
     Route(
@@ -110,24 +161,42 @@ ROUTES: Final = (
             201: Answer("The token with its secret, which is never shown again", ISSUED),
             409: Answer("There is one of this name", PROBLEM),
         },
-        body=Record({"name": _NEW, "role": _ROLE}),
+        body=Record(
+            {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
+        ),
+    ),
+    Route(
+        "GET",
+        "/api/v1/tokens/{name}",
+        "getToken",
+        "One token, without its secret.",
+        get_token,
+        {200: Answer("The token; ETag: its version", TOKEN), 404: _MISSING},
+        place=_PLACE,
     ),
     Route(
         "POST",
         "/api/v1/tokens/{name}:renew",
         "renewToken",
-        "Gives a token another secret; the old one is not known any more. Needs the role admin.",
+        "Gives a token another secret and expiry; the old secret is known no more. Needs the role admin.",
         renew_token,
-        {200: Answer("The token with its new secret", ISSUED), 404: _MISSING},
+        {200: Answer("The token with its new secret", ISSUED), 404: _MISSING, 412: _CHANGED},
+        body=Record({"expires_in_ms": _LIFE}),
+        headers={"If-Match": HEADERS["If-Match"]},
         place=_PLACE,
     ),
     Route(
         "DELETE",
         "/api/v1/tokens/{name}",
         "revokeToken",
-        "Takes a token away; the last administrator's stays. Needs the role admin.",
+        "Takes a token away; the last administrator's that does not expire stays. Needs the role admin.",
         revoke_token,
-        {204: Answer("It is gone, and whoever was signed in with it is signed out"), 404: _MISSING},
+        {
+            204: Answer("It is gone, and whoever was signed in with it is signed out"),
+            404: _MISSING,
+            412: _CHANGED,
+        },
+        headers={"If-Match": HEADERS["If-Match"]},
         place=_PLACE,
     ),
 )

@@ -1,8 +1,8 @@
 """Who is asking: bearer tokens for programs, session cookies for browsers.
 
 Part of webui.console, asked by webui.security.gate and the sign-in page. It settles name and role and nothing
-else; what a role may do is for broker.control to say. A token that was revoked or replaced ends its sessions
-with the next request.
+else; what a role may do is for broker.control to say. A token that was revoked or replaced, or has expired,
+ends its sessions with the next request.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,26 @@ LONGEST_SECRET: Final = 1_024
 
 
 class Doorkeeper:
-    """`now_ms` is a monotonic clock."""
+    """`now_ms` is a monotonic clock, `wall_ms` the time of day, by which tokens expire."""
 
-    __slots__ = ("_backend", "_backoff", "_current", "_current_version", "_now_ms", "_sessions", "_used_ms")
+    __slots__ = (
+        "_backend",
+        "_backoff",
+        "_current",
+        "_current_version",
+        "_now_ms",
+        "_sessions",
+        "_used_ms",
+        "_wall_ms",
+    )
 
-    def __init__(self, backend: Backend, settings: ConsoleSettings, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        settings: ConsoleSettings,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
         self._backend = backend
         self._backoff = Backoff()
         self._current: frozenset[TokenRow] = frozenset()
@@ -31,6 +46,7 @@ class Doorkeeper:
         self._now_ms = now_ms
         self._sessions = Sessions(settings.session_idle_ms, settings.session_max_ms)
         self._used_ms: dict[str, int] = {}
+        self._wall_ms = wall_ms
 
     def bearer(self, secret: str, address: str) -> TokenRow:
         """Raises Problem 401, or 429 to an address that has guessed too often."""
@@ -44,6 +60,9 @@ class Doorkeeper:
             self._backoff.failed(address, secret, self._now_ms())
             raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
         self._backoff.succeeded(address)
+        if token.has_expired(self._wall_ms()):
+            detail = "This token has expired; an administrator can renew it."
+            raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         self._used_ms[token.name] = self._now_ms()
         return token
 
@@ -68,14 +87,16 @@ class Doorkeeper:
         self._sessions.close(cookie)
 
     def knows(self, token: TokenRow) -> bool:
-        """Whether the token is still what it was: neither revoked nor replaced nor given another role."""
+        """Whether the token is still what it was: neither revoked nor replaced nor given another role, and
+        not expired.
+        """
         version = self._backend.views.version
         if version != self._current_version:
             self._current = frozenset(self._backend.views.tokens())
             self._current_version = version
             names = {each.name for each in self._current}
             self._used_ms = {name: ms for name, ms in self._used_ms.items() if name in names}
-        return token in self._current
+        return token in self._current and not token.has_expired(self._wall_ms())
 
     def unused_for_ms(self, name: str) -> int | None:
         """How long ago a token was last shown, or a session of it used; None: not since the start."""

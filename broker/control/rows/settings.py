@@ -34,7 +34,15 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
+    """`version` changes with every change of it; `expires_at_ms` None: never."""
+
     name: str
     role: str
     changed_at_ms: int
     changed_by: str
+    version: int
+    expires_at_ms: int | None = None
+
+    def has_expired(self, now_ms: int) -> bool:
+        """`now_ms` is wall-clock."""
+        return self.expires_at_ms is not None and now_ms >= self.expires_at_ms

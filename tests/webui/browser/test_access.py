@@ -1,10 +1,15 @@
 """Access tokens on their page: made, shown once, renewed, revoked; and the roles that they carry."""
 
+import re
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from broker.control.views import TokenRow
 from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
+from tests.webui.fake_access import VIEWER
 from tests.webui.fakes import FakeBroker
 
 
@@ -73,3 +78,46 @@ def test_who_may_not_make_tokens_is_told_so_before_he_tries(page: Watched, expec
     refused_buttons(opened, "#add, .actions button", "admin", 7)
     opened.keyboard.press("n")
     expect(opened.locator("form")).to_have_count(0)
+
+
+def test_the_page_says_until_when_a_token_is_good(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    day_ms, now_ms = 86_400_000, time.time_ns() // 1_000_000
+    broker.now_ms = now_ms
+    for name, left_ms in (("gone", 0), ("soon", 3_600_000 * 30), ("later", 90 * day_ms + 60_000)):
+        broker.token_rows.append(TokenRow(name, "viewer", now_ms, "root", 20, now_ms + left_ms))
+    page.sign_in()
+    opened = page.go("/access")
+    for name, words in (("root", "never"), ("gone", "expired"), ("soon", "in 29 h"), ("later", "in 90 days")):
+        row = opened.locator("tbody tr", has=opened.locator("b.name", has_text=name))
+        expect(row.locator('[data-label="Expires"]')).to_have_text(words)
+    opened.get_by_label("Renew gone").click()
+    opened.get_by_label("Expires").select_option("in 30 days")
+    opened.get_by_role("button", name="Make a new secret").click()
+    expect(opened.locator("tr.panel")).to_contain_text("It is good until")
+    opened.get_by_role("button", name="I have it").click()
+    row = opened.locator("tbody tr", has_text="gone")
+    expect(row.locator('[data-label="Expires"]')).to_have_text(re.compile("in (29|30) days"))
+
+
+def test_a_token_that_somebody_else_changed_shows_both_versions(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    opened.get_by_label("Renew vi").click()
+    other = replace(VIEWER, role="editor", version=99, changed_by="anna")
+    broker.token_rows[2] = other
+    opened.get_by_role("button", name="Make a new secret").click()
+    panel = opened.locator("tr.panel")
+    expect(panel).to_contain_text("anna changed this token meanwhile")
+    expect(panel.get_by_role("row", name="Now editor")).to_contain_text("editor")
+    expect(panel.get_by_role("row", name="As you saw it")).to_contain_text("viewer")
+    assert broker.token_rows[2] == other
+    opened.get_by_role("button", name="Leave it as it is now").click()
+    expect(opened.locator("tbody tr", has_text="vi").locator(".tag")).to_have_text("editor")
+    opened.get_by_label("Revoke vi").click()
+    broker.token_rows[2] = replace(other, version=100, changed_by="bert")
+    opened.get_by_role("button", name="Revoke it").click()
+    opened.get_by_role("button", name="Revoke it all the same").click()
+    expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
+    page.troubles.clear()

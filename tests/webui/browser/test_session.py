@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import Watched
-from tests.webui.fakes import EDITOR, FakeBroker
+from tests.webui.fake_access import EDITOR
+from tests.webui.fakes import FakeBroker
 
 PRODUCE = "producer_byte_rate"
 APP = (("client-id", "app"),)

@@ -72,7 +72,7 @@ CHANGES = {
         Role.ADMIN, "/api/v1/request-log", {"apis": ["Fetch"], "client_ids": [], "max_per_second": 1}
     ),
     "issueToken": Asked(Role.ADMIN, "/api/v1/tokens", {"name": "new", "role": "admin"}),
-    "renewToken": Asked(Role.ADMIN, "/api/v1/tokens/spare:renew"),
+    "renewToken": Asked(Role.ADMIN, "/api/v1/tokens/spare:renew", {"expires_in_ms": None}),
     "revokeToken": Asked(Role.ADMIN, "/api/v1/tokens/spare"),
 }
 QUESTIONS = {

@@ -6,14 +6,22 @@ import pytest
 
 from tests.webui.conftest import Browserless, Clock
 from tests.webui.fakes import FakeBroker
-from webui.rest.tokens import ISSUED, TOKENS
+from webui.rest.tokens import ISSUED, REFUSED, TOKEN, TOKENS
 from webui.shapes import utc
 
 PATH = "/api/v1/tokens"
 
 
-def issue(http: Browserless, name: Any = "ci", role: Any = "viewer", **rest: Any) -> Any:
-    return http.ask("POST", PATH, body={"name": name, "role": role}, **rest)
+DAY_MS = 86_400_000
+
+
+def issue(http: Browserless, name: Any = "ci", role: Any = "viewer", life: Any = ..., **rest: Any) -> Any:
+    body = {"name": name, "role": role} | ({} if life is ... else {"expires_in_ms": life})
+    return http.ask("POST", PATH, body=body, **rest)
+
+
+def renew(http: Browserless, name: str, life: Any = None, **rest: Any) -> Any:
+    return http.ask("POST", f"{PATH}/{name}:renew", body={"expires_in_ms": life}, **rest)
 
 
 async def test_tokens_are_listed_without_their_secrets(http: Browserless) -> None:
@@ -58,7 +66,7 @@ async def test_only_an_administrator_issues_and_revokes(
     # A name that is taken is answered as one that is not: the role goes first.
     for name in ("new", "root"):
         assert (await issue(http, name, "admin", token=token)).status_code == 403
-    assert (await http.ask("POST", f"{PATH}/vi:renew", token=token)).status_code == 403
+    assert (await renew(http, "vi", token=token)).status_code == 403
     assert (await http.ask("DELETE", f"{PATH}/vi", token=token)).status_code == 403
     assert broker.token_rows == before
 
@@ -73,12 +81,12 @@ async def test_a_token_is_not_replaced_by_a_new_one_of_its_name(
 
 async def test_a_renewed_token_has_another_secret_and_the_same_role(http: Browserless) -> None:
     old = (await (await issue(http)).get_json())["secret"]
-    answer = await http.ask("POST", f"{PATH}/ci:renew")
+    answer = await renew(http, "ci")
     renewed = ISSUED.check(await answer.get_json())
     assert renewed["role"] == "viewer" and renewed["secret"] != old
     assert (await http.get(PATH, token=old)).status_code == 401
     assert (await http.get(PATH, token=renewed["secret"])).status_code == 200
-    assert (await http.ask("POST", f"{PATH}/nobody:renew")).status_code == 404
+    assert (await renew(http, "nobody")).status_code == 404
 
 
 async def test_a_revoked_token_opens_nothing(http: Browserless) -> None:
@@ -97,3 +105,86 @@ async def test_the_last_administrator_stays(http: Browserless, broker: FakeBroke
 )
 async def test_what_is_no_token_is_refused(http: Browserless, name: Any, role: Any) -> None:
     assert (await issue(http, name, role)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("life", "status"),
+    [
+        (None, 201), (59_999, 400), (60_000, 201), (60_001, 201), (10 * 366 * DAY_MS, 201),
+        (10 * 366 * DAY_MS + 1, 400), (0, 400), (-1, 400), ("60000", 400), (60_000.5, 400), (True, 400),
+        (2**63, 400),
+    ],
+)  # fmt: skip
+async def test_a_token_lives_for_a_minute_to_ten_years_or_until_it_is_revoked(
+    http: Browserless, life: Any, status: int
+) -> None:
+    assert (await issue(http, life=life)).status_code == status
+    assert (await renew(http, "vi", life)).status_code == (200 if status == 201 else 400)
+
+
+async def test_a_token_is_good_until_its_expiry_and_not_a_millisecond_longer(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    token = ISSUED.check(await (await issue(http, life=DAY_MS)).get_json())
+    assert token["expires_at"] == utc(broker.now_ms + DAY_MS)
+    made_ms = broker.now_ms
+    for passed, status, left in ((DAY_MS - 1, 200, 1), (DAY_MS, 401, 0), (DAY_MS + 1, 401, 0)):
+        broker.now_ms = made_ms + passed
+        answer = await http.get(PATH, token=token["secret"])
+        assert answer.status_code == status
+        if status == 401:
+            assert "has expired" in (await answer.get_json())["detail"]
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+        row = TOKEN.check(await (await http.get(f"{PATH}/ci")).get_json())
+        assert (row["expires_in_ms"], row["expires_at"]) == (left, token["expires_at"])
+
+
+async def test_an_expired_token_is_no_guess(http: Browserless, broker: FakeBroker) -> None:
+    token = (await (await issue(http, life=60_000)).get_json())["secret"]
+    broker.now_ms += 60_000
+    for _ in range(10):
+        assert (await http.get(PATH, token=token)).status_code == 401
+
+
+async def test_an_expired_token_is_good_again_when_it_is_renewed(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    await issue(http, life=60_000)
+    broker.now_ms += 60_000
+    renewed = await (await renew(http, "ci", 60_000)).get_json()
+    assert (await http.get(PATH, token=renewed["secret"])).status_code == 200
+    broker.now_ms += 60_000
+    assert (await http.get(PATH, token=renewed["secret"])).status_code == 401
+
+
+async def test_the_only_administrator_cannot_be_given_an_end(http: Browserless, broker: FakeBroker) -> None:
+    answer = await renew(http, "root", DAY_MS)
+    assert answer.status_code == 400 and "last administrator" in (await answer.get_json())["detail"]
+    assert (await http.get(PATH)).status_code == 200
+
+
+async def test_an_edit_of_a_token_that_was_changed_meanwhile_shows_what_it_is_now(
+    http: Browserless, broker: FakeBroker
+) -> None:
+    read = await http.get(f"{PATH}/vi")
+    tag = read.headers["ETag"]
+    row = TOKEN.check(await read.get_json())
+    assert tag == f'"{row["version"]}"'
+    answer = await renew(http, "vi", DAY_MS, If_Match=tag)
+    assert answer.status_code == 200 and answer.headers["ETag"] != tag
+    for stale in (
+        await renew(http, "vi", If_Match=tag),
+        await http.ask("DELETE", f"{PATH}/vi", If_Match=tag),
+    ):
+        assert stale.status_code == 412
+        problem = REFUSED.check(await stale.get_json())
+        assert problem["current"]["expires_at"] == utc(broker.now_ms + DAY_MS)
+        assert f'"{problem["current"]["version"]}"' == answer.headers["ETag"]
+    gone = await http.ask("DELETE", f"{PATH}/vi", If_Match=answer.headers["ETag"])
+    assert gone.status_code == 204
+    assert (await http.get(f"{PATH}/vi")).status_code == 404
+    assert (await http.ask("DELETE", f"{PATH}/vi", If_Match=tag)).status_code == 404
+
+
+async def test_an_if_match_that_is_no_version_is_refused(http: Browserless) -> None:
+    assert (await renew(http, "vi", If_Match="vi")).status_code == 400

@@ -6,10 +6,19 @@ import pytest
 
 from broker.control.commands import Door, Role
 from tests.webui.conftest import Clock
-from tests.webui.fakes import ADMIN, VIEWER, FakeBroker
+from tests.webui.fake_access import ADMIN, VIEWER
+from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.rest.problem import Problem
-from webui.security.gate import Knock, check_body, check_origin, cookie_name, session_of, visitor_of
+from webui.security.gate import (
+    Knock,
+    check_body,
+    check_origin,
+    cookie_name,
+    is_still_signed_in,
+    session_of,
+    visitor_of,
+)
 
 HERE = "10.0.0.7"
 
@@ -138,6 +147,27 @@ def test_a_revoked_token_ends_its_sessions(console: Console, broker: FakeBroker)
     broker.version += 1
     assert session_of(console, knock(cookies=cookies)) is None
     assert session_of(console, knock(cookies=others)) is not None
+
+
+def test_an_expired_token_ends_its_sessions_to_the_millisecond(
+    console: Console, broker: FakeBroker, clock: Clock
+) -> None:
+    broker.token_rows[2] = replace(VIEWER, expires_at_ms=broker.now_ms + 60_000)
+    broker.secrets["viewer-token"] = broker.token_rows[2]
+    cookies, _ = signed_in(console, "viewer-token")
+    streaming = visitor_of(console, knock(headers={"Authorization": "Bearer viewer-token"}))
+    attempt = knock(headers={"Authorization": "Bearer viewer-token"})
+    broker.now_ms += 59_999
+    clock.ms += 59_999
+    assert session_of(console, knock(cookies=cookies)) is not None
+    assert is_still_signed_in(console, attempt, streaming)
+    broker.now_ms += 1
+    clock.ms += 1
+    assert not is_still_signed_in(console, attempt, streaming)
+    assert session_of(console, knock(cookies=cookies)) is None
+    # The session is gone, and does not come back with a clock that is set back.
+    broker.now_ms -= 1
+    assert session_of(console, knock(cookies=cookies)) is None
 
 
 @pytest.mark.parametrize("change", [{"role": "editor"}, {"changed_at_ms": VIEWER.changed_at_ms + 1}])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.webui.fakes import ADMIN, VIEWER
+from tests.webui.fake_access import ADMIN, VIEWER
 from webui.security.sessions import MOST_SESSIONS, Sessions
 
 IDLE_MS, MAX_MS = 1_000, 5_000

@@ -1,13 +1,15 @@
-// Access tokens: who may sign in, and as what. A secret is shown once, when it is made.
+// Access tokens: who may sign in, as what, until when.
 
-import { get, post, remove } from "./api.js";
-import { copyable, failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
+import { get, post } from "./api.js";
+import { failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
+import { expiryWords, lifeField, PATH, question, secretPanel } from "./token_panels.js";
 import { ago, count as counted } from "./units.js";
 
-const PATH = "/api/v1/tokens";
 const ROLES = ["viewer", "editor", "admin"];
+const SOON_MS = 7 * 86400_000;
+const REDRAWN_MS = 20_000;
 const box = document.getElementById("table");
 const adding = document.getElementById("adding");
 const count = document.getElementById("count");
@@ -15,6 +17,7 @@ const count = document.getElementById("count");
 let tokens = [];
 let mine = "";
 let version = null;
+let drawnAt = 0;
 // What is open below which row: {key, element}.
 let open = null;
 
@@ -26,6 +29,7 @@ const table = new Table({
     { label: "Name", size: "name", whole: "bare", cell: (row, td) => once(td, `${row.name} ${mine}`, () => [h("b.name", row.name), row.name === mine && h("span.tag.you", "you")]) },
     { label: "Role", size: "role", cell: (row, td) => once(td, row.role, () => h("span.tag", { data: { role: row.role } }, row.role)) },
     { label: "Made or renewed", size: "changed", cell: changedCell },
+    { label: "Expires", size: "expires", cell: expiresCell },
     { label: "Last used", size: "used", cell: usedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
@@ -35,50 +39,43 @@ function changedCell(row, td) {
   once(td, `${row.changed_at} ${ago(row.changed_at)}`, () => h("span.two", { title: row.changed_at }, h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
 }
 
+function expiresCell(row, td) {
+  const { expires_at: at } = row;
+  const words = expiryWords(row);
+  once(td, `${at} ${words}`, () => {
+    if (at === null) return h("span.quiet", { title: "It does not expire" }, words);
+    const urgency = words === "expired" ? "expired" : Date.parse(at) - Date.now() < SOON_MS ? "soon" : null;
+    return h("time.expiry", { datetime: at, title: at, data: urgency ? { urgency } : {} }, words);
+  });
+}
+
 function usedCell({ last_used_at: at }, td) {
   once(td, `${at} ${at && ago(at)}`, () => (at === null
     ? h("span.quiet", { title: "Not since the broker started" }, "–")
     : h("time", { datetime: at, title: at }, ago(at))));
 }
 
-function actionsCell(row, td) {
+function actionsCell({ name }, td) {
   once(td, "actions", () => h("span.actions",
-    needs("admin", iconButton("renew", `Renew ${row.name}`, () => ask(row, "renew"))),
-    needs("admin", iconButton("remove", `Revoke ${row.name}`, () => ask(row, "revoke")))));
+    needs("admin", iconButton("renew", `Renew ${name}`, () => ask(name, "renew"))),
+    needs("admin", iconButton("remove", `Revoke ${name}`, () => ask(name, "revoke")))));
 }
 
-const QUESTIONS = {
-  renew: { title: "Give a new secret to", words: "The old secret is not known any more from then on, and whoever signed in with it is signed out.", yes: "Make a new secret", no: "Keep the old one" },
-  revoke: { title: "Revoke", words: "Whoever uses it is signed out with the next request.", yes: "Revoke it", no: "Keep it" },
-};
-
-function ask(row, what) {
-  const { title, words, yes, no } = QUESTIONS[what];
-  const trouble = h("p.field-error", { role: "alert" });
-  const confirm = h("button", { class: what === "revoke" ? "danger" : "primary", type: "button", onclick: () => run(row, what, trouble) }, yes);
-  const panel = h("div.editor", { onkeydown: (event) => event.key === "Escape" && close(row.name) },
-    h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
-    h("p", words, row.name === mine && h("strong.warn", " It is the one that you are signed in with.")),
-    trouble,
-    h("div.buttons", confirm, h("button", { type: "button", onclick: () => close(row.name) }, no)));
-  openBelow(row.name, panel);
-  confirm.focus();
-}
-
-async function run(row, what, trouble) {
-  const path = `${PATH}/${encodeURIComponent(row.name)}`;
-  try {
-    if (what === "renew") {
-      openBelow(row.name, secret(await post(`${path}:renew`), () => close(row.name)));
+function ask(name, what) {
+  const row = tokens.find((each) => each.name === name);
+  const onclose = () => close(name);
+  const ondone = async (answer) => {
+    if (answer) {
+      openBelow(name, secretPanel(answer, onclose));
     } else {
-      await remove(path);
-      close(row.name);
-      toast(`Revoked ${row.name}.`);
+      close(name);
+      toast(`Revoked ${name}.`);
     }
-    if (row.name !== mine) await load();
-  } catch (problem) {
-    setText(trouble, problem.message);
-  }
+    if (name !== mine) await load();
+  };
+  const { element, focus } = question(row, what, { mine: name === mine, ondone, onclose });
+  openBelow(name, element);
+  focus();
 }
 
 function openBelow(key, panel) {
@@ -91,15 +88,7 @@ function close(name) {
   open = null;
   show();
   table.rows.get(name)?.querySelector(".actions button")?.focus();
-}
-
-/** The only moment at which a secret can be read. */
-function secret({ name, role, secret: value }, onclose) {
-  return h("div.editor", h("h2", "The secret of ", h("span.chip", h("span", role), h("span.name", name))),
-    h("p", "It is shown now and never again: the broker keeps only its hash."),
-    copyable(value, "The secret"),
-    h("p.quiet.small", "A program sends it as ", h("code", "Authorization: Bearer …"), "; a person pastes it into the sign-in page."),
-    h("div.buttons", h("button.primary", { type: "button", onclick: onclose }, "I have it")));
+  load();
 }
 
 function add() {
@@ -107,6 +96,7 @@ function add() {
   show();
   const name = h("input", { id: "new-name", type: "text", maxlength: "64", autocomplete: "off", spellcheck: "false", autocapitalize: "off", placeholder: "ci-deploy", "aria-describedby": "new-trouble" });
   const role = h("select", { id: "new-role" }, ROLES.map((each) => h("option", { value: each }, each)));
+  const { field, life } = lifeField("new-life");
   const trouble = h("span.note", { id: "new-trouble" });
   const leave = () => {
     replace(adding);
@@ -115,8 +105,8 @@ function add() {
   const submit = async (event) => {
     event.preventDefault();
     try {
-      const token = await post(PATH, { name: name.value.trim(), role: role.value });
-      replace(adding, h("div.card.panel", secret(token, leave)));
+      const token = await post(PATH, { name: name.value.trim(), role: role.value, expires_in_ms: life() });
+      replace(adding, h("div.card.panel", secretPanel(token, leave)));
       await load();
     } catch (problem) {
       trouble.dataset.kind = "bad";
@@ -127,14 +117,16 @@ function add() {
   };
   replace(adding, h("div.card.panel", h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && leave() },
     h("h2", "New token"),
-    h("div.two-fields",
+    h("div.new-fields",
       h("div.field", h("label", { for: "new-name" }, "Name", h("span.quiet", " of who will use it")), name, trouble),
-      h("div.field", h("label", { for: "new-role" }, "Role"), role)),
+      h("div.field", h("label", { for: "new-role" }, "Role"), role),
+      field),
     h("div.buttons", h("button.primary", { type: "submit" }, "Make token"), h("button", { type: "button", onclick: leave }, "Cancel")))));
   name.focus();
 }
 
 function show() {
+  drawnAt = Date.now();
   table.show(tokens, (key) => (open?.key === key ? open.element : null));
   if (box.firstChild !== table.element) replace(box, table.element);
   setText(count, counted(tokens.length, "token"));
@@ -156,6 +148,7 @@ await load();
 startLive([], {
   overview: (overview) => {
     if (version !== null && overview.version !== version) load();
+    else if (Date.now() - drawnAt > REDRAWN_MS) show();
     version = overview.version;
   },
 }).open();

@@ -18,8 +18,8 @@ export function patch(path, body, signal) {
   return ask("PATCH", path, body, signal);
 }
 
-export function post(path, body) {
-  return ask("POST", path, body);
+export function post(path, body, version) {
+  return ask("POST", path, body, undefined, condition(version));
 }
 
 /** `version`: the one that the edit is about; 0 is nothing yet. */

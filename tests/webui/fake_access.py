@@ -1,0 +1,69 @@
+"""Who may sign in to the fake broker, by broker.control's rules. Part of tests.webui.fakes."""
+
+from broker.control.commands import Actor, IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken, Role
+from broker.control.views import TokenRow
+from broker.errors import ApiError, ErrorCode
+from tests.webui.rows import NOW_MS
+
+ADMIN = TokenRow("root", "admin", NOW_MS, "broker", 11)
+EDITOR = TokenRow("ed", "editor", NOW_MS, "root", 12)
+VIEWER = TokenRow("vi", "viewer", NOW_MS, "root", 13)
+SECRETS = {"admin-token": ADMIN, "editor-token": EDITOR, "viewer-token": VIEWER}
+
+
+class FakeAccess:
+    """`secrets` are the tokens by their secrets."""
+
+    secrets: dict[str, TokenRow]
+    token_rows: list[TokenRow]
+    version: int
+    now_ms: int
+
+    def identify(self, secret: str) -> TokenRow | None:
+        token = self.secrets.get(secret)
+        return token if token in self.token_rows else None
+
+    def tokens(self) -> list[TokenRow]:
+        return list(self.token_rows)
+
+    def _issue(self, command: IssueAdminToken, actor: Actor) -> IssuedToken:
+        if actor.role < Role.ADMIN:
+            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        others = [each for each in self.token_rows if each.name != command.name]
+        self._check_token(command.name, command.expected_version)
+        stays = command.role is Role.ADMIN and command.expires_at_ms is None
+        if not stays and not _stay(others):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "This is the last administrator's token that stays")
+        self.version += 1
+        role, expires = command.role.name.lower(), command.expires_at_ms
+        row = TokenRow(command.name, role, self.now_ms, actor.name, self.version, expires)
+        self.token_rows = [*others, row]
+        secret = f"secret-of-{command.name}-{self.version}"
+        self.secrets = {known: each for known, each in self.secrets.items() if each.name != row.name}
+        self.secrets[secret] = row
+        return IssuedToken(command.name, command.role, secret)
+
+    def _check_token(self, name: str, expected: int | None) -> None:
+        version = next((row.version for row in self.token_rows if row.name == name), 0)
+        if expected is not None and expected != version:
+            raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, "The token was changed since it was read.")
+
+    def _revoke(self, command: RevokeAdminToken, actor: Actor) -> Outcome:
+        if actor.role < Role.ADMIN:
+            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        kept = [row for row in self.token_rows if row.name != command.name]
+        if len(kept) == len(self.token_rows):
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
+        try:
+            self._check_token(command.name, command.expected_version)
+        except ApiError as error:
+            return Outcome(error.code, error.message)
+        if not _stay(kept):
+            return Outcome(ErrorCode.INVALID_REQUEST, "The last administrator's token cannot be revoked")
+        self.token_rows = kept
+        self.version += 1
+        return Outcome()
+
+
+def _stay(rows: list[TokenRow]) -> bool:
+    return any(row.role == "admin" and row.expires_at_ms is None for row in rows)

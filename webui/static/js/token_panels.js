@@ -1,0 +1,87 @@
+// What is asked below a token's row before it is renewed or revoked, and its secret, shown once.
+
+import { post, remove } from "./api.js";
+import { copyable, h, replace, setText } from "./dom.js";
+import { ago, clock, day } from "./units.js";
+
+export const PATH = "/api/v1/tokens";
+const DAY_MS = 86400_000;
+const LIVES = [["never", null], ["in a day", 1], ["in 7 days", 7], ["in 30 days", 30], ["in 90 days", 90], ["in a year", 365]];
+
+/** When a token is to expire; `life()` is in ms, null for never. */
+export function lifeField(id, days = null) {
+  const select = h("select", { id }, LIVES.map(([words, value]) => h("option", { value: value ?? "", selected: value === days }, words)));
+  const field = h("div.field", h("label", { for: id }, "Expires"), select);
+  return { field, life: () => (select.value === "" ? null : Number(select.value) * DAY_MS) };
+}
+
+export function expiryWords({ expires_at: at }, now = Date.now()) {
+  if (at === null) return "never";
+  const left = Date.parse(at) - now;
+  if (left <= 0) return "expired";
+  if (left < 60_000) return "in less than a minute";
+  if (left < 3600_000) return `in ${Math.floor(left / 60_000)} min`;
+  if (left < 2 * DAY_MS) return `in ${Math.floor(left / 3600_000)} h`;
+  return `in ${Math.floor(left / DAY_MS)} days`;
+}
+
+/** The only moment at which a secret can be read. */
+export function secretPanel({ name, role, secret, expires_at: expires }, onclose) {
+  return h("div.editor", h("h2", "The secret of ", h("span.chip", h("span", role), h("span.name", name))),
+    h("p", "It is shown now and never again: the broker keeps only its hash.", expires && ` It is good until ${day(expires)}, ${clock(Date.parse(expires))}.`),
+    copyable(secret, "The secret"),
+    h("p.quiet.small", "A program sends it as ", h("code", "Authorization: Bearer …"), "; a person pastes it into the sign-in page."),
+    h("div.buttons", h("button.primary", { type: "button", onclick: onclose }, "I have it")));
+}
+
+const QUESTIONS = {
+  renew: { title: "Give a new secret to", words: "The old secret is not known any more from then on, and whoever signed in with it is signed out.", yes: "Make a new secret", no: "Keep the old one" },
+  revoke: { title: "Revoke", words: "Whoever uses it is signed out with the next request.", yes: "Revoke it", no: "Keep it" },
+};
+
+/** `ondone(answer)` gets the new secret, or null when the token is gone; `onclose` leaves everything as it is. */
+export function question(row, what, { mine, ondone, onclose }) {
+  const { title, words, yes, no } = QUESTIONS[what];
+  const { field, life } = lifeField("life", row.expires_at === null ? null : 90);
+  const trouble = h("div.field-error", { role: "alert" });
+  const path = `${PATH}/${encodeURIComponent(row.name)}`;
+  let { version } = row;
+
+  const run = async () => {
+    try {
+      ondone(what === "renew" ? await post(`${path}:renew`, { expires_in_ms: life() }, version) : await remove(path, version));
+    } catch (problem) {
+      if (problem.status === 412) conflict(problem.document.current);
+      else setText(trouble, problem.message);
+    }
+  };
+
+  // Somebody else was quicker: both versions are shown, and one is chosen.
+  const conflict = (now) => {
+    const over = () => {
+      version = now.version;
+      run();
+    };
+    buttons.hidden = true;
+    replace(trouble, h("div.conflict", h("p", now ? `${now.changed_by} changed this token meanwhile.` : "This token was revoked meanwhile."),
+      h("table", h("tbody", versionRow("Now", now), versionRow("As you saw it", row))),
+      h("div.buttons",
+        h("button", { type: "button", onclick: onclose }, now ? "Leave it as it is now" : "Leave it revoked"),
+        now && h("button", { type: "button", onclick: over }, what === "renew" ? "Renew it all the same" : "Revoke it all the same"))));
+    trouble.querySelector("button").focus();
+  };
+
+  const confirm = h("button", { class: what === "revoke" ? "danger" : "primary", type: "button", onclick: run }, yes);
+  const buttons = h("div.buttons", confirm, h("button", { type: "button", onclick: onclose }, no));
+  const element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
+    h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
+    h("p", words, mine && h("strong.warn", " It is the one that you are signed in with.")),
+    what === "renew" && h("div.narrow", field),
+    trouble, buttons);
+  return { element, focus: () => confirm.focus() };
+}
+
+function versionRow(label, token) {
+  const words = token ? `${token.role}, expires ${expiryWords(token)}, made or renewed ${ago(token.changed_at)} by ${token.changed_by}` : "revoked";
+  return h("tr", h("th", { scope: "row" }, label), h("td", words));
+}
