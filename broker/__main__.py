@@ -1,5 +1,5 @@
 """The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir quotas`,
-`weir simulate` and `weir pipeline`.
+`weir top`, `weir simulate` and `weir pipeline`.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ logger = logging.getLogger("broker")
 
 LATER: Final = {
     "quotas": "broker.commands.quotas:quotas",
+    "top": "broker.commands.top.command:top",
     "simulate": "broker.commands.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
 }

@@ -1,15 +1,21 @@
 """The console's REST API, as the command line asks it: a URL and a token, JSON in and out.
 
-Used by broker.commands.quotas. Knows nothing of what is asked for; says in words why there is no answer.
+Used by broker.commands.quotas and, for its streams, by broker.commands.event_stream. Knows nothing of what is
+asked for; says in words why there is no answer.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import click
 
+from broker.commands.plain import shown
+
+DEFAULT_CONSOLE: Final = "http://127.0.0.1:8080"
+TOKEN_VARIABLES: Final = ("WEIR_TOKEN", "WEIR_ADMIN_TOKEN")
 PATIENCE_S: Final = 30
 
 
@@ -41,6 +47,14 @@ class Console:
             raise click.ClickException("what is given as a token is none")
         return cls(url, token)
 
+    @classmethod
+    def from_environment(cls, url: str) -> "Console":
+        """With the token that the environment has; an argument would be seen by everybody on the machine."""
+        token = next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), None)
+        if token is None:
+            raise click.ClickException(f"a token is needed in {' or '.join(TOKEN_VARIABLES)}")
+        return cls.at(url, token)
+
     def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """The JSON object that is answered. Raises RefusedError, and click.ClickException where nothing like
         a console answers.
@@ -64,20 +78,28 @@ class Console:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
             with error:
-                raise RefusedError(_problem(error.read(), f"{error.code} {error.reason}")) from error
+                raise RefusedError(problem_of(error.read(), f"{error.code} {error.reason}")) from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
-            raise click.ClickException(f"no console answers at {self.url}: {reason}") from error
+            raise click.ClickException(
+                f"no console answers at {self.url}: {shown(str(reason).strip())}"
+            ) from error
         if not isinstance(answer, dict):
             raise click.ClickException(f"what answers at {self.url} is no console")
         return answer
+
+
+console_option: Final = click.option(
+    "--console", "url", envvar="WEIR_CONSOLE", default=DEFAULT_CONSOLE, show_default=True, help="Its URL."
+)
 
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _problem(body: bytes, status: str) -> Mapping[str, Any]:
+def problem_of(body: bytes, status: str) -> dict[str, Any]:
+    """The problem document in `body`, or one that says `status`."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -6,7 +6,6 @@ nothing else of the broker but what its limits are called. Files: broker.command
 """
 
 import json
-import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,10 @@ from typing import Any, Final
 
 import click
 
-from broker.commands.console_client import Console, RefusedError
+from broker.commands.console_client import Console, RefusedError, console_option
+from broker.commands.plain import in_words, shown
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 
-DEFAULT_CONSOLE: Final = "http://127.0.0.1:8080"
-TOKEN_VARIABLES: Final = ("WEIR_TOKEN", "WEIR_ADMIN_TOKEN")
 QUOTAS: Final = "/api/v1/client-quotas"
 PAGE: Final = 1_000
 
@@ -29,31 +27,14 @@ _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?")
 _OF_AN_OP: Final = re.compile(r"/entries/0/ops/([0-9]+)(/.*)?")
 
 
-def in_words(entity: Entity) -> str:
-    """user alice, default client-id"""
-    return ", ".join(
-        f"default {kind}" if name is None else f"{kind} {_shown(name)}" for kind, name in entity.items()
-    )
-
-
-def _shown(name: str) -> str:
-    """On one line, and seen even if it is empty."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in name) or '""'
-
-
 @click.group()
-@click.option(
-    "--console", "url", envvar="WEIR_CONSOLE", default=DEFAULT_CONSOLE, show_default=True, help="Its URL."
-)
+@console_option
 @click.pass_context
 def quotas(context: click.Context, url: str) -> None:
     """See and change the quotas of a running broker. The token is read from WEIR_TOKEN or
     WEIR_ADMIN_TOKEN.
     """
-    token = next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), None)
-    if token is None:
-        raise click.ClickException(f"a token is needed in {' or '.join(TOKEN_VARIABLES)}")
-    context.obj = Console.at(url, token)
+    context.obj = Console.from_environment(url)
 
 
 def _entity_options(command: Any) -> Any:
@@ -138,7 +119,7 @@ def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> N
     for key in keys:
         # Kafka takes any key for one that is not set; here it is a slip of the pen.
         if key not in known:
-            raise click.UsageError(f"{_shown(key)} is no limit; there are {', '.join(known)}")
+            raise click.UsageError(f"{shown(key)} is no limit; there are {', '.join(known)}")
     _alter(console, entity_of(options), [{"key": key, "remove": True} for key in keys])
 
 
@@ -146,7 +127,7 @@ def _limit(text: str) -> tuple[str, float]:
     key, _, value = text.partition("=")
     number_of = _NUMBER.fullmatch(value)
     if not key or number_of is None:
-        raise click.UsageError(f"{_shown(text)}: not KEY=VALUE with a number")
+        raise click.UsageError(f"{shown(text)}: not KEY=VALUE with a number")
     return key, float(value) if number_of[1] or number_of[2] else int(value)
 
 
@@ -157,7 +138,7 @@ def _alter(
         console.ask("PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]})
     except RefusedError as error:
         found = _OF_AN_OP.match(error.where)
-        named = f"{_shown(ops[int(found[1])]['key'])} " if found else ""
+        named = f"{shown(ops[int(found[1])]['key'])} " if found else ""
         raise click.ClickException(f"{in_words(entity)}: {named}{error.detail}") from error
     click.echo(f"{in_words(entity)}: done")
 

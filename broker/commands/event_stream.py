@@ -1,0 +1,96 @@
+"""The console's live stream (server-sent events), as a command reads it.
+
+Used by broker.commands.top. Knows how events are framed and not what is in them; says in words why there is
+no stream, as console_client does for a single answer.
+"""
+
+import contextlib
+import json
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+import click
+
+from broker.commands.console_client import Console, RefusedError, problem_of
+from broker.commands.plain import shown
+
+PATH: Final = "/api/v1/events"
+SILENCE_S: Final = 20.0
+"""The console says something every 15 seconds, if only that it lives."""
+
+LONGEST_LINE: Final = 16 * 1024 * 1024
+
+
+def events_in(lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
+    """Name and JSON value of each whole event. Raises ValueError where something is none of the console's."""
+    name = data = b""
+    for line in lines:
+        text = line.rstrip(b"\r\n")
+        if not text:
+            if data:
+                yield name.decode("utf-8", "replace"), json.loads(data)
+            name = data = b""
+            continue
+        field, _, value = text.partition(b":")
+        if field == b"event":
+            name = value.strip()
+        elif field == b"data":
+            data += value
+
+
+class EventStream:
+    """Open from the start; iterate it in one thread, `cut` it from any."""
+
+    def __init__(self, console: Console, query: Mapping[str, Any]) -> None:
+        """Raises RefusedError, and click.ClickException where nothing like a console answers."""
+        self._console = console
+        place = urlsplit(console.url)
+        kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
+        try:
+            self._connection = kind(place.netloc, timeout=SILENCE_S)
+        except (HTTPException, ValueError) as error:
+            raise self._nobody(error) from error
+        try:
+            self._response = self._begin(f"{place.path.rstrip('/')}{PATH}?{urlencode(query)}")
+        except (OSError, HTTPException, ValueError) as error:
+            self._connection.close()
+            raise self._nobody(error) from error
+        if self._response.status != 200:
+            with contextlib.closing(self._connection), self._response:
+                status = f"{self._response.status} {self._response.reason}"
+                raise RefusedError(
+                    {"status": self._response.status} | problem_of(self._response.read(LONGEST_LINE), status)
+                )
+
+    def _begin(self, target: str) -> HTTPResponse:
+        self._connection.connect()
+        self._socket: socket.socket = self._connection.sock
+        self._connection.request("GET", target, headers={"Authorization": f"Bearer {self._console.token}"})
+        return self._connection.getresponse()
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """Until the console ends it, or it is cut. Raises click.ClickException where it breaks off."""
+        try:
+            with self._response:
+                yield from events_in(self._lines())
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._nobody(error) from error
+        finally:
+            self._connection.close()
+
+    def _lines(self) -> Iterator[bytes]:
+        while line := self._response.readline(LONGEST_LINE):
+            if not line.endswith(b"\n"):
+                raise ValueError("what it sends is not whole")
+            yield line
+
+    def cut(self) -> None:
+        """Ends the reading, as if the console had. Closing would wait for whoever reads."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _nobody(self, error: Exception) -> click.ClickException:
+        return click.ClickException(f"no console answers at {self._console.url}: {shown(str(error).strip())}")

@@ -1,0 +1,110 @@
+"""What the keys of `weir top` change, and what each of them does. Pure.
+
+Used by the loop, which brings the keys by name, and by the screen. A view is a value; `press` gives the next.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from broker.commands.top.columns import Column
+from broker.commands.top.tables import TABLES
+
+LONGEST_FILTER: Final = 64
+PAGE: Final = 10
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """`focus` is the table that keys are for. `sorts` and `turned` say for each table which of its sortable
+    columns it is sorted by, and whether the other way round; `tops` the first row that is shown.
+    """
+
+    focus: int = 0
+    sorts: tuple[int, ...] = (0,) * len(TABLES)
+    turned: tuple[bool, ...] = (False,) * len(TABLES)
+    tops: tuple[int, ...] = (0,) * len(TABLES)
+    filter: str = ""
+    typing: bool = False
+    paused: bool = False
+
+    def sorted_by(self, table: int) -> Column[object]:
+        return TABLES[table].sortable[self.sorts[table]]
+
+    def ascending(self, table: int) -> bool:
+        return self.sorted_by(table).ascending != self.turned[table]
+
+    def server_sort(self, table: int) -> dict[str, str]:
+        """What GET /events is to be asked; nothing where the table's own order will do."""
+        title = self.sorted_by(table).title
+        name = dict(TABLES[table].server_sorts).get(title)
+        return {} if name is None else {"sort": name, "order": "asc" if self.ascending(table) else "desc"}
+
+
+def press(view: View, key: str) -> View | None:
+    """`key` is a character, or the name of one that has none. None: somebody wants to leave. Keys that mean
+    nothing change nothing.
+    """
+    if view.typing:
+        return _type(view, key)
+    match key:
+        case "q" | "Q":
+            return None
+        case "tab":
+            return replace(view, focus=(view.focus + 1) % len(TABLES))
+        case "backtab":
+            return replace(view, focus=(view.focus - 1) % len(TABLES))
+        case "left" | "<":
+            return _sort(view, -1)
+        case "right" | ">":
+            return _sort(view, 1)
+        case "r":
+            return replace(view, turned=_put(view.turned, view.focus, not view.turned[view.focus]))
+        case "up" | "down" | "pageup" | "pagedown" | "home":
+            return _scroll(view, key)
+        case " " | "p":
+            return replace(view, paused=not view.paused)
+        case "/":
+            return replace(view, typing=True)
+        case "escape":
+            return replace(view, filter="", tops=(0,) * len(TABLES))
+    return view
+
+
+def _type(view: View, key: str) -> View:
+    match key:
+        case "enter":
+            return replace(view, typing=False)
+        case "escape":
+            return replace(view, typing=False, filter="", tops=(0,) * len(TABLES))
+        case "backspace":
+            return replace(view, filter=view.filter[:-1], tops=(0,) * len(TABLES))
+    if len(key) == 1 and key.isprintable() and len(view.filter) < LONGEST_FILTER:
+        return replace(view, filter=view.filter + key, tops=(0,) * len(TABLES))
+    return view
+
+
+def _sort(view: View, step: int) -> View:
+    at = (view.sorts[view.focus] + step) % len(TABLES[view.focus].sortable)
+    return replace(
+        view,
+        sorts=_put(view.sorts, view.focus, at),
+        turned=_put(view.turned, view.focus, False),
+        tops=_put(view.tops, view.focus, 0),
+    )
+
+
+def _scroll(view: View, key: str) -> View:
+    """No further than a row that there is: the screen stops at the last page, and `settled` says so."""
+    step = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE, "home": -view.tops[view.focus]}[key]
+    return replace(view, tops=_put(view.tops, view.focus, max(0, view.tops[view.focus] + step)))
+
+
+def settled(view: View, lasts: tuple[int, ...]) -> View:
+    """With no table scrolled past `lasts`, so that the next key up is seen at once."""
+    return replace(view, tops=tuple(map(min, view.tops, lasts)))
+
+
+def _put(items: tuple[Item, ...], at: int, item: Item) -> tuple[Item, ...]:
+    return (*items[:at], item, *items[at + 1 :])
