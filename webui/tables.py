@@ -1,11 +1,10 @@
 """The tables of what exists: connections, topics, groups. How they are cut to pages is webui.listing's."""
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from broker.control.views import ConnectionRow, GroupDetail, GroupRow, PartitionRow, TopicRow
 from webui.listing import Table
-from webui.shapes import connection_json
+from webui.shapes import connection_json, named
 
 
 def topic_json(row: TopicRow) -> dict[str, Any]:
@@ -21,22 +20,22 @@ def topic_json(row: TopicRow) -> dict[str, Any]:
 
 
 def partition_json(row: PartitionRow) -> dict[str, Any]:
-    return asdict(row)
+    return named(row)
 
 
 def group_json(row: GroupRow) -> dict[str, Any]:
-    return asdict(row)
+    return named(row)
 
 
 def group_detail_json(detail: GroupDetail) -> dict[str, Any]:
     return group_json(detail.group) | {
         "assignor": detail.assignor,
         "consumers": [
-            asdict(member)
+            named(member)
             | {"assigned": [{"topic": topic, "partition": partition} for topic, partition in member.assigned]}
             for member in detail.members
         ],
-        "offsets": [asdict(each) for each in detail.offsets],
+        "offsets": [named(each) for each in detail.offsets],
     }
 
 

@@ -199,3 +199,14 @@ async def test_being_cancelled_ends_everything(broker: FakeBroker) -> None:
 def test_the_patience_of_a_send_is_longer_than_that_of_the_stream() -> None:
     # The stream must give up first, or the shield of the request task would cut a send in two.
     assert front.STALLED_AFTER_S < asgi.SEND_LIMIT_S
+
+
+async def test_a_closed_connection_takes_nothing() -> None:
+    one, other = trio.socket.socketpair()
+    connection = front.PatientStream(trio.SocketStream(one))
+    assert connection.send_nowait(b"hello") == 5
+    one.close()
+    # Somebody else may have its number by now.
+    third, fourth = trio.socket.socketpair()
+    with other, third, fourth, pytest.raises(OSError, match="Bad file descriptor"):
+        connection.send_nowait(b"not for you")

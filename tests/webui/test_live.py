@@ -11,9 +11,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.control.views import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
+from webui.json_text import encode
 from webui.listing import Page
-from webui.live import BEAT_S, Live, LiveTable, Snapshot, encode
+from webui.live import BEAT_S, Live
 from webui.quotas.listing import RULES
+from webui.snapshot import LiveTable, Snapshot
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ async def test_the_first_watcher_does_not_see_an_old_broker(
     broker.throttled_rows = [throttled()]
     with watching(live):
         snapshot = await live.next(None)
-        assert snapshot is not None and json.loads(snapshot.throttled_data)["total"] == 1
+        assert snapshot is not None and json.loads(await snapshot.throttled())["total"] == 1
 
 
 async def test_a_change_made_here_is_shown_without_waiting(autojump_clock: MockClock, live: Live) -> None:
@@ -91,7 +93,7 @@ async def test_a_figure_is_asked_for_once_however_many_want_it(
         snapshot = await live.next(None)
         assert snapshot is not None
         before = broker.overviews
-        assert len({id(snapshot.overview_data) for _ in range(50)}) == 1
+        assert len({id(await snapshot.overview()) for _ in range(50)}) == 1
         assert broker.overviews - before == 1
 
 
@@ -128,34 +130,34 @@ def live_rules(views: SlowViews) -> LiveTable[QuotaRow]:
     return LiveTable(RULES, views.quotas, views, clock=lambda: views.seconds)
 
 
-def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
+async def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
     views = SlowViews()
     quotas = live_rules(views)
-    quotas.page(Page(), "beat 1")
+    await quotas.page(Page(), "beat 1")
     for views.seconds in (1.5, 10.0, 19.9):
-        quotas.page(Page(), f"beat at {views.seconds}")
+        await quotas.page(Page(), f"beat at {views.seconds}")
     assert views.asked == 1
     views.seconds = 20.0
-    quotas.page(Page(), "beat 20")
+    await quotas.page(Page(), "beat 20")
     assert views.asked == 2
 
 
-def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
+async def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
     views = SlowViews()
     quotas = live_rules(views)
-    assert json.loads(quotas.page(Page(), "beat 1"))["of"] == 0
+    assert json.loads(await quotas.page(Page(), "beat 1"))["of"] == 0
     views.version += 1
     views.set((("user", "alice"),), {"producer_byte_rate": 1.0})
-    assert json.loads(quotas.page(Page(), "beat 1"))["of"] == 0
-    assert json.loads(quotas.page(Page(), "beat 2"))["of"] == 1
+    assert json.loads(await quotas.page(Page(), "beat 1"))["of"] == 0
+    assert json.loads(await quotas.page(Page(), "beat 2"))["of"] == 1
 
 
-def test_pages_that_look_alike_are_written_once() -> None:
+async def test_pages_that_look_alike_are_written_once() -> None:
     views = SlowViews()
     quotas = live_rules(views)
-    one, other = quotas.page(Page(search="a"), "beat 1"), quotas.page(Page(search="a"), "beat 1")
+    one, other = await quotas.page(Page(search="a"), "beat 1"), await quotas.page(Page(search="a"), "beat 1")
     assert one is other and views.asked == 1
-    assert quotas.page(Page(search="b", limit=7), "beat 1") != one and views.asked == 1
+    assert await quotas.page(Page(search="b", limit=7), "beat 1") != one and views.asked == 1
 
 
 def test_json_has_no_room_for_what_is_no_number() -> None:

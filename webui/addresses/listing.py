@@ -3,13 +3,12 @@
 Used by GET /ip-quotas and by the live stream of the page. Knows nothing of HTTP.
 """
 
-from dataclasses import asdict
 from ipaddress import ip_address
 from typing import Any, Final
 
 from broker.control.views import AddressRow, ConnectionLimitRow
 from webui.listing import Table
-from webui.shapes import finite, utc
+from webui.shapes import finite, named, utc
 
 DEFAULT: Final = "<default>"
 """How a path names the rule for all other addresses; no address looks like it."""
@@ -24,12 +23,12 @@ def address_json(row: AddressRow) -> dict[str, Any]:
         "version": row.version,
         "changed_at": None if row.limit is None else utc(row.changed_at_ms),
         "changed_by": row.changed_by,
-        "use": None if use is None else asdict(use) | {"rate": finite(use.rate)},
+        "use": None if use is None else named(use) | {"rate": finite(use.rate)},
     }
 
 
 def limit_json(row: ConnectionLimitRow) -> dict[str, Any]:
-    return asdict(row) | {"rejected": [{"rule": rule, "count": count} for rule, count in row.rejected]}
+    return named(row) | {"rejected": [{"rule": rule, "count": count} for rule, count in row.rejected]}
 
 
 def order_of(row: AddressRow) -> tuple[int, int]:

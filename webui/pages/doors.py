@@ -12,7 +12,7 @@ from quart_trio import QuartTrio
 
 from broker.control.commands import Role
 from webui.console import Console
-from webui.live import encode
+from webui.json_text import encode
 from webui.pages.catalogue import PAGES, Page
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json

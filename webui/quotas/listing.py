@@ -16,8 +16,8 @@ SHAPES: Final = ("user", "client-id", "user+client-id", "ip", "default")
 """Kinds of rules; "default" are those with a default in them."""
 
 
-def listed(rows: Iterable[QuotaRow], page: Page) -> dict[str, Any]:
-    return RULES.cut(rows, page)
+async def listed(rows: Iterable[QuotaRow], page: Page) -> dict[str, Any]:
+    return await RULES.cut(rows, page)
 
 
 def row_json(row: QuotaRow) -> dict[str, Any]:

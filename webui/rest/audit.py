@@ -10,7 +10,7 @@ from broker.control.commands import Door, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
 from webui.audit.rows import KINDS, csv_lines, entry_json, quota_entity, undo_command, undo_op
-from webui.live import encode
+from webui.json_text import encode
 from webui.quotas.preview import preview
 from webui.rest.answers import COUNT, ENTITY, NAME, REACH, TIME
 from webui.rest.client_quotas import reach_json

@@ -87,7 +87,7 @@ _VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would be
 
 async def list_subscriptions(call: Call) -> Reply:
     telemetry = call.console.backend.views.client_telemetry
-    page = SUBSCRIPTIONS.cut(telemetry.subscriptions(), page_of(call.query))
+    page = await SUBSCRIPTIONS.cut(telemetry.subscriptions(), page_of(call.query))
     return Reply(page | {"instances": telemetry.known})
 
 
@@ -120,7 +120,7 @@ async def delete_subscription(call: Call) -> Reply:
 
 async def list_instances(call: Call) -> Reply:
     rows = call.console.backend.views.client_telemetry.instances()
-    return Reply(INSTANCES.cut(rows, page_of(call.query)))
+    return Reply(await INSTANCES.cut(rows, page_of(call.query)))
 
 
 async def get_instance(call: Call) -> Reply:

@@ -65,7 +65,7 @@ async def list_quotas(call: Call) -> Reply:
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity: what a later If-Match is about.
         headers["ETag"] = etag(rows[0].version if rows else 0)
-    return Reply(listed(rows, page_of(call.query)), headers=headers)
+    return Reply(await listed(rows, page_of(call.query)), headers=headers)
 
 
 async def alter_quotas(call: Call) -> Reply:

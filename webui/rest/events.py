@@ -1,76 +1,73 @@
 """GET /events: the live stream, as server-sent events.
 
 Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of webui.live; each holds the whole of
-its topic, so a browser that missed some has missed nothing. One is sent when it differs from the last.
-Streams end at shutdown, and when the session or token behind them does.
+its topic, so a browser that missed some has missed nothing. One is sent when it differs from the last; all
+that one beat has for a page goes out as one piece. Streams end at shutdown, and when the session or token
+behind them does.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import trio
 
+from webui.follower import QUIET_S, Follower, Section
 from webui.listing import LONGEST_PAGE, Page, Table
-from webui.live import Live, Snapshot
+from webui.live import Live
 from webui.quotas.usage import UNLIMITED
 from webui.rest.problem import Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
+from webui.snapshot import Snapshot
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 TOPICS: Final = ("overview", "throttled", "quotas")
 """What a stream brings that does not say what it wants; the rest it must ask for."""
 
 MOST_STREAMS: Final = 200
-QUIET_S: Final = 15.0
-"""After this long without an event a comment goes out, so that proxies and browsers see that we live."""
-
-Section = Callable[[Snapshot], bytes]
 
 
 async def events(call: Call) -> Reply:
     live = call.console.live
     if live.watchers >= MOST_STREAMS:
         raise Problem(503, "Too many live pages are open.", headers={"Retry-After": "5"})
-    sections = _sections(call.query, live)
+    follower = Follower(_sections(call.query, live), call.signed_in, call.connection)
     headers = {"X-Accel-Buffering": "no"}
-    return Reply(stream(live, sections, call.signed_in), media=EVENT_STREAM, headers=headers)
+    return Reply(stream(live, follower), media=EVENT_STREAM, headers=headers)
 
 
-async def stream(
-    live: Live, sections: Sequence[tuple[str, Section]], signed_in: Callable[[], bool]
-) -> AsyncGenerator[bytes, None]:
-    """The bytes of one stream. Whoever takes them closes it: the framework does, however the request ends."""
-    sent: dict[str, bytes] = {}
+async def stream(live: Live, follower: Follower) -> AsyncGenerator[bytes, None]:
+    """What the framework is to send: the beginning and the end, and between them what the beat does not write
+    to the connection itself. Whoever takes the bytes closes it: the framework does, however the request ends.
+    """
     seen: Snapshot | None = None
     live.join()
     try:
         yield b"retry: 1000\n\n"
         while True:
-            with trio.move_on_after(QUIET_S) as quiet:
+            with trio.move_on_after(QUIET_S):
                 seen = await live.next(seen)
             if seen is None:
                 return
-            if not signed_in():
+            if not follower.signed_in():
                 yield b"event: signed-out\ndata: {}\n\n"
                 return
-            for name, section in sections:
-                data = section(seen)
-                if data != sent.get(name):
-                    sent[name] = data
-                    yield b"event: %s\ndata: %s\n\n" % (name.encode(), data)
-            if quiet.cancelled_caught:
-                yield b": still here\n\n"
+            if news := await follower.news(seen):
+                yield news
+            if follower.connection is not None:
+                await live.tell_directly(follower)
+    except trio.BrokenResourceError:
+        return  # the peer has gone; nothing can be told to it
     finally:
         live.leave()
 
 
 def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
     known: dict[str, Section] = {
-        "overview": lambda snapshot: snapshot.overview_data,
-        "throttled": lambda snapshot: snapshot.throttled_data,
-        "tasks": lambda snapshot: snapshot.tasks_data,
-        "doctor": lambda snapshot: snapshot.doctor_data,
+        "overview": Snapshot.overview,
+        "throttled": Snapshot.throttled,
+        "tasks": Snapshot.tasks,
+        "doctor": Snapshot.doctor,
     }
     known["unlimited"] = _page_of_table("usage", live, UNLIMITED)
     known |= {name: _page_of_table(name, live, page_of(query)) for name in live.tables}
@@ -84,7 +81,7 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
 
 
 def _page_of_table(name: str, live: Live, page: Page) -> Section:
-    return lambda snapshot: snapshot.table_data(name, page)
+    return lambda snapshot: snapshot.table(name, page)
 
 
 def _check_page(table: Table[Any], page: Page) -> None:

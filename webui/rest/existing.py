@@ -1,5 +1,6 @@
 """GET /connections, /topics and /groups, each with one of its rows; and DELETE of one connection."""
 
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from broker.control.closing import CloseConnection
@@ -75,7 +76,7 @@ GROUP_DETAIL: Final = Record(
 
 
 async def connections(call: Call) -> Reply:
-    return _listed(call, CONNECTIONS, call.console.backend.views.connections())
+    return await _listed(call, CONNECTIONS, call.console.backend.views.connections())
 
 
 async def connection(call: Call) -> Reply:
@@ -95,7 +96,7 @@ async def close_connection(call: Call) -> Reply:
 
 
 async def topics(call: Call) -> Reply:
-    return _listed(call, TOPICS, call.console.backend.views.topics())
+    return await _listed(call, TOPICS, call.console.backend.views.topics())
 
 
 async def topic(call: Call) -> Reply:
@@ -108,7 +109,7 @@ async def topic(call: Call) -> Reply:
 
 
 async def groups(call: Call) -> Reply:
-    return _listed(call, GROUPS, call.console.backend.views.groups())
+    return await _listed(call, GROUPS, call.console.backend.views.groups())
 
 
 async def group(call: Call) -> Reply:
@@ -118,8 +119,8 @@ async def group(call: Call) -> Reply:
     return Reply(group_detail_json(detail))
 
 
-def _listed(call: Call, table: Table[Row], rows: list[Row]) -> Reply:
-    return Reply(table.cut(rows, page_of(call.query)))
+async def _listed(call: Call, table: Table[Row], rows: Iterable[Row]) -> Reply:
+    return Reply(await table.cut(rows, page_of(call.query)))
 
 
 def _page_of(row: Schema) -> Record:

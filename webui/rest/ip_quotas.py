@@ -79,7 +79,7 @@ _VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would re
 
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
-    page = ADDRESSES.cut(views.addresses(), page_of(call.query))
+    page = await ADDRESSES.cut(views.addresses(), page_of(call.query))
     return Reply(page | {"limits": [limit_json(row) for row in views.connection_limits()]})
 
 

@@ -37,11 +37,11 @@ async def throttled_channels(call: Call) -> Reply:
 
 async def held_lately(call: Call) -> Reply:
     console = call.console
-    return Reply(HELD.cut(console.live.held.rows(console.now_ms()), page_of(call.query)))
+    return Reply(await HELD.cut(console.live.held.rows(console.now_ms()), page_of(call.query)))
 
 
 async def usage(call: Call) -> Reply:
-    return Reply(clients.USAGE.cut(call.console.backend.views.usage(), page_of(call.query)))
+    return Reply(await clients.USAGE.cut(call.console.backend.views.usage(), page_of(call.query)))
 
 
 async def tasks(call: Call) -> Reply:

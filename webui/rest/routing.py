@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from broker.control.commands import Actor
 from webui.console import Console
+from webui.follower import Connection
 from webui.listing import LONGEST_PAGE, Page, Table
 from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
@@ -58,7 +59,8 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
-    takes long; `place` has what the path names.
+    takes long; `place` has what the path names. `connection` takes what a stream has to say once it has
+    begun, where it can.
     """
 
     console: Console
@@ -68,6 +70,7 @@ class Call:
     headers: HeaderLookup
     signed_in: Callable[[], bool]
     place: Mapping[str, Any] = field(default_factory=dict)
+    connection: Connection | None = None
 
 
 @dataclass(frozen=True, slots=True)

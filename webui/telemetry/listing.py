@@ -3,12 +3,11 @@
 Used by the REST lists and by the live streams of the page. Knows nothing of HTTP.
 """
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from broker.control.rows.telemetry import ClientInstanceRow, ClientMetricRow, SubscriptionRow
 from webui.listing import Table
-from webui.shapes import finite, tags_json, utc
+from webui.shapes import finite, named, tags_json, utc
 
 
 def subscription_json(row: SubscriptionRow) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def subscription_json(row: SubscriptionRow) -> dict[str, Any]:
 
 
 def instance_json(row: ClientInstanceRow) -> dict[str, Any]:
-    fields = asdict(row)
+    fields = named(row)
     pushed_ms = fields.pop("last_push_at_ms")
     return fields | {
         "subscriptions": list(row.subscriptions),

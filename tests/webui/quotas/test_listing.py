@@ -33,30 +33,30 @@ def broker() -> FakeBroker:
     return broker
 
 
-def order(broker: FakeBroker, **page: Any) -> list[dict[str, Any]]:
-    return [item["entity"] for item in listed(broker.quotas(), Page(**page))["items"]]
+async def order(broker: FakeBroker, **page: Any) -> list[dict[str, Any]]:
+    return [item["entity"] for item in (await listed(broker.quotas(), Page(**page)))["items"]]
 
 
-def test_users_stand_before_client_ids_and_names_before_the_default(broker: FakeBroker) -> None:
-    assert order(broker) == [dict(ALICE), dict(BOB_APP), dict(ANYBODY), dict(CALLED_DEFAULT), dict(APP)]
-    assert order(broker, descending=True) == [
+async def test_users_stand_before_client_ids_and_names_before_the_default(broker: FakeBroker) -> None:
+    assert await order(broker) == [dict(ALICE), dict(BOB_APP), dict(ANYBODY), dict(CALLED_DEFAULT), dict(APP)]
+    assert await order(broker, descending=True) == [
         dict(each) for each in (APP, CALLED_DEFAULT, ANYBODY, BOB_APP, ALICE)
     ]
 
 
-def test_rules_without_the_figure_come_last_whichever_way(broker: FakeBroker) -> None:
+async def test_rules_without_the_figure_come_last_whichever_way(broker: FakeBroker) -> None:
     rest = [dict(ALICE), dict(CALLED_DEFAULT)]
     rising = [dict(ANYBODY), dict(BOB_APP), dict(APP)]
-    assert order(broker, sort="producer_byte_rate") == rising + rest
-    assert order(broker, sort="producer_byte_rate", descending=True) == rising[::-1] + rest
+    assert await order(broker, sort="producer_byte_rate") == rising + rest
+    assert await order(broker, sort="producer_byte_rate", descending=True) == rising[::-1] + rest
 
 
-def test_the_most_used_limit_of_a_rule_is_its_use(broker: FakeBroker) -> None:
-    assert order(broker, sort="used", descending=True)[:2] == [dict(BOB_APP), dict(APP)]
+async def test_the_most_used_limit_of_a_rule_is_its_use(broker: FakeBroker) -> None:
+    assert (await order(broker, sort="used", descending=True))[:2] == [dict(BOB_APP), dict(APP)]
 
 
-def test_the_latest_change_first(broker: FakeBroker) -> None:
-    assert order(broker, sort="changed", descending=True)[0] == dict(CALLED_DEFAULT)
+async def test_the_latest_change_first(broker: FakeBroker) -> None:
+    assert (await order(broker, sort="changed", descending=True))[0] == dict(CALLED_DEFAULT)
 
 
 @pytest.mark.parametrize(
@@ -75,26 +75,26 @@ def test_the_latest_change_first(broker: FakeBroker) -> None:
         ({"shape": "user", "search": "al"}, [ALICE]),
     ],
 )
-def test_search_and_kind(broker: FakeBroker, page: dict[str, Any], found: list[EntityPairs]) -> None:
-    assert order(broker, **page) == [dict(entity) for entity in found]
+async def test_search_and_kind(broker: FakeBroker, page: dict[str, Any], found: list[EntityPairs]) -> None:
+    assert await order(broker, **page) == [dict(entity) for entity in found]
 
 
 @pytest.mark.parametrize(
     ("offset", "limit", "count"), [(0, 4, 4), (0, 5, 5), (0, 6, 5), (4, 2, 1), (5, 2, 0), (99, 1, 0)]
 )
-def test_a_page_says_how_much_there_is(broker: FakeBroker, offset: int, limit: int, count: int) -> None:
-    answer = listed(broker.quotas(), Page(offset=offset, limit=limit))
+async def test_a_page_says_how_much_there_is(broker: FakeBroker, offset: int, limit: int, count: int) -> None:
+    answer = await listed(broker.quotas(), Page(offset=offset, limit=limit))
     assert len(answer["items"]) == count
     assert (answer["total"], answer["of"], answer["offset"], answer["limit"]) == (5, 5, offset, limit)
 
 
-def test_total_counts_what_matches_and_of_counts_everything(broker: FakeBroker) -> None:
-    answer = listed(broker.quotas(), Page(search="app", limit=1))
+async def test_total_counts_what_matches_and_of_counts_everything(broker: FakeBroker) -> None:
+    answer = await listed(broker.quotas(), Page(search="app", limit=1))
     assert (len(answer["items"]), answer["total"], answer["of"]) == (1, 2, 5)
 
 
-def test_a_row_says_limit_use_and_who_changed_it(broker: FakeBroker) -> None:
-    [item] = listed(broker.quotas(), Page(search="Bob"))["items"]
+async def test_a_row_says_limit_use_and_who_changed_it(broker: FakeBroker) -> None:
+    [item] = (await listed(broker.quotas(), Page(search="Bob")))["items"]
     assert item["limits"]["producer_byte_rate"] == {
         "value": 200.0,
         "observed": 250.0,
@@ -105,9 +105,9 @@ def test_a_row_says_limit_use_and_who_changed_it(broker: FakeBroker) -> None:
     }
 
 
-def test_a_rate_that_is_no_number_is_none(broker: FakeBroker) -> None:
+async def test_a_rate_that_is_no_number_is_none(broker: FakeBroker) -> None:
     [row] = [row for row in broker.quotas() if row.entity == APP]
     broken = replace(row, limits=tuple(replace(limit, observed=float("nan")) for limit in row.limits))
-    [item] = listed([broken], Page(sort="used"))["items"]
+    [item] = (await listed([broken], Page(sort="used")))["items"]
     assert item["limits"]["producer_byte_rate"]["observed"] is None
     assert item["limits"]["producer_byte_rate"]["used"] is None

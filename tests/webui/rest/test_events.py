@@ -12,10 +12,12 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from webui.console import Console
+from webui.follower import QUIET_S, Follower, Section
 from webui.live import Live
-from webui.rest.events import MOST_STREAMS, QUIET_S, Section, stream
+from webui.rest.events import MOST_STREAMS, stream
+from webui.snapshot import Snapshot
 
-THROTTLED: list[tuple[str, Section]] = [("throttled", lambda snapshot: snapshot.throttled_data)]
+THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
 
 
 def read(event: bytes) -> tuple[str, Any]:
@@ -25,7 +27,7 @@ def read(event: bytes) -> tuple[str, Any]:
 
 
 def opened(live: Live, signed_in: bool = True) -> AsyncGenerator[bytes, None]:
-    return stream(live, THROTTLED, lambda: signed_in)
+    return stream(live, Follower(THROTTLED, lambda: signed_in))
 
 
 async def test_a_stream_begins_with_what_is(broker: FakeBroker) -> None:
