@@ -2,7 +2,7 @@
 
 Fed by webui.live, read by GET /overview?history, so that a page opens with its charts already drawn. Rates
 are differences of the broker's own totals, so a chart and the sum under it agree. Bounded: 2,700 samples of
-some 300 bytes, however long the broker runs. Pure: the caller brings the time.
+some 500 bytes, however long the broker runs. Pure: the caller brings the time.
 """
 
 import math
@@ -19,7 +19,8 @@ TIERS: Final = ((1, 900), (10, 360), (60, 1_440))
 
 class Sample(NamedTuple):
     """Rates are averages over the time since the sample before. Idle and blocked are fractions, NaN while
-    the broker has none.
+    the broker has none; so is `memory_pool_used` where there is no pool. `queue_ms` and `local_ms` are those
+    of the slowest kind of request: the 99th percentile of five minutes, NaN where there were none.
     """
 
     at_ms: int
@@ -31,6 +32,13 @@ class Sample(NamedTuple):
     processor_idle: float
     handler_idle: float
     acceptor_blocked: float
+    memory_pool_used: float
+    requests_queued: float
+    queue_ms: float
+    local_ms: float
+
+
+_AT_MOST: Final = frozenset({"at_ms", "throttled", "memory_pool_used", "requests_queued"})
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -38,11 +46,24 @@ def _mean(values: Sequence[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
+def _most(values: Sequence[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _slowest(figures: Figures) -> dict[str, float]:
+    """By phase, its 99th percentile for the kind of request that has the highest."""
+    slowest: dict[str, float] = {}
+    for row in figures.phases:
+        if row.p99_ms > slowest.get(row.phase, -1.0):
+            slowest[row.phase] = row.p99_ms
+    return slowest
+
+
 _LONGER: Final[tuple[Callable[[Sequence[float]], float], ...]] = tuple(
-    max if name in ("at_ms", "throttled") else _mean for name in Sample._fields
+    _most if name in _AT_MOST else _mean for name in Sample._fields
 )
-"""How the samples of a longer step become one. Of `throttled` it is the most that there were, for a short
-throttle is what one looks for.
+"""How the samples of a longer step become one. Of what fills up it is the most that there was, and of
+`throttled`, for a short throttle is what one looks for.
 """
 
 
@@ -89,6 +110,7 @@ class History:
             return None
         then_ms, old = before
         per_second = 1000 / (at_ms - then_ms)
+        slowest = _slowest(figures)
         sample = Sample(
             at_ms,
             (figures.bytes_in_total - old.bytes_in_total) * per_second,
@@ -99,6 +121,10 @@ class History:
             figures.processor_idle,
             figures.handler_idle,
             figures.acceptor_blocked,
+            math.nan if figures.memory_pool_size is None else figures.memory_pool_used,
+            figures.queues[0].depth if figures.queues else 0,
+            slowest.get("RequestQueueTimeMs", math.nan),
+            slowest.get("LocalTimeMs", math.nan),
         )
         for tier in self._tiers:
             tier.add(sample)
@@ -118,10 +144,7 @@ class History:
             tier = next((each for each in self._tiers if each.reach_ms >= seconds * 1000), self._tiers[-1])
             samples = tier.since(self._last.at_ms - seconds * 1000)
         columns: Iterable[Iterable[float]] = zip(*samples, strict=True) if samples else [()] * len(_LONGER)
-        return {
-            name: [_short(value) for value in column]
-            for name, column in zip(Sample._fields, columns, strict=True)
-        }
+        return {name: _short(column) for name, column in zip(Sample._fields, columns, strict=True)}
 
 
 def _together(samples: Sequence[Sample]) -> Sample:
@@ -131,14 +154,15 @@ def _together(samples: Sequence[Sample]) -> Sample:
     return Sample._make(combine(column) for combine, column in columns)
 
 
-def _short(value: float) -> float | None:
-    """As it is sent: JSON has no NaN, and fractions need three digits."""
-    if isinstance(value, int):
-        return value
-    return None if math.isnan(value) else round(value, 1 if value > 1 else 3)
+def _short(values: Iterable[float]) -> list[float | None]:
+    """As they are sent: JSON has no NaN, and fractions need three digits. A page asks for ten thousand."""
+    return [
+        value if type(value) is int else None if value != value else round(value, 1 if value > 1 else 3)
+        for value in values
+    ]
 
 
 def sample_json(sample: Sample | None) -> dict[str, Any] | None:
     if sample is None:
         return None
-    return {name: _short(value) for name, value in zip(Sample._fields, sample, strict=True)}
+    return dict(zip(Sample._fields, _short(sample), strict=True))

@@ -214,10 +214,9 @@ class Simulation:
             memory_pool_used=int(18e6 * wave),
             memory_pool_size=256 * 2**20,
             queues=(
-                QueueRow("Requests", int(9 * wave), 500, 212),
-                QueueRow("Accepted sockets, PLAINTEXT", 0, 20, 14),
-                QueueRow("Replies, network thread 0", int(3 * wave), 500, 61),
-                QueueRow("Metadata writes", 0, 100, 3),
+                QueueRow("requests", int(9 * wave), 500, 212),
+                QueueRow("responses of processor 0", int(3 * wave), 0, 61),
+                QueueRow("responses of processor 1", 0, 0, 14),
             ),
             phases=tuple(self._phases(wave)),
         )

@@ -1,7 +1,10 @@
 """The last day, ever more coarsely."""
 
+import math
+
 import pytest
 
+from broker.control.views import PhaseRow, QueueRow
 from tests.webui.rows import figures
 from webui.history import KEPT_S, TIERS, History, sample_json
 
@@ -82,3 +85,33 @@ def test_a_sample_in_json_has_the_names_of_the_columns() -> None:
     sample = sample_json(history.add(figures(), 1_000))
     assert sample is not None and sample.keys() == history.columns(1).keys()
     assert sample_json(None) is None
+
+
+def test_what_fills_up_is_told_at_its_highest_and_phases_of_the_slowest_requests() -> None:
+    history = History()
+    for second in range(21):
+        phases = (
+            PhaseRow("Produce", "LocalTimeMs", 1, 0.1, 2.0),
+            PhaseRow("Fetch", "LocalTimeMs", 1, 0.1, 5.0 if second < 15 else 9.0),
+            PhaseRow("Metadata", "LocalTimeMs", 0, math.nan, math.nan),
+            PhaseRow("Fetch", "RequestQueueTimeMs", 0, math.nan, math.nan),
+        )
+        full = second == 12
+        now = figures(
+            memory_pool_size=100,
+            memory_pool_used=90 if full else 10,
+            queues=(QueueRow("requests", 7 if full else 0, 500, 7), QueueRow("responses", 99, 0, 99)),
+            phases=phases,
+        )
+        history.add(now, second * 1_000)
+    columns = history.columns(901)
+    assert (columns["memory_pool_used"][1], columns["requests_queued"][1]) == (90, 7)
+    assert (columns["local_ms"][1], columns["queue_ms"][1]) == (7.0, None)
+    assert history.last is not None and (history.last.local_ms, history.last.requests_queued) == (9.0, 0)
+
+
+def test_no_pool_is_not_an_empty_one() -> None:
+    history = History()
+    for second, size in ((0, None), (1, None), (2, 100)):
+        history.add(figures(memory_pool_size=size, memory_pool_used=0), second * 1_000)
+    assert history.columns(9)["memory_pool_used"] == [None, 0]

@@ -32,7 +32,8 @@ class Figures:
     urgent.
 
     The `_total` counters start at 0 with the process and only grow, so that a page can draw its own rates.
-    `memory_pool_size` is None where queued.max.request.bytes is off.
+    `memory_pool_size` is None where queued.max.request.bytes is off. The first of `queues` is that of the
+    requests.
     """
 
     uptime_ms: int

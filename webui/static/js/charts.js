@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { LineChart } from "./chart.js";
 import { h, replace } from "./dom.js";
-import { bytesPerSecond, digits, percent } from "./units.js";
+import { bytes, bytesPerSecond, digits, percent, quantile } from "./units.js";
 
 /** So many seconds the page keeps itself; longer ranges it asks for, at the pace at which they change. */
 export const KEPT = 900;
@@ -25,6 +25,22 @@ const CHARTS = {
     top: 1,
     levels: [{ value: 0.5, level: "watch" }, { value: 0.2, level: "urgent" }],
     series: [{ key: "processor_idle", label: "Network threads", tone: "in" }, { key: "handler_idle", label: "Request handlers", tone: "out" }],
+  },
+  "chart-phases": {
+    label: "Slowest requests",
+    format: quantile,
+    height: SMALL,
+    series: [{ key: "queue_ms", label: "Queued", tone: "in" }, { key: "local_ms", label: "Handled", tone: "out" }],
+  },
+  "chart-queue": { label: "Requests queued", format: digits, whole: true, height: SMALL, series: [{ key: "requests_queued", label: "Waiting, at most", tone: "in" }] },
+  "chart-memory": { label: "Request memory", format: bytes, height: SMALL, series: [{ key: "memory_pool_used", label: "In use, at most", tone: "in" }] },
+  "chart-blocked": {
+    label: "Acceptor blocked",
+    format: percent,
+    height: SMALL,
+    top: 1,
+    levels: [{ value: 0.1, level: "watch" }, { value: 0.5, level: "urgent" }],
+    series: [{ key: "acceptor_blocked", label: "Blocked", tone: "plain" }],
   },
   "chart-connections": { label: "Connections", format: digits, whole: true, height: SMALL, series: [{ key: "connections", label: "Open", tone: "plain" }] },
   "chart-throttled": { label: "Connections held", format: digits, whole: true, height: SMALL, series: [{ key: "throttled", label: "Held, at most", tone: "held" }] },

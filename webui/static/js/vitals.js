@@ -58,8 +58,9 @@ export function showHealth(box, figures) {
   }
   const size = figures.memory_pool_size;
   const used = size ? figures.memory_pool_used / size : null;
-  const figure = size ? `${bytes(figures.memory_pool_used, true)} of ${bytes(size, true)}` : bytes(figures.memory_pool_used, true);
-  gauge(box, "memory", "Request memory", "queued.max.request.bytes").show(used, figure, useLevel(used), size ? "" : "no limit set");
+  const figure = size ? `${bytes(figures.memory_pool_used, true)} of ${bytes(size, true)}` : "no limit";
+  gauge(box, "memory", "Request memory", "queued.max.request.bytes").show(used, figure, useLevel(used), "");
+  setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "counted where queued.max.request.bytes is set");
 }
 
 const queueGauges = new Map();
