@@ -258,7 +258,7 @@ class ConfigOp:
 
 @dataclass(frozen=True, slots=True)
 class ConfigAlteration:
-    """`expected_version` as in `QuotaAlteration`; only subscriptions to client metrics have one."""
+    """`expected_version` as in `QuotaAlteration`; brokers and subscriptions to client metrics have one."""
 
     resource: ConfigResource
     ops: tuple[ConfigOp, ...]

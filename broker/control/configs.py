@@ -70,6 +70,7 @@ def _changes(
             _demand(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, at)
             check_ops(alteration.ops)
             check_node_id(resource.name, at.node_id)
+            _check_broker_version(alteration, at)
             current = brokers.get(resource.name, {})
             wanted = _apply_to_broker(_ops(alteration, current, replaces=replaces), resource, brokers, at)
             brokers[resource.name] = wanted
@@ -103,6 +104,14 @@ def _demand(role: Role, code: ErrorCode, at: Situation) -> None:
     refusal = at.refusal(role, code)
     if refusal is not None:
         raise ApiError(refusal.error, refusal.message)
+
+
+def _check_broker_version(alteration: ConfigAlteration, at: Situation) -> None:
+    version = at.image.broker_config_version(alteration.resource.name)
+    if alteration.expected_version not in (None, version):
+        raise ApiError(
+            ErrorCode.INVALID_UPDATE_VERSION, f"The broker's settings were changed (version {version})"
+        )
 
 
 def _topic_configs(resource: ConfigResource, at: Situation) -> Mapping[str, str]:

@@ -189,6 +189,9 @@ class ControlViews:
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return describe(resource, self._control.image, self._control.configuration)
 
+    def broker_config_version(self, name: str) -> int:
+        return self._control.image.broker_config_version(name)
+
     def tokens(self) -> list[TokenRow]:
         return [_token_row(token) for _, token in sorted(self._control.image.tokens.items())]
 

@@ -206,6 +206,9 @@ class Views(Protocol):
         brokers.
         """
 
+    def broker_config_version(self, name: str) -> int:
+        """Of what was set for the broker of this node id while it ran; "" for all of them."""
+
     def tokens(self) -> list[TokenRow]: ...
 
     async def audit(self, query: AuditFilter) -> list[AuditEntry]:

@@ -118,7 +118,8 @@ class ScramCredential(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Image:
     """`version` is the `seq` of the last change. `broker_configs` is by node id, as text; "" holds for all
-    brokers; `client_metrics` by the subscription's name; `scram` by user, then by mechanism.
+    brokers; `broker_config_changes` has the `seq` of the last change of each. `client_metrics` is by the
+    subscription's name; `scram` by user, then by mechanism.
     """
 
     version: int = 0
@@ -127,6 +128,7 @@ class Image:
     topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
     quotas: Mapping[EntityPairs, QuotaEntry] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_config_changes: Mapping[str, int] = field(default_factory=dict)
     client_metrics: Mapping[str, SubscriptionEntry] = field(default_factory=dict)
     next_producer_id: int = 0
     tokens: Mapping[str, AdminToken] = field(default_factory=dict)
@@ -135,6 +137,12 @@ class Image:
     def dynamic_configs(self, node_id: int) -> dict[str, str]:
         """The dynamic settings that hold for one broker: its own over those of all."""
         return {**self.broker_configs.get("", {}), **self.broker_configs.get(str(node_id), {})}
+
+    def broker_config_version(self, name: str) -> int:
+        """Grows with each change of what holds for the broker of this node id, "" for all: what a broker has
+        of its own and what it has from all of them. 0: nothing was ever set.
+        """
+        return max(self.broker_config_changes.get(level, 0) for level in {name, ""})
 
 
 def project(base: Image, state: State, touched: Iterable[tuple[str, str]], version: int) -> Image:
@@ -157,10 +165,11 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
                     _put(quotas, read_pairs(entity), _quota_entry(entity, state[kind, entity]))
                 image = replace(image, quotas=quotas)
             case Kind.BROKER_CONFIG:
-                configs = dict(image.broker_configs)
+                configs, last = dict(image.broker_configs), dict(image.broker_config_changes)
                 for entity in entities:
                     _put(configs, entity, _present(state[kind, entity]) or None)
-                image = replace(image, broker_configs=configs)
+                    last[entity] = max(stamp.seq for stamp in state[kind, entity].values())
+                image = replace(image, broker_configs=configs, broker_config_changes=last)
             case Kind.CLIENT_METRICS:
                 subscriptions = dict(image.client_metrics)
                 for entity in entities:

@@ -88,6 +88,17 @@ def test_a_brokers_own_setting_wins_over_all_brokers() -> None:
     assert image.dynamic_configs(8) == {"log.retention.ms": "1", "log.segment.bytes": "100"}
 
 
+def test_a_brokers_settings_have_the_version_of_their_last_change_even_a_removal() -> None:
+    image = image_of(
+        ("cluster", "", "id", "x"),
+        ("broker-config", "7", "log.retention.ms", "1"),
+        ("broker-config", "", "log.segment.bytes", "100"),
+        ("broker-config", "7", "log.retention.ms", None),
+    )
+    assert [image.broker_config_version(name) for name in ("7", "", "8")] == [4, 3, 3]
+    assert Image().broker_config_version("7") == 0
+
+
 def test_tokens_come_with_their_role() -> None:
     image = image_of(("admin-token", "first", "token", '{"role":"ADMIN","salt":"0a","digest":"0b"}'))
     token = image.tokens["first"]

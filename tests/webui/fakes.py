@@ -168,6 +168,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             return ResourceOutcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
         if any(op.value == "Konsume" for op in alteration.ops):
             return ResourceOutcome(ErrorCode.INVALID_REQUEST, "There is no Konsume")
+        if alteration.expected_version not in (None, len(self.altered)):
+            return ResourceOutcome(ErrorCode.INVALID_UPDATE_VERSION, "Settings were changed.")
         self.altered.append((alteration, actor))
         self.configs |= {op.key: op.value or "" for op in alteration.ops}
         return ResourceOutcome(resource=alteration.resource)
@@ -313,6 +315,9 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
     def tasks(self) -> list[TaskRow]:
         return list(self.task_rows)
+
+    def broker_config_version(self, name: str) -> int:
+        return len(self.altered)
 
     def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
         return [ConfigRow(name, value, 5, 2, False, False, "") for name, value in self.configs.items()]

@@ -1,8 +1,8 @@
 """GET and PATCH /broker-configs: the broker's settings, what holds and from which place, and the dynamic ones
 changed.
 
-The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker; checks, roles and the trail are
-control's.
+The same commands as DescribeConfigs and IncrementalAlterConfigs of a broker; checks, roles, versions and the
+trail are control's.
 """
 
 from typing import Any, Final
@@ -17,8 +17,10 @@ from broker.control.commands import (
 )
 from broker.control.describe import Source
 from broker.control.views import ConfigRow
-from webui.rest.answers import CONFIGS
-from webui.rest.problem import Problem
+from broker.errors import ErrorCode
+from webui.rest.answers import CONFIG, CONFIGS
+from webui.rest.conditions import IF_MATCH, etag, expected_version
+from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, OneOf, Record, Text
 
@@ -59,26 +61,37 @@ _PATCH: Final = Record(
     optional=frozenset({"level"}),
 )
 
+REFUSED: Final = Record(
+    {**PROBLEM_FIELDS, "current": Listing(CONFIG)}, optional=frozenset({"code", "where", "current"})
+)
+
 
 async def list_configs(call: Call) -> Reply:
     level, search = call.query["level"], call.query["search"].lower()
     rows = [row for row in _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    return Reply({"level": level, "items": [_config_json(row) for row in rows]})
+    items = [_config_json(row) for row in rows]
+    return Reply({"level": level, "items": items}, headers=_version(call, level))
 
 
 async def alter_configs(call: Call) -> Reply:
     level = call.body.get("level", BROKER)
     ops = tuple(_op(op) for op in call.body["ops"])
-    alteration = ConfigAlteration(_resource(call, level), ops)
+    alteration = ConfigAlteration(_resource(call, level), ops, expected_version(call.headers))
     command = IncrementalAlterConfigs((alteration,), call.query["validate_only"])
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    if not outcome.ok:
-        raise Problem.of(outcome.error, outcome.message)
     named = {op.key for op in ops}
     rows = [_config_json(row) for row in _rows(call, level) if row.name in named]
-    return Reply({"level": level, "items": rows})
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=rows)
+    if not outcome.ok:
+        raise Problem.of(outcome.error, outcome.message)
+    return Reply({"level": level, "items": rows}, headers=_version(call, level))
+
+
+def _version(call: Call, level: str) -> dict[str, str]:
+    return {"ETag": etag(call.console.backend.views.broker_config_version(_resource(call, level).name))}
 
 
 def _resource(call: Call, level: str) -> ConfigResource:
@@ -124,7 +137,7 @@ ROUTES: Final = (
         "listBrokerConfigs",
         "The broker's settings: what holds, where it comes from, and every other place that has a value.",
         list_configs,
-        {200: Answer("The settings, by name", CONFIGS)},
+        {200: Answer("The settings, by name; ETag: the version of what was set while it ran", CONFIGS)},
         query=(
             Query(
                 "level",
@@ -142,8 +155,14 @@ ROUTES: Final = (
         "alterBrokerConfigs",
         "Sets and takes back dynamic settings. All of them hold from the answer on, or none.",
         alter_configs,
-        {200: Answer("Those that were named, as they are now, where anything is set at this level", CONFIGS)},
+        {
+            200: Answer(
+                "Those that were named, as they are now, where anything is set at this level", CONFIGS
+            ),
+            412: Answer("Somebody else has changed settings meanwhile; `current` is what they are", REFUSED),
+        },
         query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
         body=_PATCH,
+        headers=IF_MATCH,
     ),
 )

@@ -3,8 +3,8 @@
 from webui.rest.problem import Problem
 from webui.security.headers import HeaderLookup
 
-HEADERS = {
-    "If-Match": "The ETag that was read: refused with 412 where the entity has changed since.",
+IF_MATCH = {"If-Match": "The ETag that was read: refused with 412 where the entity has changed since."}
+HEADERS = IF_MATCH | {
     "If-None-Match": "*: only if there is nothing yet.",
 }
 

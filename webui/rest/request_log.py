@@ -12,7 +12,9 @@ from broker.control.commands import (
     OpType,
     ResourceType,
 )
-from webui.rest.problem import Problem
+from broker.errors import ErrorCode
+from webui.rest.conditions import IF_MATCH, etag, expected_version
+from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Reply, Route
 from webui.rest.schema import Invalid, Listing, Number, Record, Schema, Text
 
@@ -27,10 +29,13 @@ _LOG: Final[dict[str, Schema]] = {
     "max_per_second": Number(integer=True, least=1, most=10_000),
 }
 REQUEST_LOG: Final = Record(_LOG)
+REFUSED: Final = Record(
+    {**PROBLEM_FIELDS, "current": REQUEST_LOG}, optional=frozenset({"code", "where", "current"})
+)
 
 
 async def get_request_log(call: Call) -> Reply:
-    return Reply(_shown(call))
+    return Reply(_shown(call), headers=_version(call))
 
 
 async def put_request_log(call: Call) -> Reply:
@@ -40,11 +45,18 @@ async def put_request_log(call: Call) -> Reply:
         MOST: str(call.body["max_per_second"]),
     }
     ops = tuple(ConfigOp(key, OpType.SET, value) for key, value in wanted.items())
-    command = IncrementalAlterConfigs((ConfigAlteration(_broker(call), ops),))
+    command = IncrementalAlterConfigs((ConfigAlteration(_broker(call), ops, expected_version(call.headers)),))
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
+    if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
+        raise Problem.of(outcome.error, outcome.message, current=_shown(call))
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    return Reply(_shown(call))
+    return Reply(_shown(call), headers=_version(call))
+
+
+def _version(call: Call) -> dict[str, str]:
+    """That of the settings, which this is a part of."""
+    return {"ETag": etag(call.console.backend.views.broker_config_version(_broker(call).name))}
 
 
 def _broker(call: Call) -> ConfigResource:
@@ -84,7 +96,11 @@ ROUTES: Final = (
         "Has requests of these APIs and client ids written to the broker's log, until it is told otherwise. "
         "Needs the role admin.",
         put_request_log,
-        {200: Answer("What holds from now on", REQUEST_LOG)},
+        {
+            200: Answer("What holds from now on", REQUEST_LOG),
+            412: Answer("Settings have been changed since; `current` is what is logged now", REFUSED),
+        },
         body=REQUEST_LOG,
+        headers=IF_MATCH,
     ),
 )

@@ -16,6 +16,7 @@ from webui.app import build_app
 from webui.backend import Backend
 from webui.console import make_console
 from webui.rest.answers import CONFIGS
+from webui.rest.broker_configs import REFUSED
 
 PATH = "/api/v1/broker-configs"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="hush";'
@@ -138,3 +139,43 @@ async def test_what_is_refused_is_refused_whole(
     assert answer.status_code == status
     assert words in (await answer.get_json())["detail"]
     assert broker.house.control.image.broker_configs == {}
+
+
+async def test_settings_that_somebody_changed_meanwhile_are_not_overwritten_unseen(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    admin = (await tokens(broker))["ADMIN"]
+    client = await broker.connect()
+    seen = (await http.get(PATH, token=admin)).headers["ETag"]
+    assert seen == '"0"'
+    body = {"ops": [{"key": "num.io.threads", "value": "9"}]}
+    answer = await http.patch(PATH, body, token=admin, If_Match=seen)
+    mine = answer.headers["ETag"]
+    assert answer.status_code == 200 and mine != seen
+    # A setting of all brokers may be what this one goes by.
+    assert await alter_through(client, {"num.io.threads": "10"}, "") == (0, None)
+    body = {"ops": [{"key": "num.io.threads", "remove": True}]}
+    answer = await http.patch(PATH, body, token=admin, If_Match=mine)
+    assert answer.status_code == 412 and answer.content_type == "application/problem+json"
+    (current,) = REFUSED.check(await answer.get_json())["current"]
+    assert [(each["value"], each["source"]) for each in current["synonyms"]][:2] == [
+        ("9", "dynamic-broker"),
+        ("10", "dynamic-default"),
+    ]
+    assert broker.house.server.handlers.size == 9
+    now = (await http.get(PATH, token=admin)).headers["ETag"]
+    assert (await http.patch(PATH, body, token=admin, If_Match=now)).status_code == 200
+    assert broker.house.server.handlers.size == 10
+
+
+async def test_what_is_set_for_all_brokers_has_a_version_of_its_own(
+    broker: RunningBroker, http: Browserless
+) -> None:
+    admin = (await tokens(broker))["ADMIN"]
+    await http.patch(PATH, {"ops": [{"key": "num.io.threads", "value": "9"}]}, token=admin)
+    tag = (await http.get(PATH + "?level=default", token=admin)).headers["ETag"]
+    assert tag == '"0"'
+    body = {"level": "default", "ops": [{"key": "num.io.threads", "value": "10"}]}
+    assert (await http.patch(PATH, body, token=admin, If_Match=tag)).status_code == 200
+    assert (await http.patch(PATH, body, token=admin, If_Match=tag)).status_code == 412
+    assert (await http.patch(PATH, body, token=admin, If_Match="W/1")).status_code == 400
