@@ -4,10 +4,12 @@
 #   docker run -p 9092:9092 -p 127.0.0.1:8080:8080 -v weir-data:/var/lib/weir weir
 #
 # Arguments after the image's name are passed on: `docker run weir --override advertised.listeners=PLAINTEXT://kafka.example:9092`.
+# `--build-arg EXTRAS=[insights]` adds what reads the pipeline's tables for the console: 140 MB more.
 # The first administrator's token comes from WEIR_ADMIN_TOKEN, or from a secret's file named in WEIR_ADMIN_TOKEN_FILE.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
+ARG EXTRAS=
 WORKDIR /src
 RUN python3 -m venv /opt/weir
 COPY pyproject.toml README.md ./
@@ -15,7 +17,7 @@ COPY broker broker
 COPY webui webui
 COPY templates templates
 COPY pipeline pipeline
-RUN /opt/weir/bin/pip install --no-cache-dir .
+RUN /opt/weir/bin/pip install --no-cache-dir ".${EXTRAS}"
 
 FROM ${BASE}
 # Inside a container the world is outside: every address is listened on, and clients come through a published port.

@@ -48,6 +48,9 @@ class ConsoleSettings(Protocol):
     @property
     def request_max_bytes(self) -> int: ...
 
+    @property
+    def insights_warehouse(self) -> str: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Backend:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from webui.backend import Backend, ConsoleSettings
+from webui.insights.reader import Reader
 from webui.live import Live
 from webui.pace import Pace
 from webui.security.doorkeeper import Doorkeeper
@@ -35,6 +36,7 @@ class Console:
     hosts: AllowedHosts
     live: Live
     now_ms: Callable[[], int]
+    insights: Reader
     pace: Pace = field(default_factory=Pace)
 
 
@@ -56,4 +58,5 @@ def make_console(
         hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
         live=Live(backend.views, now_ms),
         now_ms=now_ms,
+        insights=Reader(settings.insights_warehouse),
     )

@@ -55,6 +55,7 @@ async def serve_console(
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
+            nursery.start_soon(console.insights.run)
             await serve_connections(app, sockets, stopping)
             nursery.cancel_scope.cancel()
 

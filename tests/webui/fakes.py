@@ -77,6 +77,7 @@ class FakeSettings:
     session_idle_ms: int = 3_600_000
     session_max_ms: int = 43_200_000
     request_max_bytes: int = 1_048_576
+    insights_warehouse: str = ""
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:

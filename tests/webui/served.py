@@ -12,8 +12,9 @@ from webui.serving import serve_console
 class ServedConsole:
     """A console on a loopback port, in a thread of its own. The test changes the broker from outside."""
 
-    def __init__(self, broker: FakeBroker) -> None:
+    def __init__(self, broker: FakeBroker, settings: FakeSettings = FakeSettings()) -> None:  # noqa: B008
         self.broker = broker
+        self.settings = settings
         self.address = ""
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: trio.run(self._serve))
@@ -35,7 +36,7 @@ class ServedConsole:
         self._token = trio.lowlevel.current_trio_token()
         self._stop = trio.Event()
         async with trio.open_nursery() as nursery:
-            serve = partial(serve_console, self.broker.backend(), FakeSettings(), shutdown=self._stop)
+            serve = partial(serve_console, self.broker.backend(), self.settings, shutdown=self._stop)
             host, port = await nursery.start(serve)
             self.address = f"http://{host}:{port}"
             self._started.set()

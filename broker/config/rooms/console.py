@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import integer, list_of, long
+from broker.config.kinds import TEXT, integer, list_of, long
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
 from broker.config.setting import setting
 
@@ -46,5 +46,13 @@ class ConsoleConfig:
         integer(1_024),
         "The largest body that the REST API reads.",
         unit="bytes",
+        ours=True,
+    )
+    insights_warehouse: str = setting(
+        "insights.warehouse",
+        "",
+        TEXT,
+        "The folder into which `weir pipeline` writes its tables, for the page Insights; empty: there is "
+        "none. It is read with weir[insights], by a process of its own that runs while somebody asks.",
         ours=True,
     )

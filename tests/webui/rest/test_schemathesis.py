@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.webui.fakes import FakeBroker
+from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.insights.full import fill
 from tests.webui.served import ServedConsole
 from tests.webui.simulation import Simulation
 from webui.rest.routes import ROUTES
@@ -36,10 +37,12 @@ TOKEN = {"Authorization": "Bearer admin-token"}
 
 
 @pytest.fixture(scope="module")
-def console() -> Iterator[ServedConsole]:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedConsole]:
     broker = FakeBroker()
     Simulation(broker).step(250)
-    with ServedConsole(broker) as served:
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    fill(warehouse)
+    with ServedConsole(broker, FakeSettings(insights_warehouse=str(warehouse))) as served:
         yield served
 
 

@@ -1,0 +1,57 @@
+"""A warehouse with some of everything, of one day."""
+
+from pathlib import Path
+
+from tests.webui.insights.warehouse import at, usage, write
+
+DAY = "2026-01-10"
+
+
+def fill(root: Path) -> None:
+    ten, later = f"{DAY} 10:00", f"{DAY} 10:01"
+    write(
+        root,
+        "usage_per_minute",
+        [
+            usage(ten, "alice", "a", 6_000_000, 1_000, 60, 1, 100, 60_000),
+            usage(later, "alice", "b", 3_000_000, 0, 30, 0, 0, 30_000),
+            usage(ten, "bob", "reports", 0, 9_000_000, 90, 0, 0, 90_000),
+            usage(ten, "ANONYMOUS", "scripts", 10, 0, 1, 0, 0, 5),
+        ],
+    )
+    phases = ("local", "queue", "total")
+    write(
+        root,
+        "phase_quantiles_per_minute",
+        [
+            (*at(ten), 1, api, phase, 50, 100, 200, 400, 800)
+            for api in ("Fetch", "Produce")
+            for phase in phases
+        ],
+    )
+    rule = '{"client-id":null,"user":"alice"}'
+    write(
+        root,
+        "throttling_per_minute",
+        [(*at(ten), 1, "produce", rule, "alice", "a", 3, 4_500, 2_000, 2e6, 1e6, 1)],
+    )
+    write(
+        root,
+        "quota_utilisation_per_minute",
+        [
+            (*at(ten), 1, "producer_byte_rate", rule, '["alice","a"]', 9e4, 1e5, 1, 0.9),
+            (*at(later), 1, "producer_byte_rate", rule, '["alice","a"]', 1e5, 1e5, 1, 1.0),
+        ],
+    )
+    write(root, "connection_storms", [(*at(ten), 1, "PLAINTEXT", "10.0.0.9", 200, 50, 10, 250)])
+    write(root, "borrowed_names_per_day", [(DAY, "reports", ["alice", "bob"], ["10.0.0.1"], 2, True)])
+    write(root, "top_offenders_per_day", [(DAY, "alice", "a", "produce_bytes", 9_000_000, 1, 0.9)])
+    reason = "In 95% of 60 active minutes it stayed at or below 80.0 kB/s."
+    write(
+        root,
+        "quota_advice",
+        [
+            (DAY, "alice", None, "producer_byte_rate", 60, 8e4, 1e5, 1e5, 1, 1 / 60, reason),
+            (DAY, None, "scripts", "request_percentage", 45, 0.5, 0.75, 0.63, 0, 0.0, reason),
+        ],
+    )

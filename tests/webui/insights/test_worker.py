@@ -1,0 +1,312 @@
+"""What the reading process makes of tables, good and bad; asked without the process around it."""
+
+import json
+import shutil
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.webui.insights.warehouse import at, deltalake, usage, write
+from webui.insights import questions
+from webui.insights.questions import Days, Question, Who, literal
+from webui.insights.worker import Warehouse, answer, utc
+
+DAYS = Days(date(2026, 1, 1), date(2026, 1, 31))
+EVERYBODY = Who()
+HOSTILE = ("O'Brien", "''", "'; DROP TABLE t; --", "\\'", "\\", '"', "a' OR '1'='1", "%", "\n", "名")
+
+
+def ask(root: Path | Warehouse, asked: Question, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    house = root if isinstance(root, Warehouse) else Warehouse(root)
+    question = {"ask": "rows", "table": asked.table, "sql": asked.sql, "version": None, "offset": 0}
+    head, body = answer(house, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
+    assert len(body) == head.get("size", 0)
+    return head, json.loads(body or b"{}")
+
+
+def items(root: Path | Warehouse, asked: Question, **more: Any) -> list[dict[str, Any]]:
+    head, body = ask(root, asked, **more)
+    assert head["outcome"] == "rows", head
+    return list(body["items"])
+
+
+def look(root: Path) -> dict[str, dict[str, Any]]:
+    _, body = answer(Warehouse(root), {"ask": "look"})
+    return {row["name"]: row for row in json.loads(body)}
+
+
+def three_minutes(root: Path) -> None:
+    write(
+        root,
+        "usage_per_minute",
+        [
+            usage("2026-01-02 10:00", "alice", "a", 100, 10, 1, 0, 5, 6),
+            usage("2026-01-02 10:01", "alice", "b", 200, 20, 2, 1, 0, 7),
+            usage("2026-01-02 11:00", "ANONYMOUS", "c", 50, 5, 4, 0, 0, 8),
+            usage("2026-01-03 00:00", "ANONYMOUS", "d", 1_000, 0, 1, 0, 0, 0),
+        ],
+    )
+
+
+def test_a_tenant_is_a_user_and_without_a_login_a_client_id(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    found = items(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    assert [(row["user"], row["client_id"], row["produce_bytes"], row["minutes"]) for row in found] == [
+        ("ANONYMOUS", "d", 1_000, 1),
+        ("alice", None, 300, 2),
+        ("ANONYMOUS", "c", 50, 1),
+    ]
+    alice = {"fetch_bytes": 30, "requests": 3, "errors": 1, "throttle_ms": 5, "handler_us": 13}
+    assert found[1].items() >= alice.items()
+
+
+def test_clients_are_told_apart_where_it_is_asked_and_sorted_by_what_is_asked(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    found = items(tmp_path, questions.usage(DAYS, EVERYBODY, "client", "requests"))
+    assert [row["client_id"] for row in found] == ["c", "b", "d", "a"]
+    assert [
+        row["client_id"] for row in items(tmp_path, questions.usage(DAYS, Who("alice"), "client", "bytes"))
+    ] == ["b", "a"]
+    assert [
+        row["client_id"] for row in items(tmp_path, questions.usage(DAYS, Who(None, "c"), "client", "bytes"))
+    ] == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "total"),
+    [(1, 1, 0), (2, 2, 350), (1, 2, 350), (2, 3, 1_350), (3, 3, 1_000), (4, 31, 0)],
+)
+def test_both_days_are_included(tmp_path: Path, first: int, last: int, total: int) -> None:
+    three_minutes(tmp_path)
+    days = Days(date(2026, 1, first), date(2026, 1, last))
+    assert (
+        sum(row["produce_bytes"] for row in items(tmp_path, questions.usage_series(days, EVERYBODY, "day")))
+        == total
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("day", [("2026-01-02T00:00:00.000Z", 350), ("2026-01-03T00:00:00.000Z", 1_000)]),
+        (
+            "hour",
+            [
+                ("2026-01-02T10:00:00.000Z", 300),
+                ("2026-01-02T11:00:00.000Z", 50),
+                ("2026-01-03T00:00:00.000Z", 1_000),
+            ],
+        ),
+    ],
+)
+def test_a_series_has_a_point_for_each_step_in_which_there_was_something(
+    tmp_path: Path, step: str, expected: list[tuple[str, int]]
+) -> None:
+    three_minutes(tmp_path)
+    found = items(tmp_path, questions.usage_series(DAYS, EVERYBODY, step))
+    assert [(row["at"], row["produce_bytes"]) for row in found] == expected
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_is_a_name_whatever_is_in_it(tmp_path: Path, name: str) -> None:
+    rows = [usage("2026-01-02 10:00", name, "c", 7), usage("2026-01-02 10:00", "x", "c", 1)]
+    write(tmp_path, "usage_per_minute", rows)
+    (found,) = items(tmp_path, questions.usage(DAYS, Who(name), "client", "bytes"))
+    assert found["user"] == name and found["produce_bytes"] == 7
+
+
+def test_a_literal_ends_where_it_should() -> None:
+    assert [literal(text) for text in ("a", "'", "''")] == ["'a'", "''''", "''''''"]
+
+
+def test_the_worst_minute_is_what_a_high_quantile_of_many_minutes_is(tmp_path: Path) -> None:
+    rows = [
+        (*at("2026-01-02 10:00"), 1, "Produce", "total", 90, 10, 20, 30, 40),
+        (*at("2026-01-02 10:01"), 1, "Produce", "total", 10, 110, 120, 130, 140),
+        (*at("2026-01-02 10:00"), 1, "Produce", "queue", 5, 1, 1, 1, 1),
+        (*at("2026-01-02 10:00"), 1, "ApiVersions", "total", 20, 1, 2, 3, 4),
+    ]
+    write(tmp_path, "phase_quantiles_per_minute", rows)
+    found = items(tmp_path, questions.latency(DAYS, None))
+    assert [(row["api"], row["phase"]) for row in found] == [
+        ("Produce", "queue"),
+        ("Produce", "total"),
+        ("ApiVersions", "total"),
+    ]
+    assert found[1] | {} == {
+        "api": "Produce",
+        "phase": "total",
+        "timed": 100,
+        "p50_us": 20,
+        "p95_us": 30,
+        "p99_us": 130,
+        "max_us": 140,
+    }
+    (hour,) = items(tmp_path, questions.latency_series(DAYS, "Produce", "total", "hour"))
+    assert hour["p99_us"] == 130 and hour["timed"] == 100
+
+
+def test_minutes_near_and_at_a_limit_are_counted(tmp_path: Path) -> None:
+    rule, sharer = '{"client-id":null,"user":"alice"}', '["alice",null]'
+    rows = [
+        (*at(f"2026-01-02 10:0{minute}"), 1, "producer_byte_rate", rule, sharer, 1.0, 500.0 + minute, 1, used)
+        for minute, used in enumerate((0.79, 0.8, 0.99, 1.0, 1.01))
+    ]
+    write(tmp_path, "quota_utilisation_per_minute", rows)
+    (found,) = items(tmp_path, questions.utilisation(DAYS))
+    assert found["minutes"] == 5 and found["minutes_nearly"] == 4 and found["minutes_at_limit"] == 2
+    assert found["peak"] == 1.01 and found["bound"] == 504.0
+    assert found["rule"] == {"client-id": None, "user": "alice"} and found["sharer"] == ["alice", None]
+
+
+def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
+    def told(day: str, user: str | None, client_id: str | None, recommended: float) -> tuple[Any, ...]:
+        return (day, user, client_id, "producer_byte_rate", 60, 1.0, 2.0, recommended, 1, 0.5, "Because.")
+
+    rows = [
+        told("2026-01-02", "alice", None, 10.0),
+        told("2026-01-03", "alice", None, 20.0),
+        told("2026-01-02", None, "c", 30.0),
+    ]
+    write(tmp_path, "quota_advice", rows)
+    found = items(tmp_path, questions.advice(DAYS, EVERYBODY))
+    assert [(row["day"], row["user"], row["client_id"], row["recommended"]) for row in found] == [
+        ("2026-01-03", "alice", None, 20.0),
+        ("2026-01-02", None, "c", 30.0),
+    ]
+    assert [row["user"] for row in items(tmp_path, questions.advice(DAYS, Who("alice")))] == ["alice"]
+
+
+def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> None:
+    write(
+        tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "", 100 - at) for at in range(5)]
+    )
+    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    house = Warehouse(tmp_path)
+    _, first = ask(house, asked, limit=2)
+    assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == "0-2"
+    write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 1_000)])
+    _, second = ask(house, asked, limit=2, version=0, offset=2)
+    assert [row["user"] for row in second["items"]] == ["u2", "u3"] and second["next"] == "0-4"
+    _, third = ask(house, asked, limit=2, version=0, offset=4)
+    assert [row["user"] for row in third["items"]] == ["u4"] and third["next"] is None
+    assert items(house, asked)[0]["user"] == "new"
+
+
+def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
+    write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "") for at in range(3)])
+    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    assert [ask(tmp_path, asked, limit=limit)[1]["next"] for limit in (2, 3, 4)] == ["0-2", None, None]
+
+
+def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webui.insights.worker.MOST_BODY", 1_000)
+    write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"{at}" * 400, "") for at in range(4)])
+    _, body = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    assert len(body["items"]) == 1 and body["next"] == "0-1"
+
+
+def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    asked, house = questions.usage(DAYS, EVERYBODY, "tenant", "bytes"), Warehouse(tmp_path)
+    stamp = ask(house, asked)[0]["stamp"]
+    assert ask(house, asked, known=stamp)[0] == {"outcome": "same"}
+    write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 9)])
+    assert ask(house, asked, known=stamp)[0]["stamp"] == [stamp[0], stamp[1] + 1]
+
+
+def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    stamp = ask(tmp_path, asked)[0]["stamp"]
+    shutil.rmtree(tmp_path / "gold")
+    three_minutes(tmp_path)
+    assert ask(tmp_path, asked, known=stamp)[0]["outcome"] == "rows"
+
+
+def test_what_is_not_there_is_none_yet(tmp_path: Path) -> None:
+    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    assert ask(tmp_path / "nowhere", asked)[0]["outcome"] == "none"
+    (tmp_path / "gold" / "usage_per_minute").mkdir(parents=True)
+    assert ask(tmp_path, asked)[0]["outcome"] == "none"
+    (tmp_path / "gold" / "usage_per_minute" / "_delta_log").mkdir()
+    assert ask(tmp_path, asked)[0]["outcome"] in ("none", "damaged")
+    assert {row["state"] for row in look(tmp_path / "nowhere").values()} == {"none"}
+
+
+def log_of(root: Path) -> Path:
+    return root / "gold" / "usage_per_minute" / "_delta_log" / "00000000000000000000.json"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"add":', b"\x00\xff", b"[]", b'{"commitInfo":{}}'])
+def test_a_damaged_log_is_said_to_be_one(tmp_path: Path, content: bytes) -> None:
+    three_minutes(tmp_path)
+    log_of(tmp_path).write_bytes(content)
+    head, _ = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    assert head["outcome"] in ("damaged", "none") and str(tmp_path) not in head["message"]
+    assert look(tmp_path)["usage_per_minute"]["state"] == head["outcome"]
+
+
+def test_a_half_written_log_is_damaged(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    whole = log_of(tmp_path).read_bytes()
+    log_of(tmp_path).write_bytes(whole[: len(whole) // 2])
+    assert ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))[0]["outcome"] == "damaged"
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "cut", "rubbish"])
+def test_a_bad_file_is_said_to_be_one_and_another_day_can_be_read(tmp_path: Path, how: str) -> None:
+    three_minutes(tmp_path)
+    (file,) = (tmp_path / "gold" / "usage_per_minute" / "date=2026-01-02").glob("*.parquet")
+    whole = file.read_bytes()
+    if how == "missing":
+        file.unlink()
+    else:
+        file.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "rubbish": b"x" * len(whole)}[how])
+    head, _ = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    assert head["outcome"] == "damaged" and str(tmp_path) not in head["message"]
+    third = Days(date(2026, 1, 3), date(2026, 1, 3))
+    assert len(items(tmp_path, questions.usage(third, EVERYBODY, "tenant", "bytes"))) == 1
+
+
+def test_a_version_that_is_gone_is_said_to_be(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
+    assert ask(tmp_path, asked, version=7)[0]["outcome"] == "gone"
+    assert items(tmp_path, asked)
+
+
+@pytest.mark.parametrize(
+    ("schema", "row"),
+    [
+        ("date DATE, minute TIMESTAMP", at("2026-01-02 10:00")),
+        ("date DATE, minute STRING", at("2026-01-02 10:00")),
+    ],
+)
+def test_another_programs_table_is_not_read(tmp_path: Path, schema: str, row: tuple[str, str]) -> None:
+    write(tmp_path, "usage_per_minute", [row], schema)
+    head, _ = ask(tmp_path, questions.usage(DAYS, EVERYBODY, "tenant", "bytes"))
+    assert head["outcome"] == "foreign" and "usage_per_minute" in head["message"]
+    assert look(tmp_path)["usage_per_minute"]["state"] == "foreign"
+
+
+def test_a_rule_that_is_no_json_is_another_programs(tmp_path: Path) -> None:
+    row = (*at("2026-01-02 10:00"), 1, "produce", "user alice", "alice", "a", 1, 1, 1, 1.0, 1.0, 1)
+    write(tmp_path, "throttling_per_minute", [row])
+    assert ask(tmp_path, questions.throttling(DAYS, EVERYBODY))[0]["outcome"] == "damaged"
+
+
+def test_a_table_tells_its_size_and_age_from_its_log_alone(tmp_path: Path) -> None:
+    three_minutes(tmp_path)
+    write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:05", "alice", "a")])
+    for file in (tmp_path / "gold").rglob("*.parquet"):
+        file.unlink()
+    told = look(tmp_path)["usage_per_minute"]
+    (last, before) = (
+        each["timestamp"] for each in deltalake.DeltaTable(tmp_path / "gold" / "usage_per_minute").history()
+    )
+    assert told["state"] == "there" and told["rows"] == 5 and told["files"] == 3 and told["version"] == 1
+    assert told["newest_at"] == "2026-01-03T00:00:00.000Z" and told["newest_day"] == "2026-01-03"
+    assert told["written_at"] == utc(last) and told["gap_ms"] == last - before

@@ -1,0 +1,82 @@
+"""Small gold tables as the pipeline writes them, without Spark."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+deltalake: Any = pytest.importorskip("deltalake", reason="deltalake is not installed: pip install weir[dev]")
+
+SCHEMAS = {
+    "usage_per_minute": "date DATE, minute TIMESTAMP, node INT, principal STRING, client_id STRING, "
+    "produce_bytes BIGINT, fetch_bytes BIGINT, requests BIGINT, errors BIGINT, throttle_ms BIGINT, "
+    "handler_us BIGINT",
+    "phase_quantiles_per_minute": "date DATE, minute TIMESTAMP, node INT, api STRING, phase STRING, "
+    "timed BIGINT, p50_us BIGINT, p95_us BIGINT, p99_us BIGINT, max_us BIGINT",
+    "throttling_per_minute": "date DATE, minute TIMESTAMP, node INT, kind STRING, rule STRING, "
+    "principal STRING, client_id STRING, throttles BIGINT, throttle_ms BIGINT, longest_ms BIGINT, "
+    "observed DOUBLE, bound DOUBLE, connections BIGINT",
+    "quota_utilisation_per_minute": "date DATE, minute TIMESTAMP, node INT, key STRING, rule STRING, "
+    "sharer STRING, rate DOUBLE, limit DOUBLE, clients BIGINT, utilisation DOUBLE",
+    "connection_storms": "date DATE, minute TIMESTAMP, node INT, listener STRING, address STRING, "
+    "opened BIGINT, refused BIGINT, throttled BIGINT, attempts BIGINT",
+    "borrowed_names_per_day": "date DATE, client_id STRING, principals STRINGS, addresses STRINGS, "
+    "connections BIGINT, is_shared_by_principals BOOLEAN",
+    "top_offenders_per_day": "date DATE, principal STRING, client_id STRING, by STRING, total BIGINT, "
+    "rank INT, share DOUBLE",
+    "quota_advice": "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, "
+    "peak DOUBLE, recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING",
+}
+"""Columns of pipeline.gold, in Spark's types."""
+
+ARROW = {
+    "DATE": "Date32",
+    "TIMESTAMP": 'Timestamp(Microsecond, Some("UTC"))',
+    "INT": "Int32",
+    "BIGINT": "Int64",
+    "DOUBLE": "Float64",
+    "STRING": "Utf8",
+    "BOOLEAN": "Boolean",
+}
+
+
+def write(root: Path, name: str, rows: Sequence[Sequence[Any]], schema: str | None = None) -> None:
+    """Appends rows as one version; the columns of `schema` (SCHEMAS' unless given) in order."""
+    columns = [tuple(each.split()) for each in (schema or SCHEMAS[name]).split(", ")]
+    selected = ", ".join(
+        f'{_cast(f"column{at}", kind)} AS "{column}"' for at, (column, kind) in enumerate(columns, 1)
+    )
+    values = ", ".join(f"({', '.join(map(_value, row))})" for row in rows)
+    made = deltalake.QueryBuilder().execute(f"SELECT {selected} FROM (VALUES {values})").read_all()
+    deltalake.write_deltalake(str(root / "gold" / name), made, partition_by=["date"], mode="append")
+
+
+def _cast(column: str, kind: str) -> str:
+    return column if kind == "STRINGS" else f"arrow_cast({column}, '{ARROW[kind]}')"
+
+
+def _value(value: Any) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case list():
+            return f"make_array({', '.join(map(_value, value))})"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case _:
+            return str(value)
+
+
+def at(text: str) -> tuple[str, str]:
+    """Day and minute, of "2026-01-02 03:04"."""
+    moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return text[:10], moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def usage(minute: str, user: str, client_id: str, *figures: int) -> tuple[Any, ...]:
+    """Bytes in and out, requests, errors, throttle ms, handler µs."""
+    return (*at(minute), 1, user, client_id, *(*figures, 0, 0, 0, 0, 0, 0)[:6])

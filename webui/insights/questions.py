@@ -1,0 +1,200 @@
+"""Each question about the gold tables as one SQL statement over one table, `t`.
+
+Called by webui.rest.insights; answered by webui.insights.worker. Pure: knows no file, no process, no HTTP.
+Every statement names its days, so that only their files are read, and only the columns that it needs.
+Columns called `at` are microseconds since 1970 in UTC.
+"""
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Final
+
+from webui.insights import tables
+
+ANONYMOUS: Final = "ANONYMOUS"
+STEP_US: Final = {"minute": 60_000_000, "hour": 3_600_000_000, "day": 86_400_000_000}
+NEARLY: Final = 0.8
+"""From here on a limit is nearly used up; the pages draw the same line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """UTC days, both included."""
+
+    first: date
+    last: date
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`sql` has an order that leaves no ties, so that pages of it fit together, and no LIMIT of its own."""
+
+    table: str
+    sql: str
+    days: Days
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """Whose; None is everybody's."""
+
+    user: str | None = None
+    client_id: str | None = None
+
+
+@dataclass(slots=True)
+class _Where:
+    days: Days
+    terms: list[str] = field(default_factory=list)
+
+    def equal(self, column: str, value: str | None) -> "_Where":
+        if value is not None:
+            self.terms.append(f"{column} = {literal(value)}")
+        return self
+
+    def __str__(self) -> str:
+        days = f"date >= DATE '{self.days.first}' AND date <= DATE '{self.days.last}'"
+        return " AND ".join((days, *self.terms))
+
+
+def literal(text: str) -> str:
+    """A text in SQL; the only character that means something in it is the quote."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def usage(days: Days, who: Who, by: str, sort: str) -> Question:
+    """Per tenant or client, most first. A tenant is a user; without a login, a client id."""
+    client_id = (
+        f"CASE WHEN principal = {literal(ANONYMOUS)} THEN client_id END" if by == "tenant" else "client_id"
+    )
+    sql = (
+        f'SELECT * FROM (SELECT principal AS "user", {client_id} AS client_id, {_USED}, count(*) AS minutes '
+        f"FROM t WHERE {_whose(days, who)} GROUP BY 1, 2) ORDER BY {USAGE_SORTS[sort]} DESC, 1, 2"
+    )
+    return Question(tables.USAGE, sql, days)
+
+
+def usage_series(days: Days, who: Who, step: str) -> Question:
+    return _series(tables.USAGE, _whose(days, who), step, _USED)
+
+
+def throttling(days: Days, who: Who) -> Question:
+    """Per rule and client, the longest held first."""
+    sql = (
+        f'SELECT kind, rule, principal AS "user", client_id, {_HELD}, '
+        f"{_at('min')} AS first_at, {_at('max')} AS last_at "
+        f"FROM t WHERE {_whose(days, who)} GROUP BY 1, 2, 3, 4 ORDER BY throttle_ms DESC, 1, 2, 3, 4"
+    )
+    return Question(tables.THROTTLING, sql, days)
+
+
+def throttling_series(days: Days, who: Who, step: str) -> Question:
+    return _series(tables.THROTTLING, _whose(days, who), step, _HELD)
+
+
+def latency(days: Days, api: str | None) -> Question:
+    """Per API and phase, the most often asked API first. Quantiles of minutes cannot be put together exactly:
+    `p50_us` and `p95_us` are the mean of the minutes' by requests, `p99_us` is the worst minute's.
+    """
+    sql = (
+        "SELECT api, phase, timed, p50_us, p95_us, p99_us, max_us FROM ("
+        "SELECT *, max(timed) OVER (PARTITION BY api) AS asked FROM ("
+        f"SELECT api, phase, {_TOOK} FROM t WHERE {_Where(days).equal('api', api)} GROUP BY 1, 2"
+        ")) ORDER BY asked DESC, 1, 2"
+    )
+    return Question(tables.LATENCY, sql, days)
+
+
+def latency_series(days: Days, api: str | None, phase: str, step: str) -> Question:
+    where = _Where(days).equal("api", api).equal("phase", phase)
+    return _series(tables.LATENCY, where, step, _TOOK)
+
+
+def utilisation(days: Days) -> Question:
+    """Per rule, key and who shares it, the fullest first."""
+    sql = (
+        "SELECT key, rule, sharer, max(utilisation) AS peak, avg(utilisation) AS mean, count(*) AS minutes, "
+        f"sum(CASE WHEN utilisation >= {NEARLY} THEN 1 ELSE 0 END) AS minutes_nearly, "
+        "sum(CASE WHEN utilisation >= 1 THEN 1 ELSE 0 END) AS minutes_at_limit, "
+        'last_value("limit" ORDER BY minute) AS bound '
+        f"FROM t WHERE {_Where(days)} GROUP BY 1, 2, 3 ORDER BY peak DESC, 1, 2, 3"
+    )
+    return Question(tables.UTILISATION, sql, days)
+
+
+def storms(days: Days, address: str | None) -> Question:
+    """Minutes of one address, the newest first."""
+    sql = (
+        f"SELECT {_US} AS at, node, listener, address, attempts, opened, refused, throttled "
+        f"FROM t WHERE {_Where(days).equal('address', address)} "
+        "ORDER BY at DESC, attempts DESC, address, listener, node"
+    )
+    return Question(tables.STORMS, sql, days)
+
+
+def borrowed_names(days: Days) -> Question:
+    sql = (
+        "SELECT date AS day, client_id, principals, addresses, connections, is_shared_by_principals "
+        f"FROM t WHERE {_Where(days)} ORDER BY day DESC, is_shared_by_principals DESC, client_id"
+    )
+    return Question(tables.BORROWED, sql, days)
+
+
+def offenders(days: Days, by: str | None) -> Question:
+    sql = (
+        'SELECT date AS day, by, rank, principal AS "user", client_id, total, share '
+        f"FROM t WHERE {_Where(days).equal('by', by)} ORDER BY day DESC, by, rank"
+    )
+    return Question(tables.OFFENDERS, sql, days)
+
+
+def advice(days: Days, who: Who) -> Question:
+    """The newest of the days, for each entity and key."""
+    where = _Where(days).equal('"user"', who.user).equal("client_id", who.client_id)
+    columns = (
+        'date AS day, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
+        "throttled_share, reason"
+    )
+    newest = 'row_number() OVER (PARTITION BY "user", client_id, key ORDER BY date DESC)'
+    sql = (
+        'SELECT day, "user", client_id, key, minutes, needed, peak, recommended, throttled_minutes, '
+        f"throttled_share, reason FROM (SELECT {columns}, {newest} AS place FROM t WHERE {where}) "
+        'WHERE place = 1 ORDER BY "user" NULLS LAST, client_id, key'
+    )
+    return Question(tables.ADVICE, sql, days)
+
+
+_USED: Final = (
+    "sum(produce_bytes) AS produce_bytes, sum(fetch_bytes) AS fetch_bytes, sum(requests) AS requests, "
+    "sum(errors) AS errors, sum(throttle_ms) AS throttle_ms, sum(handler_us) AS handler_us"
+)
+USAGE_SORTS: Final = {
+    "bytes": "produce_bytes + fetch_bytes",
+    "produce_bytes": "produce_bytes",
+    "fetch_bytes": "fetch_bytes",
+    "requests": "requests",
+    "errors": "errors",
+    "throttle_ms": "throttle_ms",
+    "handler_us": "handler_us",
+}
+_HELD: Final = "sum(throttles) AS throttles, sum(throttle_ms) AS throttle_ms, max(longest_ms) AS longest_ms"
+_TOOK: Final = (
+    "sum(timed) AS timed, sum(timed * p50_us) / sum(timed) AS p50_us, "
+    "sum(timed * p95_us) / sum(timed) AS p95_us, max(p99_us) AS p99_us, max(max_us) AS max_us"
+)
+_US: Final = "CAST(minute AS BIGINT)"
+"""Grouping by whole numbers is three times as fast as date_trunc."""
+
+
+def _at(aggregate: str) -> str:
+    return f"CAST({aggregate}(minute) AS BIGINT)"
+
+
+def _whose(days: Days, who: Who) -> _Where:
+    return _Where(days).equal("principal", who.user).equal("client_id", who.client_id)
+
+
+def _series(table: str, where: _Where, step: str, measures: str) -> Question:
+    size = STEP_US[step]
+    sql = f"SELECT {_US} / {size} * {size} AS at, {measures} FROM t WHERE {where} GROUP BY 1 ORDER BY 1"
+    return Question(table, sql, where.days)

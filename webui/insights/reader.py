@@ -1,0 +1,235 @@
+"""Asks the process that reads the warehouse, one question at a time, and keeps what it said.
+
+Used by webui.rest.insights; `run` is a task of webui.serving, which ends the process when nobody has asked
+for a minute. An answer is kept for ten seconds as it is; after that it is asked whether the table is another
+version, and only then read again. Fifty browsers cost one reading.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import Any, Final
+
+import trio
+
+from webui.rest.problem import Problem
+
+LONGEST_S: Final = 60.0
+"""For an answer, waiting for those before it included."""
+
+FRESH_S: Final = 10.0
+IDLE_S: Final = 60.0
+MOST_KEPT_BYTES: Final = 16 << 20
+MOST_KEPT: Final = 256
+LONGEST_LINE: Final = 65_536
+LARGEST_BODY: Final = 8 << 20
+REAPED_WITHIN_S: Final = 2.0
+
+WORKER: Final = (sys.executable, "-P", "-m", "webui.insights.worker")
+HANDED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
+"""Of the environment; the broker's own may hold secrets."""
+
+INSTALL: Final = "pip install 'weir[insights]'"
+
+
+class NoInsights(Problem):
+    """Nothing to answer from; `code` says why: INSIGHTS_OFF, READER_MISSING, NO_TABLE."""
+
+
+class Lost(Exception):  # noqa: N818 - a fact about a process
+    """The process ended before its answer did."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    body: bytes
+    stamp: list[Any] | None
+    at: float
+
+
+class Reader:
+    """`warehouse` is a folder, empty for none; `command` is what is started, with that folder behind it."""
+
+    def __init__(
+        self, warehouse: str, command: tuple[str, ...] = WORKER, longest_s: float = LONGEST_S
+    ) -> None:
+        self.warehouse = warehouse
+        self._command = command
+        self._longest_s = longest_s
+        self._turn = trio.Lock()
+        self._asked = trio.Event()
+        self._process: trio.Process | None = None
+        self._read = b""
+        self._used_at = 0.0
+        self._kept: dict[bytes, _Kept] = {}
+
+    async def rows(self, question: Mapping[str, Any]) -> bytes:
+        """The body of the answer. Raises NoInsights, and Problem where a table cannot be read or it takes
+        too long. Cancelled, the process is ended and the next question starts another.
+        """
+        return await self._answer({"ask": "rows", **question})
+
+    async def look(self) -> list[dict[str, Any]]:
+        """Every table with its state; raises as `rows`."""
+        told: list[dict[str, Any]] = json.loads(await self._answer({"ask": "look"}))
+        return told
+
+    async def run(self) -> None:
+        """Until cancelled, which ends the process."""
+        try:
+            while True:
+                await self._asked.wait()
+                await trio.sleep_until(self._used_at + IDLE_S)
+                async with self._turn:
+                    if trio.current_time() >= self._used_at + IDLE_S:
+                        self._asked = trio.Event()
+                        await self.end()
+        finally:
+            with trio.move_on_after(REAPED_WITHIN_S, shield=True):
+                await self.end()
+
+    async def end(self) -> None:
+        """Nothing is left of the process when this returns."""
+        process, self._process, self._read = self._process, None, b""
+        if process is None:
+            return
+        process.kill()
+        with trio.move_on_after(REAPED_WITHIN_S, shield=True):
+            assert process.stdin is not None and process.stdout is not None
+            await trio.aclose_forcefully(process.stdin)
+            await trio.aclose_forcefully(process.stdout)
+            await process.wait()
+
+    async def _answer(self, question: Mapping[str, Any]) -> bytes:
+        if not self.warehouse:
+            raise NoInsights(
+                404, "insights.warehouse is not set: there is nothing to read.", code="INSIGHTS_OFF"
+            )
+        key = json.dumps(question).encode()
+        with trio.move_on_after(self._longest_s):
+            async with self._turn:
+                return await self._kept_or_asked(key, question)
+        raise Problem(
+            503,
+            "Reading the tables took too long: ask for fewer days, or let `weir pipeline maintain` put their "
+            "files together.",
+            code="TOO_SLOW",
+            headers={"Retry-After": "5"},
+        )
+
+    async def _kept_or_asked(self, key: bytes, question: Mapping[str, Any]) -> bytes:
+        kept = self._kept.pop(key, None)
+        now = trio.current_time()
+        if kept is not None and now - kept.at < FRESH_S:
+            self._kept[key] = kept
+            return kept.body
+        head, body = await self._exchange(question, None if kept is None else kept.stamp)
+        if head["outcome"] == "same" and kept is not None:
+            body = kept.body
+            head["stamp"] = kept.stamp
+        elif head["outcome"] not in ("rows", "tables"):
+            raise _refusal(head)
+        self._kept[key] = _Kept(body, head.get("stamp"), now)
+        self._forget()
+        return body
+
+    def _forget(self) -> None:
+        """The longest unasked first."""
+        size = sum(len(each.body) for each in self._kept.values())
+        while size > MOST_KEPT_BYTES or len(self._kept) > MOST_KEPT:
+            size -= len(self._kept.pop(next(iter(self._kept))).body)
+
+    async def _exchange(
+        self, question: Mapping[str, Any], known: list[Any] | None
+    ) -> tuple[dict[str, Any], bytes]:
+        line = json.dumps({**question, "known": known}).encode() + b"\n"
+        try:
+            return await self._once(line)
+        except Lost:
+            raise Problem(
+                502,
+                "The process that reads the tables ended before it had answered: a damaged file, or more "
+                "memory than it may have. Ask for fewer days.",
+                code="READER_LOST",
+            ) from None
+
+    async def _once(self, line: bytes) -> tuple[dict[str, Any], bytes]:
+        """Whatever comes between, no half of an answer is left for the next question."""
+        is_whole = False
+        try:
+            process = self._process or await self._start()
+            assert process.stdin is not None
+            await process.stdin.send_all(line)
+            head: dict[str, Any] = json.loads(await self._take_line())
+            body = await self._take(head.get("size", 0))
+            is_whole = True
+            return head, body
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ValueError) as error:
+            raise Lost from error
+        finally:
+            self._used_at = trio.current_time()
+            self._asked.set()
+            if not is_whole:
+                with trio.move_on_after(REAPED_WITHIN_S, shield=True):
+                    await self.end()
+
+    async def _start(self) -> trio.Process:
+        ours = str(Path(__file__).parents[2])
+        theirs = os.environ.get("PYTHONPATH")
+        environment = {name: os.environ[name] for name in HANDED_ON if name in os.environ} | {
+            "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
+            # One thread is enough for one question at a time, and leaves the cores to the broker.
+            "TOKIO_WORKER_THREADS": "1",
+            "MALLOC_ARENA_MAX": "2",
+        }
+        try:
+            self._process = await trio.lowlevel.open_process(
+                [*self._command, self.warehouse], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
+            )
+        except OSError as error:
+            raise Lost from error
+        return self._process
+
+    async def _take_line(self) -> bytes:
+        while b"\n" not in self._read:
+            if len(self._read) > LONGEST_LINE:
+                raise Lost
+            await self._more()
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+    async def _take(self, size: int) -> bytes:
+        if size > LARGEST_BODY:
+            raise Lost
+        parts, left = [self._read[:size]], size - len(self._read)
+        self._read = self._read[size:]
+        while left > 0:
+            await self._more()
+            parts.append(self._read[:left])
+            left, self._read = left - len(parts[-1]), self._read[left:]
+        return b"".join(parts)
+
+    async def _more(self) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        some = await self._process.stdout.receive_some()
+        if not some:
+            raise Lost
+        self._read += some
+
+
+def _refusal(head: Mapping[str, Any]) -> Problem:
+    match head["outcome"]:
+        case "missing":
+            return NoInsights(404, f"Reading Delta tables needs: {INSTALL}", code="READER_MISSING")
+        case "none":
+            return NoInsights(404, head["message"], code="NO_TABLE")
+        case "gone":
+            return Problem(410, f"{head['message']} Begin again without a cursor.", code="CURSOR_GONE")
+        case "foreign":
+            return Problem(502, head["message"], code="TABLE_FOREIGN")
+        case _:
+            return Problem(502, head["message"], code="TABLE_DAMAGED")

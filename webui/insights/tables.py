@@ -1,0 +1,80 @@
+"""The gold tables that are read, and the columns without which they are not the pipeline's.
+
+Read by webui.insights.worker before it asks a table anything, and by webui.insights.questions. The pipeline's
+own tables are the measure (docs/pipeline.md); a test holds the two together.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+DATE: Final = "date"
+MOMENT: Final = "timestamp"
+WHOLE: Final = "whole number"
+REAL: Final = "number"
+TEXT: Final = "text"
+TRUTH: Final = "truth"
+TEXTS: Final = "list of texts"
+
+KINDS: Final[Mapping[str, str]] = {
+    "date": DATE,
+    "timestamp": MOMENT,
+    "timestamp_ntz": MOMENT,
+    "byte": WHOLE,
+    "short": WHOLE,
+    "integer": WHOLE,
+    "long": WHOLE,
+    "float": REAL,
+    "double": REAL,
+    "string": TEXT,
+    "boolean": TRUTH,
+}
+"""Delta's primitive types, as what they are here."""
+
+_CLIENT: Final = {"principal": TEXT, "client_id": TEXT}
+_MINUTE: Final = {"date": DATE, "minute": MOMENT}
+
+USAGE: Final = "usage_per_minute"
+LATENCY: Final = "phase_quantiles_per_minute"
+THROTTLING: Final = "throttling_per_minute"
+UTILISATION: Final = "quota_utilisation_per_minute"
+STORMS: Final = "connection_storms"
+BORROWED: Final = "borrowed_names_per_day"
+OFFENDERS: Final = "top_offenders_per_day"
+ADVICE: Final = "quota_advice"
+
+
+def _whole(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, WHOLE)
+
+
+def _real(*names: str) -> dict[str, str]:
+    return dict.fromkeys(names, REAL)
+
+
+TABLES: Final[Mapping[str, Mapping[str, str]]] = {
+    USAGE: _MINUTE
+    | _CLIENT
+    | _whole("produce_bytes", "fetch_bytes", "requests", "errors", "throttle_ms", "handler_us"),
+    LATENCY: _MINUTE | {"api": TEXT, "phase": TEXT} | _whole("timed", "p50_us", "p95_us", "p99_us", "max_us"),
+    THROTTLING: _MINUTE
+    | _CLIENT
+    | {"kind": TEXT, "rule": TEXT}
+    | _whole("throttles", "throttle_ms", "longest_ms"),
+    UTILISATION: _MINUTE | {"key": TEXT, "rule": TEXT, "sharer": TEXT} | _real("limit", "utilisation"),
+    STORMS: _MINUTE
+    | {"listener": TEXT, "address": TEXT}
+    | _whole("node", "opened", "refused", "throttled", "attempts"),
+    BORROWED: {
+        "date": DATE,
+        "client_id": TEXT,
+        "principals": TEXTS,
+        "addresses": TEXTS,
+        "connections": WHOLE,
+        "is_shared_by_principals": TRUTH,
+    },
+    OFFENDERS: {"date": DATE, "by": TEXT} | _CLIENT | _whole("rank", "total") | _real("share"),
+    ADVICE: {"date": DATE, "user": TEXT, "client_id": TEXT, "key": TEXT, "reason": TEXT}
+    | _whole("minutes", "throttled_minutes")
+    | _real("needed", "peak", "recommended", "throttled_share"),
+}
+"""By the table's folder within `gold`: each column that is read, and what it must hold."""

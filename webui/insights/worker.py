@@ -1,0 +1,252 @@
+"""The process that reads the warehouse: a question a line on its standard input, an answer on its output.
+
+Started by webui.insights.reader as `python -m webui.insights.worker FOLDER`; ends with its input. An answer
+is a line of JSON, with a body of as many bytes as its `size` says behind it: the JSON that goes to whoever
+asked, so that the broker never looks into it. Knows neither trio nor the broker.
+"""
+
+import json
+import math
+import os
+import resource
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from webui.insights.tables import KINDS, TABLES, TEXTS
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+MOST_MEMORY: Final = 2 << 30
+MOST_BODY: Final = 2 << 20
+"""Rows end here, and `next` leads on, even where fewer than were asked for fit."""
+
+GAPS: Final = 20
+"""So many of a table's last versions tell how often it is written."""
+
+ENGINE: Final = {"datafusion.execution.target_partitions": "1"}
+JSON_COLUMNS: Final = ("rule", "sharer")
+"""The pipeline writes entities as JSON."""
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+class Unreadable(Exception):  # noqa: N818 - a fact about a table
+    """`state` is `none`, `foreign`, `gone` or `damaged`."""
+
+    def __init__(self, state: str, message: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class Warehouse:
+    """Tables stay open, for the next question about them reads only what is new in their logs."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._open: dict[str, DeltaTable] = {}
+
+    def table(self, name: str, version: int | None = None) -> "DeltaTable":
+        """The newest version, or that one. Raises Unreadable."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import DeltaError, TableNotFoundError
+
+        folder = self.root / "gold" / name
+        if not (folder / "_delta_log").is_dir():
+            self._open.pop(name, None)
+            raise Unreadable("none", f"There is no table {name} yet.")
+        try:
+            if version is not None:
+                found = DeltaTable(folder, version=version)
+            elif name in self._open:
+                found = self._open[name]
+                found.update_incremental()
+            else:
+                found = DeltaTable(folder)
+        except TableNotFoundError as error:
+            raise Unreadable("none", f"There is no table {name} yet.") from error
+        except (DeltaError, OSError, ValueError) as error:
+            self._open.pop(name, None)
+            if version is not None:
+                raise Unreadable("gone", f"Version {version} of {name} is not there any more.") from error
+            raise Unreadable("damaged", f"The log of the table {name} cannot be read.") from error
+        if version is None:
+            self._open[name] = found
+        check_columns(name, found)
+        return found
+
+    def forget(self, name: str) -> None:
+        self._open.pop(name, None)
+
+
+def check_columns(name: str, table: "DeltaTable") -> None:
+    """Raises Unreadable for what is not the pipeline's."""
+    there = {each.name: _kind(each.type) for each in table.schema().fields}
+    for column, kind in TABLES[name].items():
+        if column not in there:
+            raise Unreadable("foreign", f"The table {name} has no column {column}: it is another program's.")
+        if there[column] != kind:
+            raise Unreadable("foreign", f"The column {column} of {name} is not a {kind}.")
+
+
+def _kind(type_: Any) -> str | None:
+    if hasattr(type_, "element_type"):
+        return TEXTS if KINDS.get(getattr(type_.element_type, "type", "")) == "text" else None
+    return KINDS.get(getattr(type_, "type", ""))
+
+
+def rows_of(house: Warehouse, question: Mapping[str, Any]) -> Answer:
+    """`question`: table, sql, offset, limit, version (None: the newest), head (goes into the body), known
+    (what the asker still has: [id, version], or None).
+    """
+    from deltalake import QueryBuilder
+
+    name, offset, limit = question["table"], question["offset"], question["limit"]
+    table = house.table(name, question["version"])
+    stamp = [table.metadata().id, table.version()]
+    if question["known"] == stamp:
+        return {"outcome": "same"}, b""
+    engine = QueryBuilder(ENGINE).register("t", table)
+    try:
+        found = engine.execute(f"{question['sql']} LIMIT {limit + 1} OFFSET {offset}").read_all()
+        items = [_plain(row.as_py()) for batch in found.to_batches() for row in batch.to_struct_array()]
+    except Exception as error:
+        # The engine raises no kind of its own. Where files went the log says so by now.
+        house.forget(name)
+        message = f"A file of the table {name} is missing or cannot be read."
+        raise Unreadable("gone" if question["version"] is not None else "damaged", message) from error
+    kept = _that_fit(items[:limit])
+    more = f"{stamp[1]}-{offset + len(kept)}" if len(kept) < len(items) else None
+    head = question["head"] | {"version": stamp[1], "written_at": _written(table), "items": kept}
+    body = _json(head | ({"next": more} if question["paged"] else {}))
+    return {"outcome": "rows", "stamp": stamp, "size": len(body)}, body
+
+
+def _that_fit(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    size = 0
+    for count, item in enumerate(items):
+        size += len(_json(item))
+        if size > MOST_BODY and count:
+            return items[:count]
+    return items
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has it."""
+    made = {}
+    for name, value in row.items():
+        if name == "at" or name.endswith("_at"):
+            made[name] = None if value is None else utc(value // 1_000)
+        elif name in JSON_COLUMNS:
+            made[name] = json.loads(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            made[name] = None
+        elif isinstance(value, date):
+            made[name] = value.isoformat()
+        else:
+            made[name] = value
+    return made
+
+
+def look(house: Warehouse, _question: Mapping[str, Any]) -> Answer:
+    """Every table, from its log alone: nothing of the rows is read."""
+    from deltalake.exceptions import DeltaError
+
+    told = []
+    for name in TABLES:
+        row: dict[str, Any] = dict.fromkeys(
+            (
+                "version",
+                "rows",
+                "files",
+                "bytes",
+                "newest_at",
+                "newest_day",
+                "written_at",
+                "gap_ms",
+                "problem",
+            )
+        )
+        try:
+            row |= {"state": "there"} | _described(house.table(name))
+        except Unreadable as error:
+            row |= {"state": error.state, "problem": str(error) if error.state != "none" else None}
+        except (DeltaError, OSError, ValueError, RuntimeError):
+            house.forget(name)
+            row |= {"state": "damaged", "problem": f"The log of the table {name} cannot be read."}
+        told.append({"name": name} | row)
+    body = _json(told)
+    return {"outcome": "tables", "size": len(body)}, body
+
+
+def _described(table: "DeltaTable") -> dict[str, Any]:
+    columns = table.get_add_actions(flatten=True)
+    there = set(columns.schema.names)
+
+    def values(name: str) -> Iterator[Any]:
+        if name in there:
+            yield from (each.as_py() for each in columns.column(name) if each.is_valid)
+
+    times = [each["timestamp"] for each in table.history(GAPS) if "timestamp" in each]
+    newest = max(values("max.minute"), default=None)
+    day = max(values("partition.date"), default=None)
+    return {
+        "version": table.version(),
+        "rows": sum(values("num_records")),
+        "files": sum(1 for _ in values("size_bytes")),
+        "bytes": sum(values("size_bytes")),
+        "newest_at": None if newest is None else utc(int(newest.timestamp() * 1_000)),
+        "newest_day": None if day is None else str(day),
+        "written_at": utc(times[0]) if times else None,
+        "gap_ms": max((late - early for late, early in pairwise(times)), default=None),
+    }
+
+
+def _written(table: "DeltaTable") -> str | None:
+    """Where the log says so; it is for programs that write to it to do."""
+    version = table.version()
+    times = (each.get("timestamp") for each in table.history(1) if each.get("version") == version)
+    return next((utc(ms) for ms in times if ms is not None), None)
+
+
+def utc(epoch_ms: int) -> str:
+    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+KINDS_OF_QUESTION: Final[Mapping[str, Callable[[Warehouse, Mapping[str, Any]], Answer]]] = {
+    "rows": rows_of,
+    "look": look,
+}
+
+
+def answer(house: Warehouse, question: Mapping[str, Any]) -> Answer:
+    try:
+        return KINDS_OF_QUESTION[question["ask"]](house, question)
+    except Unreadable as error:
+        return {"outcome": error.state, "message": str(error)}, b""
+    except ImportError:
+        return {"outcome": "missing"}, b""
+
+
+def main() -> None:
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    house = Warehouse(Path(sys.argv[1]))
+    out = sys.stdout.buffer
+    for line in sys.stdin.buffer:
+        head, body = answer(house, json.loads(line))
+        out.write(_json(head) + b"\n" + body)
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()
