@@ -1,12 +1,14 @@
 """SaslHandshake: the client says which mechanism it will log in with.
 
 Version 1 only: tokens then travel in SaslAuthenticate requests (KIP-152). On a listener without SASL, or
-after the login, the answer is ILLEGAL_SASL_STATE, as in Kafka.
-Left out: version 0, whose tokens follow without any request around them; re-authentication (KIP-368).
+after a login that does not end, the answer is ILLEGAL_SASL_STATE, as in Kafka; so it is within a second of
+the last re-authentication (KIP-368; network.connection.sessions).
+Left out: version 0, whose tokens follow without any request around them.
 """
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.logins import may_log_in
 from broker.api.outcome import Answered, Login, Outcome
 from broker.api.registry import api
 from broker.errors import ErrorCode
@@ -17,7 +19,7 @@ from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHa
 @api(ApiKey.SASL_HANDSHAKE, versions=(1, 1), before_login=True)
 def handle(message: SaslHandshakeRequest, context: RequestContext, broker: Broker) -> Outcome:
     connection = context.connection
-    if connection.authenticated:
+    if not may_log_in(connection):
         return Answered(SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE))
     enabled = broker.security_config.for_listener(connection.listener).sasl_enabled_mechanisms
     if message.mechanism not in enabled:

@@ -4,7 +4,9 @@ Versions 0-2. PLAIN takes one step, SCRAM two. A login that fails is answered wi
 SASL_AUTHENTICATION_FAILED, whatever was wrong with it, and its connection is closed a little later; so is one
 whose user has too many connections already, for all clients show what they are told with this code. Without a
 handshake before it, or after a login, the answer is ILLEGAL_SASL_STATE.
-Left out: re-authentication and session lifetimes (KIP-368: lifetime 0, the session does not end).
+Re-authentication (KIP-368): after another handshake, on a listener where logins end. It may change neither
+the principal nor the mechanism. Kafka closes without an answer where the mechanism is another; here the
+client is told, and closed as late.
 """
 
 from functools import partial
@@ -12,7 +14,7 @@ from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import Connection, RequestContext
-from broker.api.logins import words
+from broker.api.logins import may_log_in, words
 from broker.api.outcome import PARKED, Answered, Login, Outcome
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
@@ -21,6 +23,7 @@ from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, 
 from broker.quotas.user_connections import TooFastOfUser, UserRefusal
 from broker.security import plain
 from broker.security.scram import MECHANISMS, ScramLogin
+from broker.security.session import Session
 
 LOGGED_IN: Final = "SaslAuthenticate request received after successful authentication"
 NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"
@@ -29,11 +32,17 @@ NO_HANDSHAKE: Final = "SaslAuthenticate request received before SaslHandshake"
 @api(ApiKey.SASL_AUTHENTICATE, versions=(0, 2), before_login=True)
 def handle(message: SaslAuthenticateRequest, context: RequestContext, broker: Broker) -> Outcome:
     connection = context.connection
-    if connection.authenticated:
+    if not may_log_in(connection):
         return Answered(SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, LOGGED_IN))
     if connection.sasl_mechanism is None:
         reply = SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, NO_HANDSHAKE)
         return Answered(reply, login=Login.FAILED)
+    session = connection.session
+    if session is not None and session.mechanism != connection.sasl_mechanism:
+        return _failed(
+            f"SASL mechanism '{connection.sasl_mechanism}' requested by client is not supported for "
+            f"re-authentication of mechanism '{session.mechanism}'"
+        )
     answer = b""
     try:
         if connection.sasl_mechanism == plain.MECHANISM:
@@ -47,7 +56,22 @@ def handle(message: SaslAuthenticateRequest, context: RequestContext, broker: Br
     if name is None:
         return Answered(SaslAuthenticateResponse(auth_bytes=answer))
     connection.scram = None
+    if session is not None:
+        return _renewed(connection, session, name, answer, context.now_ms, broker)
     return _enter(name, answer, context, broker)
+
+
+def _renewed(
+    connection: Connection, session: Session, name: str, answer: bytes, now_ms: int, broker: Broker
+) -> Outcome:
+    if name != connection.principal:
+        return _failed(
+            f"Cannot change principals during re-authentication from User.{connection.principal}: User.{name}"
+        )
+    lifetime_ms = _lifetime_ms(connection, broker)
+    session.renewed(lifetime_ms, now_ms)
+    reply = SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+    return Answered(reply, login=Login.RENEWED)
 
 
 def _enter(name: str, answer: bytes, context: RequestContext, broker: Broker) -> Outcome:
@@ -55,7 +79,7 @@ def _enter(name: str, answer: bytes, context: RequestContext, broker: Broker) ->
     connection = context.connection
     refusal = broker.logins.enter(connection, name, context.now_ms)
     if refusal is None:
-        return _logged_in(connection, name, answer)
+        return _logged_in(connection, name, answer, context.now_ms, broker)
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
         broker.logins.hold(refusal.throttle_ms, partial(_look_again, name, answer, context, broker))
         return PARKED
@@ -67,7 +91,7 @@ def _look_again(name: str, answer: bytes, context: RequestContext, broker: Broke
     connection = context.connection
     refusal = broker.logins.enter(connection, name, now_ms)
     if refusal is None:
-        outcome = _logged_in(connection, name, answer)
+        outcome = _logged_in(connection, name, answer, now_ms, broker)
     else:
         if isinstance(refusal, TooFastOfUser):
             broker.logins.refuse(connection, name, refusal)
@@ -75,14 +99,28 @@ def _look_again(name: str, answer: bytes, context: RequestContext, broker: Broke
     broker.callbacks.post(context, outcome)
 
 
-def _logged_in(connection: Connection, name: str, answer: bytes) -> Answered:
+def _logged_in(connection: Connection, name: str, answer: bytes, now_ms: int, broker: Broker) -> Answered:
     connection.principal = name
     connection.authenticated = True
-    return Answered(SaslAuthenticateResponse(auth_bytes=answer), login=Login.SUCCEEDED)
+    lifetime_ms = _lifetime_ms(connection, broker)
+    if lifetime_ms:
+        assert connection.sasl_mechanism is not None
+        connection.session = Session(connection.sasl_mechanism, lifetime_ms, now_ms)
+    reply = SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms)
+    return Answered(reply, login=Login.SUCCEEDED)
+
+
+def _lifetime_ms(connection: Connection, broker: Broker) -> int:
+    """0: it does not end."""
+    return broker.security_config.session_ms(connection.listener, connection.sasl_mechanism)
 
 
 def _refused(name: str, refusal: UserRefusal) -> Answered:
-    reply = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, words(name, refusal))
+    return _failed(words(name, refusal))
+
+
+def _failed(why: str) -> Answered:
+    reply = SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, why)
     return Answered(reply, login=Login.FAILED)
 
 

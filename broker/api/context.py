@@ -7,6 +7,7 @@ from typing import Protocol
 
 from broker.purgatory.operation import DelayedOperation
 from broker.security.scram import ScramLogin
+from broker.security.session import Session
 
 
 class Connection(Protocol):
@@ -23,6 +24,8 @@ class Connection(Protocol):
     """The user among whose connections it is counted, from the login until it is closed."""
     scram: ScramLogin | None
     """The login that is under way, between its two messages."""
+    session: Session | None
+    """How long its login lasts; None where it does not end."""
     software_name: str
     software_version: str
     shape: int

@@ -22,6 +22,11 @@ class Logins(Protocol):
         """It came too fast a second time, and is refused."""
 
 
+def may_log_in(connection: Connection) -> bool:
+    """Whether a handshake or a token is in place: before a login, and while one is being renewed."""
+    return not connection.authenticated or (connection.session is not None and connection.session.renewing)
+
+
 def words(user: str, refusal: UserRefusal) -> str:
     """What the client is told."""
     if isinstance(refusal, TooFastOfUser):

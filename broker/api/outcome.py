@@ -18,12 +18,14 @@ Imprint = Callable[[Connection], None]
 
 
 class Login(Enum):
-    """How a login ended, for the connection: a success lifts the limits that held before it, a failure
+    """How a login ended, for the connection: a success lifts the limits that held before it, as the renewal
+    of one does, a failure
     closes the connection `connection.failed.authentication.delay.ms` after the answer, and holds up nobody
     else meanwhile.
     """
 
     SUCCEEDED = "succeeded"
+    RENEWED = "renewed"
     FAILED = "failed"
 
 

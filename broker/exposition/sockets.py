@@ -15,6 +15,8 @@ from broker.network.socket_server import SocketServer
 
 SELECTOR: Final = "kafka_server_socket_server_metrics"
 
+EXPIRED: Final = "Connections closed because their login had ended"
+
 Labels = tuple[tuple[str, str], ...]
 Figure = Callable[["Look"], float]
 
@@ -23,8 +25,8 @@ METERS: Final[tuple[tuple[str, str, Callable[[SelectorTotals], float]], ...]] = 
     ("connection_close", "Connections closed", lambda t: t.closed),
     ("successful_authentication", "Logins that succeeded", lambda t: t.logins),
     ("failed_authentication", "Logins that failed", lambda t: t.failed_logins),
-    ("successful_reauthentication", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
-    ("failed_reauthentication", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
+    ("successful_reauthentication", "Logins that were renewed (KIP-368)", lambda t: t.renewals),
+    ("failed_reauthentication", "Renewals of a login that failed", lambda t: t.failed_renewals),
     ("network_io", "Requests received and answers sent", lambda t: t.received + t.sent),
     ("incoming_byte", "Bytes of whole requests", lambda t: t.bytes_in),
     ("outgoing_byte", "Bytes of whole answers", lambda t: t.bytes_out),
@@ -61,12 +63,12 @@ GAUGES: Final[tuple[tuple[str, str, Figure], ...]] = (
         "Nanoseconds from one wait to the next",
         lambda look: look.rates.busy_ns / look.rates.polls if look.rates.polls else 0.0,
     ),
-    ("reauthentication_latency_avg", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
-    ("reauthentication_latency_max", "Always 0: sessions do not end (KIP-368)", lambda _: 0),
+    ("reauthentication_latency_avg", "Milliseconds of a renewal, lately", lambda look: look.renewal_ms[0]),
+    ("reauthentication_latency_max", "Milliseconds of the longest one", lambda look: look.renewal_ms[1]),
     (
         "expired_connections_killed_count",
-        "Connections closed because their session ended; always 0: sessions do not end (KIP-368)",
-        lambda _: 0,
+        EXPIRED,
+        lambda look: look.processor.selector.counts.expired,
     ),
 )
 
@@ -78,6 +80,7 @@ class Look(NamedTuple):
     labels: Labels
     totals: SelectorTotals
     rates: SelectorTotals
+    renewal_ms: tuple[float, int]
 
     @property
     def waiting(self) -> float:
@@ -106,9 +109,9 @@ class SocketFamilies:
         yield from _idle(looks)
         yield FamilySamples(
             "kafka_network_socketserver_expiredconnectionskilledcount",
-            "Connections closed because their session ended; always 0: sessions do not end (KIP-368)",
+            EXPIRED,
             Kind.GAUGE,
-            [Sample((), 0)],
+            [Sample((), sum(look.processor.selector.counts.expired for look in looks))],
         )
 
     def _look(self, now_ns: int) -> Iterator[Look]:
@@ -119,7 +122,9 @@ class SocketFamilies:
                 self._growth[each.id] = growth
                 totals = totals_of(each, now_ns)
                 labels = (("listener", listener.name), ("networkProcessor", str(each.id)))
-                yield Look(each, labels, totals, SelectorTotals(*growth.look(now_ns, totals)))
+                rates = SelectorTotals(*growth.look(now_ns, totals))
+                renewal_ms = each.selector.counts.renewal_ms.look(now_ns // 1_000_000)
+                yield Look(each, labels, totals, rates, renewal_ms)
 
 
 def _figures(

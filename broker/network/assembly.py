@@ -179,6 +179,7 @@ class Assembly:
                 max_idle_ms=config.connections_max_idle_ms,
                 failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
                 authentication_timeout_ms=config.connection_authentication_timeout_ms,
+                logins_end=self.broker.security_config.logins_end(listener.name),
                 certificates=listener.certificates,
             ),
             routes=listener.routes,

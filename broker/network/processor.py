@@ -22,6 +22,7 @@ from broker.network.connection.channel import Channel, has_arrivals
 from broker.network.connection.expiry import FailedLogins, LateLogins, expire_idle
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
+from broker.network.connection.sessions import Sessions
 from broker.network.handling.request import Request
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.routes import Routes
@@ -55,6 +56,8 @@ class ProcessorSettings:
     max_idle_ms: int
     failed_login_delay_ms: int
     authentication_timeout_ms: int
+    logins_end: bool = False
+    """connections.max.reauth.ms"""
     certificates: Certificates | None = None
     """Of a listener that speaks TLS."""
 
@@ -102,6 +105,9 @@ class Processor:
         self.responder = self._make_responder()
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
+        self._sessions = Sessions(self.selector, settings.max_frame_before_login)
+        if settings.logins_end:
+            self._admit = self._admit_in_session  # type: ignore[method-assign]
         self._next_index = 0
         self._reading = True
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
@@ -292,6 +298,15 @@ class Processor:
             self._put_nowait(request)
         except trio.WouldBlock:
             return request
+        return None
+
+    def _admit_in_session(self, channel: Channel, frame: Frame, now: int) -> Request | None:
+        """The same where logins end."""
+        reason = self._sessions.refusal(channel, frame, now // 1_000_000 + self._clock.base_ms)
+        if reason is None:
+            return Processor._admit(self, channel, frame, now)
+        self._drop(frame)
+        self.selector.close_channel(channel, reason, logging.INFO)
         return None
 
     async def _wait_for_room(self, request: Request) -> None:

@@ -236,12 +236,19 @@ class Responder:
         it is closed.
         """
         counts, channel = self._selector.counts, request.channel
+        if login is Login.FAILED:
+            if channel.session is None:
+                counts.failed_logins += 1
+            else:
+                counts.failed_renewals += 1
+            self._failed_logins.add(channel)
+            return False
         if login is Login.SUCCEEDED:
             counts.logins += 1
             if request.route.version == 0:
                 counts.logins_without_reauth += 1
-            channel.receive.limit = self._frame_limit
-            return True
-        counts.failed_logins += 1
-        self._failed_logins.add(channel)
-        return False
+        elif channel.session is not None:
+            counts.renewals += 1
+            counts.renewal_ms.add(channel.session.latency_ms, self._clock.ns() // 1_000_000)
+        channel.receive.limit = self._frame_limit
+        return True

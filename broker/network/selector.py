@@ -11,6 +11,7 @@ import select
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from broker.metrics.lately import Lately
 from broker.network.connection.channel import Channel
 
 logger = logging.getLogger(__name__)
@@ -29,12 +30,14 @@ Poll = Callable[[float, int], list[tuple[int, int]]]
 class ConnectionCounts:
     """What became of a selector's connections since it was made. `closed_...` is what those had received and
     sent that are closed; `unanswered` are requests that were not, or not wholly, answered because of that.
-    `logins_without_reauth` are of clients that know nothing of re-authentication (KIP-368).
+    `logins_without_reauth` are of clients that know nothing of re-authentication (KIP-368), `renewals` are
+    re-authentications, `renewal_ms` how long they took, `expired` connections whose login had ended.
     """
 
     __slots__ = (
         *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
-        *("logins_without_reauth", "opened", "unanswered"),
+        *("expired", "failed_renewals", "logins_without_reauth", "opened", "renewal_ms", "renewals"),
+        "unanswered",
     )
 
     def __init__(self) -> None:
@@ -42,6 +45,8 @@ class ConnectionCounts:
         self.closed_bytes_in = self.closed_bytes_out = self.closed_requests = 0
         self.unanswered = 0
         self.logins = self.failed_logins = self.logins_without_reauth = 0
+        self.renewals = self.failed_renewals = self.expired = 0
+        self.renewal_ms = Lately()
 
 
 class Selector:

@@ -35,6 +35,7 @@ from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
 from broker.security.plain import PlainAuthenticator
 from broker.security.scram import ScramLogin
+from broker.security.session import Session
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -63,6 +64,7 @@ class Connection:
         self.authenticated = authenticated
         self.sasl_mechanism: str | None = None
         self.scram: ScramLogin | None = None
+        self.session: Session | None = None
         self.software_name = self.software_version = "unknown"
         self.shape = 0
         self.waiting: DelayedOperation | None = None

@@ -1,9 +1,22 @@
 """Who may connect and what they may change. For broker.security and broker.house."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from broker.config.kinds import SECRET, TEXT, integer, list_of, one_of
+from broker.config.kinds import SECRET, TEXT, integer, list_of, long, one_of
 from broker.config.setting import ListenerRoom, setting
+
+
+def _max_reauth_ms(mechanism: str) -> Any:
+    return setting(
+        f"{mechanism.lower()}.connections.max.reauth.ms",
+        (),
+        long(0),
+        f"connections.max.reauth.ms for the logins of one listener with {mechanism}. <name> in the key is "
+        "the listener, in small letters.",
+        unit="ms",
+        per_listener=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,18 @@ class SecurityConfig(ListenerRoom):
         "The largest request before a login has succeeded.",
         unit="bytes",
     )
+    connections_max_reauth_ms: int = setting(
+        "connections.max.reauth.ms",
+        0,
+        long(0),
+        "How long a SASL login lasts. A client logs in again on the same connection before it ends "
+        "(KIP-368); a connection that sends anything else afterwards is closed. 0: logins do not end.",
+        unit="ms",
+        listener_too=True,
+    )
+    plain_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("PLAIN")
+    scram_256_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-256")
+    scram_512_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-512")
     super_users: tuple[str, ...] = setting(
         "super.users",
         (),
@@ -59,3 +84,19 @@ class SecurityConfig(ListenerRoom):
         ours=True,
     )
     admin_token: str | None = field(default=None, repr=False)
+
+    def session_ms(self, listener: str, mechanism: str | None) -> int:
+        """How long a login with this mechanism lasts; 0: it does not end."""
+        of_mechanism = dict(self._reauth_by_mechanism().get(mechanism or "", ()))
+        return of_mechanism.get(listener, self.for_listener(listener).connections_max_reauth_ms)
+
+    def logins_end(self, listener: str) -> bool:
+        """Whether any does there."""
+        return any(self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism())
+
+    def _reauth_by_mechanism(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        return {
+            "PLAIN": self.plain_max_reauth_ms,
+            "SCRAM-SHA-256": self.scram_256_max_reauth_ms,
+            "SCRAM-SHA-512": self.scram_512_max_reauth_ms,
+        }

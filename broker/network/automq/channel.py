@@ -56,6 +56,9 @@ class PipelinedChannel(Channel):
         if operation is not None:
             self._parked.append(operation)
 
+    def hold_back(self) -> None:
+        self.flags |= QUEUE_FULL
+
     def abandon(self) -> None:
         self.in_flight.clear()
         self.early.clear()

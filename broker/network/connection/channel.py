@@ -18,6 +18,7 @@ from broker.network.connection.transport import Transport
 from broker.network.tls.tls_receive import TlsReceive
 from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.security.scram import ScramLogin
+from broker.security.session import Session
 
 if TYPE_CHECKING:
     from broker.network.responder import Responder
@@ -55,6 +56,7 @@ class Channel:
         "sasl_mechanism",
         "scram",
         "send",
+        "session",
         "shape",
         "sock",
         "software_name",
@@ -92,6 +94,7 @@ class Channel:
         self.principal = ANONYMOUS
         self.sasl_mechanism: str | None = None
         self.scram: ScramLogin | None = None
+        self.session: Session | None = None
         self.tls: tuple[str, str] | None = None
         self.client_id: str | None = None
         self.counted_as: str | None = None
@@ -115,6 +118,11 @@ class Channel:
     def in_hand(self) -> int:
         """How many of its requests were received and are not answered in full."""
         return int(self.mute_state in RESPONSE_PENDING)
+
+    def hold_back(self) -> None:
+        """Nothing behind the request that is about to be taken in is to be read before it is answered. Here
+        nothing ever is.
+        """
 
     def abandon(self) -> None:
         """The connection is gone: what is parked for it waits no longer."""

@@ -28,6 +28,8 @@ class SelectorTotals(NamedTuple):
     logins: float
     failed_logins: float
     logins_without_reauth: float
+    renewals: float
+    failed_renewals: float
     received: float
     sent: float
     bytes_in: float
@@ -53,6 +55,8 @@ def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
         counts.logins,
         counts.failed_logins,
         counts.logins_without_reauth,
+        counts.renewals,
+        counts.failed_renewals,
         received,
         received - in_hand - counts.unanswered - processor.responder.silent,
         bytes_in,
