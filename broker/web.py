@@ -9,6 +9,7 @@ import trio
 
 from broker.config.rooms import ConsoleConfig
 from broker.control.control import Control
+from broker.control.passwords import hashed
 from broker.control.reading import ControlViews
 from broker.network.supervisor import Supervisor
 from webui.backend import Backend
@@ -33,6 +34,8 @@ async def start_console(
         control=control,
         views=views,
         identify=views.identify,
+        lock_of=views.lock_of,
+        hash_password=hashed,
         metrics=metrics,
         ready=lambda: not stop.is_set(),  # nothing is served before the listeners are
     )

@@ -93,7 +93,17 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         def signed_in() -> bool:
             return is_still_signed_in(console, knock, visitor)
 
-        call = Call(console, actor, query, body, request.headers, signed_in, named, connection_of(request))
+        call = Call(
+            console,
+            actor,
+            query,
+            body,
+            request.headers,
+            signed_in,
+            named,
+            connection_of(request),
+            visitor.session,
+        )
         return _response(await route.handle(call))
 
     return handler

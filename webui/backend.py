@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from broker.control.commands import Actor, Command
+from broker.control.passwords import HashedPassword
 from broker.control.views import TokenRow, Views
 
 Answer = TypeVar("Answer")
@@ -52,14 +53,27 @@ class ConsoleSettings(Protocol):
     def insights_warehouse(self) -> str: ...
 
 
+class Lock(Protocol):
+    """What stands before a name, whether somebody is called so or not: `broker.control.passwords.Lock`."""
+
+    @property
+    def row(self) -> TokenRow | None: ...
+
+    def opens(self, secret: str) -> bool:
+        """Slow: for a worker thread."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None. `metrics`
-    is the Prometheus page. `ready` says whether Kafka clients are being answered.
+    """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None.
+    `hash_password` is slow, and raises ApiError for what is no password of that name. `metrics` is the
+    Prometheus page. `ready` says whether Kafka clients are being answered.
     """
 
     control: ControlDoor
     views: Views
     identify: Callable[[str], TokenRow | None]
+    lock_of: Callable[[str], Lock]
+    hash_password: Callable[[str, str], HashedPassword]
     metrics: Callable[[], str]
     ready: Callable[[], bool]

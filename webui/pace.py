@@ -1,8 +1,9 @@
-"""How much of the broker's one thread the console may take.
+"""How much of the broker's one thread the console may take, and of a core for hashing passwords.
 
-Held by webui.app before every request. Pages and clients share an interpreter: a flood of page requests must
-cost the clients a known share and not their latency. A bucket of turns: a page load is a burst and is served
-at once, a flood waits in line, and who would wait too long is told so.
+Asked by webui.app before every request and by webui.security.passwords. Pages and clients share an
+interpreter: a flood of page requests must cost the clients a known share and not their latency. A bucket of
+turns: a page load is a burst and is served at once, a flood waits in line, and who would wait too long is
+told so.
 """
 
 from typing import Final
@@ -14,25 +15,36 @@ TURNS_PER_S: Final = 60
 
 BURST: Final = 120
 LONGEST_WAIT_S: Final = 10
-_TURN_NS: Final = 1_000_000_000 // TURNS_PER_S
 
 
 class Pace:
     """The generic cell rate algorithm: one number, the time (ns) at which every turn given is paid for."""
 
-    __slots__ = ("_paid_at",)
+    __slots__ = ("_burst", "_longest_wait_s", "_paid_at", "_turn_ns")
 
-    def __init__(self) -> None:
+    def __init__(
+        self, per_s: int = TURNS_PER_S, burst: int = BURST, longest_wait_s: int = LONGEST_WAIT_S
+    ) -> None:
+        self._burst = burst
+        self._longest_wait_s = longest_wait_s
         self._paid_at = 0
+        self._turn_ns = 1_000_000_000 // per_s
+
+    def take(self) -> float | None:
+        """A turn, and after how many seconds it comes; None, and no turn, where that would be too long."""
+        now = round(trio.current_time() * 1e9)
+        paid_at = max(self._paid_at, now) + self._turn_ns
+        wait_ns = max(0, paid_at - now - self._burst * self._turn_ns)
+        if wait_ns > self._longest_wait_s * 1_000_000_000:
+            return None
+        self._paid_at = paid_at
+        return wait_ns / 1e9
 
     async def turn(self) -> bool:
-        """Waits for a turn; False at once if that would take more than LONGEST_WAIT_S."""
-        now = round(trio.current_time() * 1e9)
-        paid_at = max(self._paid_at, now) + _TURN_NS
-        wait_ns = paid_at - now - BURST * _TURN_NS
-        if wait_ns > LONGEST_WAIT_S * 1_000_000_000:
+        """Waits for a turn; False at once if that would take too long."""
+        wait_s = self.take()
+        if wait_s is None:
             return False
-        self._paid_at = paid_at
-        if wait_ns > 0:
-            await trio.sleep(wait_ns / 1e9)
+        if wait_s > 0:
+            await trio.sleep(wait_s)
         return True

@@ -34,6 +34,7 @@ from broker.control.create_partitions import plan_create_partitions
 from broker.control.create_topics import plan_create_topics
 from broker.control.delete_topics import plan_delete_topics
 from broker.control.live_rooms import LiveRooms
+from broker.control.passwords import SetPassword, plan_set_password
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
 from broker.control.scram import plan_scram
@@ -56,6 +57,7 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any]]]] = {
     AllocateProducerIds: plan_producer_ids,
     IssueAdminToken: plan_issue_token,
     RevokeAdminToken: plan_revoke_token,
+    SetPassword: plan_set_password,
     AlterUserScramCredentials: plan_scram,
 }
 

@@ -15,6 +15,7 @@ from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.committer import Committer
 from broker.control.control import Control
 from broker.control.describe import describe
+from broker.control.passwords import Lock
 from broker.control.resolving import Resolver, Who, keys_for
 from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
@@ -200,6 +201,11 @@ class ControlViews:
         token = identify(secret, self._control.image)
         return None if token is None else _token_row(token)
 
+    def lock_of(self, name: str) -> Lock:
+        """What stands before a name, whether somebody is called so or not."""
+        token = self._control.image.tokens.get(name)
+        return Lock(None if token is None else _token_row(token), token)
+
     async def audit(self, query: AuditFilter) -> list[AuditEntry]:
         rows = await self._committer.history(query)
         image = self._control.image
@@ -240,7 +246,7 @@ def _quota_row(
 
 def _token_row(token: AdminToken) -> TokenRow:
     role, at_ms, by = token.role.name.lower(), token.changed_at_ms, token.changed_by
-    return TokenRow(token.name, role, at_ms, by, token.version, token.expires_at_ms)
+    return TokenRow(token.name, role, at_ms, by, token.version, token.expires_at_ms, token.password_at_ms)
 
 
 def _entry(row: AuditRow, image: Image) -> AuditEntry:

@@ -34,7 +34,9 @@ def plan_issue_token(command: IssueAdminToken, at: Situation) -> Plan[IssuedToke
     if command.secret == "":
         raise ApiError(ErrorCode.INVALID_REQUEST, "A token cannot be empty")
     known = at.image.tokens.get(name)
-    _check_version(known, command.expected_version)
+    stale = version_refusal(known, command.expected_version)
+    if stale is not None:
+        raise ApiError(stale.error, stale.message)
     secret = tokens.new_secret() if command.secret is None else command.secret
     issued = IssuedToken(name, command.role, secret)
     # The token of WEIR_ADMIN_TOKEN is issued at every start, and need not fill the trail.
@@ -64,10 +66,9 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
     known = at.image.tokens.get(command.name)
     if known is None:
         return Plan(Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name"))
-    try:
-        _check_version(known, command.expected_version)
-    except ApiError as error:
-        return Plan(Outcome(error.code, error.message))
+    stale = version_refusal(known, command.expected_version)
+    if stale is not None:
+        return Plan(stale)
     if _is_last_to_stay(command.name, at.image):
         return Plan(
             Outcome(
@@ -75,7 +76,8 @@ def plan_revoke_token(command: RevokeAdminToken, at: Situation) -> Plan[Outcome]
                 "The last administrator's token that does not expire cannot be revoked",
             )
         )
-    return Plan(Outcome(), (Change(Kind.ADMIN_TOKEN, command.name, "token", None),))
+    gone = ("token",) if known.password is None else ("token", "password")
+    return Plan(Outcome(), tuple(Change(Kind.ADMIN_TOKEN, command.name, key, None) for key in gone))
 
 
 def identify(secret: str, image: Image) -> AdminToken | None:
@@ -89,13 +91,13 @@ def identify(secret: str, image: Image) -> AdminToken | None:
     return found
 
 
-def _check_version(known: AdminToken | None, expected: int | None) -> None:
-    """Raises ApiError."""
+def version_refusal(known: AdminToken | None, expected: int | None) -> Outcome | None:
+    """What an edit is told that was made of another version; None where it was not."""
     version = 0 if known is None else known.version
-    if expected is not None and expected != version:
-        raise ApiError(
-            ErrorCode.INVALID_UPDATE_VERSION, f"The token is at version {version}, not at {expected}"
-        )
+    if expected is None or expected == version:
+        return None
+    message = f"The token is at version {version}, not at {expected}"
+    return Outcome(ErrorCode.INVALID_UPDATE_VERSION, message)
 
 
 def _is_as_asked(known: AdminToken, command: IssueAdminToken, secret: str) -> bool:

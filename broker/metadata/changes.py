@@ -14,7 +14,7 @@ of what a key means; that is the projection's affair.
 | producer-ids | empty | next: the first id that was never given out |
 | connection | its id | closed: the client id, when an operator closed it; nothing holds because of it |
 | user-scram | a user's name | by mechanism: salt, iterations and keys as JSON |
-| admin-token | its name | token: role, salt, digest and, if it has one, expiry as JSON |
+| admin-token | its name | token: role, salt, digest, expiry as JSON; password: its hash as JSON |
 """
 
 import json

@@ -90,10 +90,23 @@ class SubscriptionEntry:
     changed_by: str
 
 
+class PasswordHash(NamedTuple):
+    """What is kept of a console password, as broker.security.passwords makes it: scrypt's salt, parameters
+    and output.
+    """
+
+    salt: bytes
+    n: int
+    r: int
+    p: int
+    digest: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class AdminToken:
     """`digest` is of `salt` and the secret, as broker.security.tokens makes it; the secret itself is
-    nowhere. `expires_at_ms` is wall-clock, None: never; `version` the `seq` of its last change.
+    nowhere. `expires_at_ms` is wall-clock, None: never; `version` the `seq` of its last change, that of its
+    password included, which was set at `password_at_ms`.
     """
 
     name: str
@@ -104,6 +117,8 @@ class AdminToken:
     changed_by: str
     version: int
     expires_at_ms: int | None = None
+    password: PasswordHash | None = field(default=None, repr=False)
+    password_at_ms: int | None = None
 
 
 class ScramCredential(NamedTuple):
@@ -178,7 +193,7 @@ def project(base: Image, state: State, touched: Iterable[tuple[str, str]], versi
             case Kind.ADMIN_TOKEN:
                 tokens = dict(image.tokens)
                 for entity in entities:
-                    _put(tokens, entity, _token(entity, state[kind, entity]["token"]))
+                    _put(tokens, entity, _token(entity, state[kind, entity]))
                 image = replace(image, tokens=tokens)
             case Kind.USER_SCRAM:
                 users = dict(image.scram)
@@ -235,13 +250,25 @@ def _subscription(name: str, stamps: Mapping[str, Stamp]) -> SubscriptionEntry |
     return SubscriptionEntry(name, configs, last.seq, last.time_ms, last.actor)
 
 
-def _token(name: str, stamp: Stamp) -> AdminToken | None:
+def _token(name: str, stamps: Mapping[str, Stamp]) -> AdminToken | None:
+    stamp = stamps["token"]
     if stamp.value is None:
         return None
     parts = json.loads(stamp.value)
     salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])
     role, expires_at_ms = Role[parts["role"]], parts.get("expires_at_ms")
-    return AdminToken(name, role, salt, digest, stamp.time_ms, stamp.actor, stamp.seq, expires_at_ms)
+    version = max(each.seq for each in stamps.values())
+    token = AdminToken(name, role, salt, digest, stamp.time_ms, stamp.actor, version, expires_at_ms)
+    kept = stamps.get("password")
+    if kept is None or kept.value is None:
+        return token
+    return replace(token, password=_password(kept.value), password_at_ms=kept.time_ms)
+
+
+def _password(text: str) -> PasswordHash:
+    parts = json.loads(text)
+    salt, digest = bytes.fromhex(parts["salt"]), bytes.fromhex(parts["digest"])
+    return PasswordHash(salt, parts["n"], parts["r"], parts["p"], digest)
 
 
 def _scram(text: str) -> ScramCredential:

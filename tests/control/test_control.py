@@ -34,6 +34,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import PLANNERS, Control
+from broker.control.passwords import HashedPassword, SetPassword
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Actor, Door, Role
 from broker.metadata.audit import AuditFilter
@@ -64,6 +65,7 @@ EVERY_COMMAND: list[Command[Any]] = [
     AllocateProducerIds(),
     IssueAdminToken("mine", Role.VIEWER),
     RevokeAdminToken("spare"),
+    SetPassword("one", HashedPassword(b"s", 2, 1, 1, b"d")),
     AlterUserScramCredentials((ScramUpsertion("ann", 1, 4_096, b"salt", b"salted"),)),
     Undo(2),
     CloseConnection("there"),

@@ -31,6 +31,7 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import Control
+from broker.control.passwords import HashedPassword, SetPassword
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Actor, Door, Role
 from broker.metadata.audit import AuditFilter
@@ -82,6 +83,7 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
     "make a token": (Role.ADMIN, IssueAdminToken("mine", Role.ADMIN)),
     "renew a token": (Role.ADMIN, IssueAdminToken("spare", Role.VIEWER)),
     "revoke a token": (Role.ADMIN, RevokeAdminToken("spare")),
+    "set a console password": (Role.ADMIN, SetPassword("spare", HashedPassword(b"s", 2, 1, 1, b"d"))),
     "set a password": (
         Role.ADMIN,
         AlterUserScramCredentials((ScramUpsertion("alice", 1, 4096, b"salt" * 4, b"x" * 32),)),

@@ -1,6 +1,17 @@
 """Who may sign in to the fake broker, by broker.control's rules. Part of tests.webui.fakes."""
 
-from broker.control.commands import Actor, IssueAdminToken, IssuedToken, Outcome, RevokeAdminToken, Role
+import threading
+from dataclasses import dataclass, replace
+
+from broker.control.commands import (
+    Actor,
+    IssueAdminToken,
+    IssuedToken,
+    Outcome,
+    RevokeAdminToken,
+    Role,
+)
+from broker.control.passwords import HashedPassword, SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
 from tests.webui.rows import NOW_MS
@@ -11,13 +22,31 @@ VIEWER = TokenRow("vi", "viewer", NOW_MS, "root", 13)
 SECRETS = {"admin-token": ADMIN, "editor-token": EDITOR, "viewer-token": VIEWER}
 
 
+@dataclass
+class FakeLock:
+    row: TokenRow | None
+    secrets: tuple[str | None, ...]
+    hashing: list[str]
+
+    def opens(self, secret: str) -> bool:
+        self.hashing.append(threading.current_thread().name)
+        return secret in self.secrets
+
+
 class FakeAccess:
-    """`secrets` are the tokens by their secrets."""
+    """`secrets` are the tokens by their secrets, `passwords` those by name; `hashing` are the threads in
+    which something slow was done.
+    """
 
     secrets: dict[str, TokenRow]
+    passwords: dict[str, str]
+    hashing: list[str]
     token_rows: list[TokenRow]
     version: int
     now_ms: int
+
+    def while_hashing(self) -> None:
+        """For a test to put something else in its place."""
 
     def identify(self, secret: str) -> TokenRow | None:
         token = self.secrets.get(secret)
@@ -25,6 +54,39 @@ class FakeAccess:
 
     def tokens(self) -> list[TokenRow]:
         return list(self.token_rows)
+
+    def lock_of(self, name: str) -> FakeLock:
+        row = next((each for each in self.token_rows if each.name == name), None)
+        tokens = tuple(secret for secret, each in self.secrets.items() if each.name == name)
+        return FakeLock(row, (*tokens, None if row is None else self.passwords.get(name)), self.hashing)
+
+    def hash_password(self, password: str, name: str) -> HashedPassword:
+        self.hashing.append(threading.current_thread().name)
+        self.while_hashing()
+        if len(password) < 12:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "A password has 12 to 256 characters")
+        return HashedPassword(password.encode(), 1, 1, 1, b"")
+
+    def _set_password(self, command: SetPassword, actor: Actor) -> Outcome:
+        if actor.role < Role.ADMIN and not (command.name == actor.name and command.proven):
+            return Outcome(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This needs the role admin.")
+        row = next((each for each in self.token_rows if each.name == command.name), None)
+        if row is None:
+            return Outcome(ErrorCode.RESOURCE_NOT_FOUND, "There is no token of this name")
+        try:
+            self._check_token(command.name, command.expected_version)
+        except ApiError as error:
+            return Outcome(error.code, error.message)
+        if not command.validate_only:
+            self.version += 1
+            self.passwords.pop(command.name, None)
+            if command.password is not None:
+                self.passwords[command.name] = command.password.salt.decode()
+            at_ms = None if command.password is None else self.now_ms
+            changed = replace(row, version=self.version, password_at_ms=at_ms)
+            self.token_rows[self.token_rows.index(row)] = changed
+            self.secrets = {key: changed if each == row else each for key, each in self.secrets.items()}
+        return Outcome()
 
     def _issue(self, command: IssueAdminToken, actor: Actor) -> IssuedToken:
         if actor.role < Role.ADMIN:

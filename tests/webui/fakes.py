@@ -27,6 +27,7 @@ from broker.control.commands import (
     Role,
     Undo,
 )
+from broker.control.passwords import SetPassword
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressRow,
@@ -111,6 +112,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
     now: Figures = field(default_factory=figures)
+    passwords: dict[str, str] = field(default_factory=dict)
+    hashing: list[str] = field(default_factory=list)
     token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
     usage_rows: list[ClientUsage] = field(default_factory=list)
@@ -139,6 +142,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             control=self,  # type: ignore[arg-type]
             views=self,
             identify=self.identify,
+            lock_of=self.lock_of,
+            hash_password=self.hash_password,
             metrics=lambda: "# HELP up x\n# TYPE up gauge\nup 1\n",
             ready=lambda: self.is_ready,
         )
@@ -152,6 +157,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             return self._issue(command, actor)
         if isinstance(command, RevokeAdminToken):
             return self._revoke(command, actor)
+        if isinstance(command, SetPassword):
+            return self._set_password(command, actor)
         if isinstance(command, IncrementalAlterConfigs):
             only = command.validate_only
             return [self._configure(alteration, actor, only) for alteration in command.resources]

@@ -18,10 +18,21 @@ class Page:
     modules: tuple[str, ...]
 
 
-_FRAME: Final = ("api", "dom", "entity", "live", "session", "shell", "units")
+_FRAME: Final = ("api", "credentials", "dom", "entity", "live", "session", "shell", "units")
 _EDITOR: Final = ("entity_picker", "quota_editor", "quota_preview", "quota_removal", "quota_saving")
-_PLAIN: Final = ("api", "dom", "live", "session", "shell", "table", "units")
-_OPENING: Final = ("api", "details", "dom", "listing", "live", "session", "shell", "table", "units")
+_PLAIN: Final = ("api", "credentials", "dom", "live", "session", "shell", "table", "units")
+_OPENING: Final = (
+    "api",
+    "credentials",
+    "details",
+    "dom",
+    "listing",
+    "live",
+    "session",
+    "shell",
+    "table",
+    "units",
+)
 
 PAGES: Final = (
     Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "charts", "shortlists", "vitals")),
@@ -54,7 +65,7 @@ PAGES: Final = (
         "Broker",
         (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
     ),
-    Page("access", "/access", "Access", "Broker", (*_PLAIN, "token_panels")),
+    Page("access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "token_panels")),
 )
 
 

@@ -19,6 +19,7 @@ from webui.rest import strict_json
 from webui.rest.problem import Problem
 from webui.rest.routing import JSON
 from webui.rest.schema import Record, Text
+from webui.rest.tokens import LONGEST_NAME
 from webui.security import headers
 from webui.security.doorkeeper import LONGEST_SECRET, role_of
 from webui.security.gate import check_body, cookie_name, session_of, visitor_of
@@ -26,7 +27,9 @@ from webui.security.origin import is_foreign
 from webui.static_files import StaticFiles
 from webui.web_request import body_of, knock_of
 
-_LOGIN = Record({"token": Text(shortest=1, longest=LONGEST_SECRET)})
+_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_BY_TOKEN = Record({"token": _SECRET})
+_BY_NAME = Record({"name": Text(shortest=1, longest=LONGEST_NAME), "password": _SECRET})
 
 
 def add_pages(app: QuartTrio, console: Console, static: StaticFiles) -> Renderer:
@@ -98,9 +101,15 @@ def _login_door(console: Console) -> Door:
     async def door() -> ResponseReturnValue:
         knock = knock_of(request)
         check_body(knock)
-        token = _LOGIN.check(strict_json.parse(await body_of(request)))["token"]
+        given = strict_json.parse(await body_of(request))
         old = knock.cookies.get(cookie_name(console, knock.scheme))
-        secret, session = console.doorkeeper.sign_in(token, knock.address, old)
+        doorkeeper = console.doorkeeper
+        if isinstance(given, dict) and "name" in given:
+            by = _BY_NAME.check(given)
+            opened = await doorkeeper.sign_in_by_name(by["name"], by["password"], knock.address, old)
+        else:
+            opened = doorkeeper.sign_in(_BY_TOKEN.check(given)["token"], knock.address, old)
+        secret, session = opened
         who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
         response = Response(encode(who), content_type=JSON)
         _set_cookie(console, response, secret)

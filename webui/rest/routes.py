@@ -13,6 +13,7 @@ from webui.rest import (
     insights,
     ip_quotas,
     monitoring,
+    passwords,
     quota_files,
     request_log,
     resolving,
@@ -40,6 +41,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *insights.ROUTES,
     *request_log.ROUTES,
     *tokens.ROUTES,
+    *passwords.ROUTES,
     *events.ROUTES,
     Route(
         "GET",

@@ -14,6 +14,7 @@ from webui.follower import Connection
 from webui.listing import LONGEST_PAGE, Page, Table
 from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
+from webui.security.sessions import Session
 
 JSON: Final = "application/json"
 FARTHEST: Final = 10_000_000
@@ -60,7 +61,7 @@ class Answer:
 class Call:
     """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
     takes long; `place` has what the path names. `connection` takes what a stream has to say once it has
-    begun, where it can.
+    begun, where it can. `session` is that of a browser, None for a program.
     """
 
     console: Console
@@ -71,6 +72,7 @@ class Call:
     signed_in: Callable[[], bool]
     place: Mapping[str, Any] = field(default_factory=dict)
     connection: Connection | None = None
+    session: Session | None = None
 
 
 @dataclass(frozen=True, slots=True)

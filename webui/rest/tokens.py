@@ -19,13 +19,14 @@ from webui.shapes import utc
 
 MOST_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")
+LONGEST_NAME: Final = 64
 SHORTEST_LIFE_MS: Final = 60_000
 LONGEST_LIFE_MS: Final = 10 * 366 * 86_400_000
 
 _ROLE = Text(choices=ROLES)
 _LIFE = Number(integer=True, least=SHORTEST_LIFE_MS, most=LONGEST_LIFE_MS, nullable=True)
 _MOMENT = Text(form="date-time", nullable=True)
-_NEW = Text(longest=64, shortest=1)
+_NEW = Text(longest=LONGEST_NAME, shortest=1)
 TOKEN: Final = Record(
     {
         "name": NAME,
@@ -35,6 +36,7 @@ TOKEN: Final = Record(
         "expires_at": _MOMENT,
         "expires_in_ms": Number(integer=True, least=0, nullable=True),
         "last_used_at": _MOMENT,
+        "password_set_at": _MOMENT,
         "version": COUNT,
     }
 )
@@ -43,20 +45,20 @@ ISSUED: Final = Record({"name": NAME, "role": _ROLE, "expires_at": _MOMENT, "sec
 REFUSED: Final = Record(
     {**PROBLEM_FIELDS, "current": Maybe(TOKEN)}, optional=frozenset({"code", "where", "current"})
 )
-_PLACE: Final = (Query("name", _NEW, "The token's name."),)
+PLACE: Final = (Query("name", _NEW, "The token's name."),)
 
 
 async def list_tokens(call: Call) -> Reply:
     rows = call.console.backend.views.tokens()[:MOST_TOKENS]
-    return Reply({"items": [_token_json(call, row) for row in rows], "mine": call.actor.name})
+    return Reply({"items": [token_json(call, row) for row in rows], "mine": call.actor.name})
 
 
 async def get_token(call: Call) -> Reply:
-    row = _existing(call)
-    return Reply(_token_json(call, row), headers={"ETag": etag(row.version)})
+    row = existing(call)
+    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
 
 
-def _token_json(call: Call, row: TokenRow) -> dict[str, Any]:
+def token_json(call: Call, row: TokenRow) -> dict[str, Any]:
     expires_at_ms = row.expires_at_ms
     return {
         "name": row.name,
@@ -66,6 +68,7 @@ def _token_json(call: Call, row: TokenRow) -> dict[str, Any]:
         "expires_at": None if expires_at_ms is None else utc(expires_at_ms),
         "expires_in_ms": None if expires_at_ms is None else max(0, expires_at_ms - call.console.now_ms()),
         "last_used_at": _last_used(call, row.name),
+        "password_set_at": None if row.password_at_ms is None else utc(row.password_at_ms),
         "version": row.version,
     }
 
@@ -87,20 +90,20 @@ async def issue_token(call: Call) -> Reply:
 
 
 async def renew_token(call: Call) -> Reply:
-    row, expected = _existing(call), expected_version(call.headers)
+    row, expected = existing(call), expected_version(call.headers)
     try:
         # Not one that was revoked meanwhile: it would come back with the role that it had.
         version = row.version if expected is None else expected
         return await _issue(call, row.name, Role[row.role.upper()], version, 200)
     except ApiError as error:
-        raise _refusal(call, error.code, error.message) from error
+        raise refusal(call, error.code, error.message) from error
 
 
 async def revoke_token(call: Call) -> Reply:
     command = RevokeAdminToken(call.place["name"], expected_version(call.headers))
     outcome = await call.console.backend.control.apply(command, call.actor)
     if not outcome.ok:
-        raise _refusal(call, outcome.error, outcome.message)
+        raise refusal(call, outcome.error, outcome.message)
     return Reply(b"", status=204)
 
 
@@ -120,15 +123,15 @@ async def _issue(call: Call, name: str, role: Role, version: int, status: int) -
     return Reply(answer, status=status, headers={} if row is None else {"ETag": etag(row.version)})
 
 
-def _refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
+def refusal(call: Call, error: ErrorCode, message: str | None) -> Problem:
     """A conflict shows the token as it is now; null: it is gone."""
     if error is not ErrorCode.INVALID_UPDATE_VERSION:
         return Problem.of(error, message)
     row = _token(call, call.place["name"])
-    return Problem.of(error, message, current=None if row is None else _token_json(call, row))
+    return Problem.of(error, message, current=None if row is None else token_json(call, row))
 
 
-def _existing(call: Call) -> TokenRow:
+def existing(call: Call) -> TokenRow:
     row = _token(call, call.place["name"])
     if row is None:
         raise Problem(404, "There is no token of this name.")
@@ -139,8 +142,8 @@ def _token(call: Call, name: str) -> TokenRow | None:
     return next((row for row in call.console.backend.views.tokens() if row.name == name), None)
 
 
-_MISSING: Final = Answer("There is no token of this name", PROBLEM)
-_CHANGED: Final = Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED)
+MISSING: Final = Answer("There is no token of this name", PROBLEM)
+CHANGED: Final = Answer("Somebody else has changed it meanwhile; `current` is what it is now", REFUSED)
 
 ROUTES: Final = (
     Route(
@@ -171,8 +174,8 @@ ROUTES: Final = (
         "getToken",
         "One token, without its secret.",
         get_token,
-        {200: Answer("The token; ETag: its version", TOKEN), 404: _MISSING},
-        place=_PLACE,
+        {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING},
+        place=PLACE,
     ),
     Route(
         "POST",
@@ -180,10 +183,10 @@ ROUTES: Final = (
         "renewToken",
         "Gives a token another secret and expiry; the old secret is known no more. Needs the role admin.",
         renew_token,
-        {200: Answer("The token with its new secret", ISSUED), 404: _MISSING, 412: _CHANGED},
+        {200: Answer("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
         headers={"If-Match": HEADERS["If-Match"]},
-        place=_PLACE,
+        place=PLACE,
     ),
     Route(
         "DELETE",
@@ -193,10 +196,10 @@ ROUTES: Final = (
         revoke_token,
         {
             204: Answer("It is gone, and whoever was signed in with it is signed out"),
-            404: _MISSING,
-            412: _CHANGED,
+            404: MISSING,
+            412: CHANGED,
         },
         headers={"If-Match": HEADERS["If-Match"]},
-        place=_PLACE,
+        place=PLACE,
     ),
 )

@@ -1,9 +1,9 @@
-"""How long an address must wait before its next try at signing in.
+"""How long an address, or a name, must wait before its next try at signing in.
 
-Part of webui.security.doorkeeper. Five wrong guesses are free, then each doubles the wait from one second to
-one minute; a success or a quarter of an hour of silence forgets them. The same wrong token again is no guess:
-a scraper with an old token must not lock the operator out who sits behind the same address. Pure: the caller
-brings the time.
+Part of webui.security.doorkeeper and webui.security.passwords. Five wrong guesses are free, then each doubles
+the wait from one second to one minute; a success or a quarter of an hour of silence forgets them. The same
+wrong token again is no guess: a scraper with an old token must not lock the operator out who sits behind the
+same address. Pure: the caller brings the time.
 """
 
 from collections import OrderedDict
@@ -47,15 +47,17 @@ class Backoff:
         wait_ms = min(FIRST_WAIT_MS << min(offender.guesses - FREE_GUESSES, 16), LONGEST_WAIT_MS)
         return max(0, offender.last_ms + wait_ms - now_ms)
 
-    def failed(self, address: str, guess: str, now_ms: int) -> None:
+    def failed(self, address: str, guess: str | None, now_ms: int) -> None:
+        """`guess` None: one that counts however often it is made."""
         key = _whose(address)
         offender = self._offenders.get(key)
         if offender is None or now_ms - offender.last_ms >= FORGET_AFTER_MS:
             offender = self._offenders[key] = Offender()
-        hashed = sha256(guess.encode("utf-8", "surrogatepass")).digest()
-        if hashed in offender.recent:
-            return
-        offender.recent = [*offender.recent[1 - MOST_REMEMBERED :], hashed]
+        if guess is not None:
+            hashed = sha256(guess.encode("utf-8", "surrogatepass")).digest()
+            if hashed in offender.recent:
+                return
+            offender.recent = [*offender.recent[1 - MOST_REMEMBERED :], hashed]
         offender.guesses += 1
         offender.last_ms = now_ms
         self._offenders.move_to_end(key)

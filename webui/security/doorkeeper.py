@@ -13,6 +13,7 @@ from broker.control.views import TokenRow
 from webui.backend import Backend, ConsoleSettings
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff
+from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions
 
 LONGEST_SECRET: Final = 1_024
@@ -27,6 +28,7 @@ class Doorkeeper:
         "_current",
         "_current_version",
         "_now_ms",
+        "_passwords",
         "_sessions",
         "_used_ms",
         "_wall_ms",
@@ -44,6 +46,7 @@ class Doorkeeper:
         self._current: frozenset[TokenRow] = frozenset()
         self._current_version = -1
         self._now_ms = now_ms
+        self._passwords = Passwords(backend, self._backoff, now_ms)
         self._sessions = Sessions(settings.session_idle_ms, settings.session_max_ms)
         self._used_ms: dict[str, int] = {}
         self._wall_ms = wall_ms
@@ -52,26 +55,42 @@ class Doorkeeper:
         """Raises Problem 401, or 429 to an address that has guessed too often."""
         wait_ms = self._backoff.wait_ms(address, self._now_ms())
         if wait_ms:
-            seconds = str(-(-wait_ms // 1000))
-            detail = f"Too many failed sign-ins; try again in {seconds} s."
-            raise Problem(429, detail, headers={"Retry-After": seconds})
+            raise too_often(wait_ms)
         token = self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
         if token is None:
             self._backoff.failed(address, secret, self._now_ms())
             raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
         self._backoff.succeeded(address)
+        self._let_in(token)
+        return token
+
+    def _let_in(self, token: TokenRow) -> None:
+        """Raises Problem 401."""
         if token.has_expired(self._wall_ms()):
             detail = "This token has expired; an administrator can renew it."
             raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         self._used_ms[token.name] = self._now_ms()
-        return token
 
     def sign_in(self, secret: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
         """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
-        token = self.bearer(secret, address)
+        return self._open(self.bearer(secret, address), old_cookie)
+
+    async def sign_in_by_name(
+        self, name: str, password: str, address: str, old_cookie: str | None
+    ) -> tuple[str, Session]:
+        """The same by name and password. Raises Problem."""
+        token = await self._passwords.prove(name, password, address)
+        self._let_in(token)
+        return self._open(token, old_cookie)
+
+    def _open(self, token: TokenRow, old_cookie: str | None) -> tuple[str, Session]:
         if old_cookie is not None:
             self._sessions.close(old_cookie)
         return self._sessions.open(token, self._now_ms())
+
+    @property
+    def passwords(self) -> Passwords:
+        return self._passwords
 
     def session(self, cookie: str) -> Session | None:
         """The session of a cookie, which counts as used by this."""

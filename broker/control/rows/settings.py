@@ -34,7 +34,9 @@ class ConfigRow:
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """`version` changes with every change of it; `expires_at_ms` None: never."""
+    """`version` changes with every change of it; `expires_at_ms` None: never; `password_at_ms`: when its
+    password was set, None: it has none.
+    """
 
     name: str
     role: str
@@ -42,6 +44,7 @@ class TokenRow:
     changed_by: str
     version: int
     expires_at_ms: int | None = None
+    password_at_ms: int | None = None
 
     def has_expired(self, now_ms: int) -> bool:
         """`now_ms` is wall-clock."""

@@ -30,7 +30,7 @@ def test_a_token_is_made_and_its_secret_shown_once(
         other.sign_in(secret)
         expect(other.page.locator(".who-name")).to_have_text("ci")
         expect(other.go("/quotas").locator("#add")).to_be_visible()
-        refused_buttons(other.go("/access"), "#add, .actions button", "admin", 9)
+        refused_buttons(other.go("/access"), "#add, .actions button[aria-disabled]", "admin", 12)
 
 
 def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any) -> None:
@@ -75,7 +75,7 @@ def test_who_may_not_make_tokens_is_told_so_before_he_tries(page: Watched, expec
     page.sign_in(token)
     opened = page.go("/access")
     expect(opened.locator("tbody tr")).to_have_count(3)
-    refused_buttons(opened, "#add, .actions button", "admin", 7)
+    refused_buttons(opened, "#add, .actions button[aria-disabled]", "admin", 9)
     opened.keyboard.press("n")
     expect(opened.locator("form")).to_have_count(0)
 
@@ -109,7 +109,7 @@ def test_a_token_that_somebody_else_changed_shows_both_versions(
     broker.token_rows[2] = other
     opened.get_by_role("button", name="Make a new secret").click()
     panel = opened.locator("tr.panel")
-    expect(panel).to_contain_text("anna changed this token meanwhile")
+    expect(panel).to_contain_text("Somebody changed this token meanwhile")
     expect(panel.get_by_role("row", name="Now editor")).to_contain_text("editor")
     expect(panel.get_by_role("row", name="As you saw it")).to_contain_text("viewer")
     assert broker.token_rows[2] == other
@@ -121,3 +121,52 @@ def test_a_token_that_somebody_else_changed_shows_both_versions(
     opened.get_by_role("button", name="Revoke it all the same").click()
     expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
     page.troubles.clear()
+
+
+def test_a_password_is_set_and_opens_the_console(
+    browser: Any, served: ServedConsole, page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    opened.get_by_label("Password of vi").click()
+    for typed, words in (("", "Type the new password."), ("short", "12 to 256 characters")):
+        opened.get_by_label("New password").fill(typed)
+        opened.get_by_role("button", name="Set password").click()
+        expect(opened.locator("#password-trouble")).to_contain_text(words)
+        expect(opened.get_by_label("New password")).to_have_value(typed)
+    opened.get_by_label("New password").fill("correct horse battery")
+    opened.keyboard.press("Enter")
+    expect(opened.locator("#toasts")).to_contain_text("Set the password of vi.")
+    expect(opened.locator("tbody tr", has_text="token and password")).to_contain_text("vi")
+    with watched(browser, served) as viewer:
+        other = viewer.go("/access")
+        other.get_by_role("button", name="Use a password instead").click()
+        other.get_by_role("button", name="Sign in").click()
+        expect(other.get_by_role("alert")).to_have_text("Type the name first.")
+        other.get_by_label("Name").fill("vi")
+        for typed, words in (("", "Type the password first."), ("wrong", "are not known here")):
+            other.get_by_label("Password").fill(typed)
+            other.keyboard.press("Enter")
+            expect(other.get_by_role("alert")).to_contain_text(words)
+        other.get_by_label("Password").fill("correct horse battery")
+        other.keyboard.press("Enter")
+        expect(other.locator(".who-name")).to_have_text("vi")
+        change_ones_own(other, expect)
+        # The next sign-in of this browser asks for the same again.
+        other.get_by_role("button", name="Sign out").click()
+        expect(other.get_by_label("Password")).to_be_visible()
+    assert broker.passwords == {"vi": "another long password"}
+    page.troubles.clear()
+
+
+def change_ones_own(opened: Any, expect: Any) -> None:
+    opened.get_by_label("Password of vi").click()
+    opened.get_by_label("New password").fill("another long password")
+    opened.get_by_label("Present password or token").fill("wrong")
+    opened.get_by_role("button", name="Set password").click()
+    expect(opened.locator("#password-trouble")).to_contain_text("neither the present password nor the token")
+    expect(opened.get_by_label("Present password or token")).to_be_focused()
+    opened.get_by_label("Present password or token").fill("correct horse battery")
+    opened.get_by_role("button", name="Set password").click()
+    expect(opened.locator("#toasts")).to_contain_text("Set the password of vi.")
+    expect(opened.locator("#live")).to_have_text("Live")

@@ -28,6 +28,7 @@ from broker.control.commands import (
     ResourceType,
 )
 from broker.control.control import Control
+from broker.control.passwords import hashed
 from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.metadata.actor import Role
@@ -74,6 +75,7 @@ CHANGES = {
     "issueToken": Asked(Role.ADMIN, "/api/v1/tokens", {"name": "new", "role": "admin"}),
     "renewToken": Asked(Role.ADMIN, "/api/v1/tokens/spare:renew", {"expires_in_ms": None}),
     "revokeToken": Asked(Role.ADMIN, "/api/v1/tokens/spare"),
+    "setPassword": Asked(Role.ADMIN, "/api/v1/tokens/spare:password", {"password": "a good password"}),
 }
 QUESTIONS = {
     "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
@@ -106,7 +108,9 @@ class Real:
         place = Place("weir 1", ("127.0.0.1:9092",), "http://127.0.0.1:8080/")
         telemetry = Telemetry(TelemetryConfig())
         views = ControlViews(self.control, Live(), self.committer, lambda: place, telemetry)
-        backend = Backend(self.control, views, views.identify, lambda: "", lambda: True)
+        backend = Backend(
+            self.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True
+        )
         console = make_console(backend, FakeSettings(), PORT)
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
         self.quota_seq = 0

@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
+import { passwordPanel } from "./password_panel.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
 import { expiryWords, lifeField, PATH, question, secretPanel } from "./token_panels.js";
@@ -26,7 +27,7 @@ const table = new Table({
   keyOf: ({ name }) => name,
   onsort: () => {},
   columns: [
-    { label: "Name", size: "name", whole: "bare", cell: (row, td) => once(td, `${row.name} ${mine}`, () => [h("b.name", row.name), row.name === mine && h("span.tag.you", "you")]) },
+    { label: "Name", size: "name", whole: "bare", cell: nameCell },
     { label: "Role", size: "role", cell: (row, td) => once(td, row.role, () => h("span.tag", { data: { role: row.role } }, row.role)) },
     { label: "Made or renewed", size: "changed", cell: changedCell },
     { label: "Expires", size: "expires", cell: expiresCell },
@@ -34,6 +35,11 @@ const table = new Table({
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
+
+function nameCell({ name, password_set_at: set }, td) {
+  once(td, `${name} ${mine} ${set}`, () => h("span.two", h("span", h("b.name", name), name === mine && h("span.tag.you", "you")),
+    h("span.quiet", { title: set && `Password set ${set}` }, set ? "token and password" : "token")));
+}
 
 function changedCell(row, td) {
   once(td, `${row.changed_at} ${ago(row.changed_at)}`, () => h("span.two", { title: row.changed_at }, h("time", { datetime: row.changed_at }, ago(row.changed_at)), h("span.name", `by ${row.changed_by}`)));
@@ -56,7 +62,8 @@ function usedCell({ last_used_at: at }, td) {
 }
 
 function actionsCell({ name }, td) {
-  once(td, "actions", () => h("span.actions",
+  const key = iconButton("access", `Password of ${name}`, () => askPassword(name));
+  once(td, mine, () => h("span.actions", name === mine ? key : needs("admin", key),
     needs("admin", iconButton("renew", `Renew ${name}`, () => ask(name, "renew"))),
     needs("admin", iconButton("remove", `Revoke ${name}`, () => ask(name, "revoke")))));
 }
@@ -74,6 +81,18 @@ function ask(name, what) {
     if (name !== mine) await load();
   };
   const { element, focus } = question(row, what, { mine: name === mine, ondone, onclose });
+  openBelow(name, element);
+  focus();
+}
+
+function askPassword(name) {
+  const row = tokens.find((each) => each.name === name);
+  const onclose = () => close(name);
+  const ondone = (words) => {
+    close(name);
+    toast(words);
+  };
+  const { element, focus } = passwordPanel(row, { mine: name === mine, ondone, onclose });
   openBelow(name, element);
   focus();
 }

@@ -1,23 +1,25 @@
-// Signing in with a token. A session may be there already: the cookie is not sent when another site's link
-// opened this page, and then asking once and loading again is all it takes.
+// Signing in with a token, or a name and a password. A session may be there already: the cookie is not sent
+// when another site's link opened this page, and then asking once and loading again is all it takes.
 
 import { post } from "./api.js";
+import { credentials } from "./credentials.js";
+import { setText } from "./dom.js";
 
 const form = document.getElementById("sign-in");
-const field = document.getElementById("token");
 const error = document.getElementById("sign-in-error");
+const who = credentials("", "token-help sign-in-error");
 
+form.prepend(who.element);
+who.focus();
 if (!error.textContent && (await fetch("/session")).status === 204) location.replace(location.pathname);
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const token = field.value.trim();
-  if (!token) {
-    show("Paste the token first.");
-    return;
-  }
+  const given = who.read();
+  if (given.missing) return show(given.missing);
   try {
-    await post("/login", { token });
+    await post("/login", given);
+    who.keep();
     location.replace(location.pathname);
   } catch (problem) {
     show(problem.message);
@@ -25,7 +27,6 @@ form.addEventListener("submit", async (event) => {
 });
 
 function show(message) {
-  error.textContent = message;
-  field.setAttribute("aria-invalid", "true");
-  field.select();
+  setText(error, message);
+  who.refused();
 }

@@ -1,41 +1,43 @@
 // The session of an open page: when it has ended the page says so, keeps what was typed, and goes on after a
-// new sign-in by the same token. What stands on the page is covered until then.
+// new sign-in by the same holder. What stands on the page is covered until then.
 
+import { credentials } from "./credentials.js";
 import { h, replace, setText } from "./dom.js";
 
 const ENDED = "Your session has ended; sign in again.";
 let dialog = null;
 
-/** Asks for the token, once however often it is found out. `signed-in` is dispatched when all is well again. */
+/** Asks who it is, once however often it is found out. `signed-in` is dispatched when all is well again. */
 export function sessionEnded() {
   if (!document.body.dataset.csrf || dialog) return ENDED;
-  const token = h("input", { id: "again-token", type: "password", autocomplete: "current-password", spellcheck: "false", autocapitalize: "off", "aria-describedby": "again-trouble" });
+  const who = credentials("again-", "again-trouble", document.body.dataset.who);
   const trouble = h("p.field-error", { id: "again-trouble", role: "alert" });
-  const form = h("form", { novalidate: true, onsubmit: (event) => signIn(event, token, trouble) },
-    h("label", { for: "again-token" }, "Token"), token, trouble,
+  const form = h("form", { novalidate: true, onsubmit: (event) => signIn(event, who, trouble) },
+    who.element, trouble,
     h("div.buttons", h("button.primary", { type: "submit" }, "Sign in"), h("button", { type: "button", onclick: () => location.reload() }, "Leave this page")));
   dialog = h("dialog.card.sign-in", { "aria-labelledby": "again-title", oncancel: (event) => event.preventDefault() },
     h("h2", { id: "again-title" }, "Sign in again"),
     h("p", "Your session has ended. What you have typed is still here, and nothing of it was sent."), form);
   document.body.append(dialog);
   dialog.showModal();
-  token.focus();
+  who.focus();
   return ENDED;
 }
 
-async function signIn(event, token, trouble) {
+async function signIn(event, who, trouble) {
   event.preventDefault();
   const refuse = (words) => {
     setText(trouble, words);
-    token.setAttribute("aria-invalid", "true");
-    token.select();
+    who.refused();
   };
-  if (token.value.trim() === "") return refuse("Paste the token first.");
+  const given = who.read();
+  if (given.missing) return refuse(given.missing);
   let answer;
   try {
-    const response = await fetch("/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token: token.value.trim() }) });
+    const response = await fetch("/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(given) });
     answer = await response.json();
     if (!response.ok) return refuse(answer.detail);
+    who.keep();
   } catch {
     return refuse("The broker does not answer.");
   }

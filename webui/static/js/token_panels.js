@@ -51,24 +51,10 @@ export function question(row, what, { mine, ondone, onclose }) {
     try {
       ondone(what === "renew" ? await post(`${path}:renew`, { expires_in_ms: life() }, version) : await remove(path, version));
     } catch (problem) {
-      if (problem.status === 412) conflict(problem.document.current);
-      else setText(trouble, problem.message);
+      if (problem.status !== 412) return setText(trouble, problem.message);
+      const again = what === "renew" ? "Renew it all the same" : "Revoke it all the same";
+      conflict(trouble, buttons, row, problem.document.current, { onclose, again, run: (now) => ((version = now.version), run()) });
     }
-  };
-
-  // Somebody else was quicker: both versions are shown, and one is chosen.
-  const conflict = (now) => {
-    const over = () => {
-      version = now.version;
-      run();
-    };
-    buttons.hidden = true;
-    replace(trouble, h("div.conflict", h("p", now ? `${now.changed_by} changed this token meanwhile.` : "This token was revoked meanwhile."),
-      h("table", h("tbody", versionRow("Now", now), versionRow("As you saw it", row))),
-      h("div.buttons",
-        h("button", { type: "button", onclick: onclose }, now ? "Leave it as it is now" : "Leave it revoked"),
-        now && h("button", { type: "button", onclick: over }, what === "renew" ? "Renew it all the same" : "Revoke it all the same"))));
-    trouble.querySelector("button").focus();
   };
 
   const confirm = h("button", { class: what === "revoke" ? "danger" : "primary", type: "button", onclick: run }, yes);
@@ -81,7 +67,25 @@ export function question(row, what, { mine, ondone, onclose }) {
   return { element, focus: () => confirm.focus() };
 }
 
+/** Somebody else was quicker: both versions are shown in place of `buttons`, and one is chosen. */
+export function conflict(trouble, buttons, row, now, { onclose, again, run }) {
+  const over = () => {
+    replace(trouble);
+    buttons.hidden = false;
+    run(now);
+  };
+  buttons.hidden = true;
+  replace(trouble, h("div.conflict", h("p", now ? "Somebody changed this token meanwhile." : "This token was revoked meanwhile."),
+    h("table", h("tbody", versionRow("Now", now), versionRow("As you saw it", row))),
+    h("div.buttons",
+      h("button", { type: "button", onclick: onclose }, now ? "Leave it as it is now" : "Leave it revoked"),
+      now && h("button", { type: "button", onclick: over }, again))));
+  trouble.querySelector("button").focus();
+}
+
 function versionRow(label, token) {
-  const words = token ? `${token.role}, expires ${expiryWords(token)}, made or renewed ${ago(token.changed_at)} by ${token.changed_by}` : "revoked";
+  const words = token
+    ? `${token.role}, expires ${expiryWords(token)}, made or renewed ${ago(token.changed_at)} by ${token.changed_by}, ${token.password_set_at ? `password set ${ago(token.password_set_at)}` : "no password"}`
+    : "revoked";
   return h("tr", h("th", { scope: "row" }, label), h("td", words));
 }

@@ -1,0 +1,77 @@
+"""PUT /tokens/{name}:password: a second way in, for people who keep no token at hand.
+
+Administrators set anybody's. Everybody else sets his own, and shows the present one or his token with it: a
+browser left open is not enough to take a name over. Whoever is signed in by that name is signed out, but for
+the session that asked.
+"""
+
+from typing import Final
+
+from broker.control.commands import Role
+from broker.control.passwords import SetPassword
+from webui.rest.conditions import HEADERS, etag, expected_version
+from webui.rest.problem import Problem
+from webui.rest.routing import Answer, Call, Reply, Route
+from webui.rest.schema import Record, Text
+from webui.rest.tokens import CHANGED, MISSING, PLACE, TOKEN, existing, refusal, token_json
+from webui.security.doorkeeper import LONGEST_SECRET
+
+_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_BODY: Final = Record(
+    {"password": Text(shortest=1, longest=LONGEST_SECRET, nullable=True), "present": _SECRET},
+    optional=frozenset({"present"}),
+)
+
+
+async def set_password(call: Call) -> Reply:
+    name, password, expected = call.place["name"], call.body["password"], expected_version(call.headers)
+    asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
+    # Nothing is hashed for whoever may not, or of what was changed meanwhile.
+    await _apply(call, asked)
+    hashed = None
+    if password is not None:
+        hashed = await call.console.doorkeeper.passwords.hashed(password, name)
+        if not call.signed_in():
+            raise Problem(401, "You were signed out meanwhile.")
+    await _apply(call, SetPassword(name, hashed, asked.proven, expected))
+    row = existing(call)
+    if call.session is not None and call.actor.name == name:
+        call.session.token = row
+    return Reply(token_json(call, row), headers={"ETag": etag(row.version)})
+
+
+async def _proven(call: Call) -> bool:
+    """Whether the present password or token was shown. Raises Problem: a wrong one is a guess like any."""
+    name, present = call.place["name"], call.body.get("present")
+    if present is None or name != call.actor.name or call.actor.role >= Role.ADMIN:
+        return False
+    try:
+        await call.console.doorkeeper.passwords.prove(name, present, call.actor.address)
+    except Problem as problem:
+        if problem.status != 401:
+            raise
+        detail = "This is neither the present password nor the token."
+        raise Problem(403, detail, where="/present") from problem
+    return True
+
+
+async def _apply(call: Call, command: SetPassword) -> None:
+    outcome = await call.console.backend.control.apply(command, call.actor)
+    if not outcome.ok:
+        raise refusal(call, outcome.error, outcome.message)
+
+
+ROUTES: Final = (
+    Route(
+        "PUT",
+        "/api/v1/tokens/{name}:password",
+        "setPassword",
+        "Sets the password that opens the console beside a token; null takes it away. Needs the role admin, "
+        "or one's own name and the present password or token.",
+        set_password,
+        {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
+        body=_BODY,
+        headers={"If-Match": HEADERS["If-Match"]},
+        place=PLACE,
+    ),
+)

@@ -1,0 +1,84 @@
+"""Names with passwords: proved, and made into hashes, without ever stopping the broker's thread.
+
+Part of webui.security.doorkeeper. A hash is a quarter of a second of a core and 32 MiB. So one is made at a
+time, in a thread; there are two in a second after a burst of eight; and who would wait for more than five
+seconds is sent away, before anything is spent on him. An address that guesses waits as it does with tokens,
+and so does a name, from wherever it is guessed at: its token opens all the while.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import trio
+
+from broker.control.passwords import HashedPassword
+from broker.control.views import TokenRow
+from webui.backend import Backend
+from webui.pace import Pace
+from webui.rest.problem import Problem
+from webui.security.backoff import Backoff
+
+AT_ONCE: Final = 1
+HASHES_PER_S: Final = 2
+BURST: Final = 8
+LONGEST_WAIT_S: Final = 5
+
+Answer = TypeVar("Answer")
+
+
+class Passwords:
+    """`addresses` is the back-off that tokens have, too; `now_ms` a monotonic clock."""
+
+    __slots__ = ("_addresses", "_backend", "_limiter", "_names", "_now_ms", "_pace")
+
+    def __init__(self, backend: Backend, addresses: Backoff, now_ms: Callable[[], int]) -> None:
+        self._addresses = addresses
+        self._backend = backend
+        self._limiter = trio.CapacityLimiter(AT_ONCE)
+        self._names = Backoff()
+        self._now_ms = now_ms
+        self._pace = Pace(HASHES_PER_S, BURST, LONGEST_WAIT_S)
+
+    async def prove(self, name: str, secret: str, address: str) -> TokenRow:
+        """Whose password, or token, it is. Raises Problem 401, 429 for who has guessed too often, 503."""
+        now_ms, whose = self._now_ms(), _key(name)
+        wait_ms = max(self._addresses.wait_ms(address, now_ms), self._names.wait_ms(whose, now_ms))
+        if wait_ms:
+            raise too_often(wait_ms)
+        wait_s = self._turn()
+        # Counted before it is looked at: a thousand guesses at once are a thousand guesses.
+        self._addresses.failed(address, None, now_ms)
+        self._names.failed(whose, None, now_ms)
+        lock = self._backend.lock_of(name)
+        opens = await self._in_thread(lambda: lock.opens(secret), wait_s)
+        if lock.row is None or not opens:
+            raise Problem(401, "This name and this password are not known here.")
+        self._addresses.succeeded(address)
+        self._names.succeeded(whose)
+        return lock.row
+
+    async def hashed(self, password: str, name: str) -> HashedPassword:
+        """Raises ApiError for what is no password, and Problem 503."""
+        return await self._in_thread(lambda: self._backend.hash_password(password, name), self._turn())
+
+    def _turn(self) -> float:
+        wait_s = self._pace.take()
+        if wait_s is None:
+            detail = "Too many sign in at this moment; a token opens the console meanwhile."
+            raise Problem(503, detail, headers={"Retry-After": str(LONGEST_WAIT_S)})
+        return wait_s
+
+    async def _in_thread(self, slow: Callable[[], Answer], wait_s: float) -> Answer:
+        await trio.sleep(wait_s)
+        return await trio.to_thread.run_sync(slow, limiter=self._limiter)
+
+
+def too_often(wait_ms: int) -> Problem:
+    seconds = str(-(-wait_ms // 1000))
+    detail = f"Too many failed sign-ins; try again in {seconds} s."
+    return Problem(429, detail, headers={"Retry-After": seconds})
+
+
+def _key(name: str) -> str:
+    """Not to be taken for an address."""
+    return f"name {name}"
