@@ -24,7 +24,7 @@ UNDER_RULES_S: Final = 75.0
 SETTLED_MS: Final = 2_500
 DESK: Final = {"width": 1280, "height": 800}
 PHONE: Final = {"width": 390, "height": 844}
-OF_CLIENT: Final = f"?user=ANONYMOUS&client-id={scene.GREEDY}"
+OF_CLIENT: Final = f"?user=ANONYMOUS&client_id={scene.GREEDY}"
 QUALITY: Final = 82
 
 

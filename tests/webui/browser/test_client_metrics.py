@@ -4,6 +4,16 @@ from typing import Any
 
 import pytest
 
+from broker.control.commands import (
+    Actor,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    Door,
+    OpType,
+    ResourceType,
+    Role,
+)
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS
@@ -35,6 +45,13 @@ def write(page: Any, name: str, match: str = "") -> None:
     page.get_by_label("Metrics", exact=True).fill("org.a.\norg.b.")
     page.get_by_label("For clients with").fill(match)
     page.get_by_label("Every", exact=True).fill("30 s")
+
+
+def alter(broker: FakeBroker, name: str, wanted: dict[str, str]) -> None:
+    """Somebody else does."""
+    ops = tuple(ConfigOp(key, OpType.SET, value) for key, value in wanted.items())
+    alteration = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, name), ops)
+    assert broker.telemetry.configure(alteration, Actor("somebody", Role.EDITOR, "10.0.0.9", Door.REST)).ok
 
 
 def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(
@@ -82,6 +99,45 @@ def test_a_subscription_is_removed_and_comes_back(telemetry: Any, expect: Any, b
     expect(telemetry.locator("#subscriptions")).to_contain_text("No subscription yet")
     telemetry.get_by_role("button", name="Undo").click()
     expect(subscription(telemetry, "queues")).to_contain_text("client_id=orders-1")
+
+
+def test_both_versions_are_shown_where_somebody_was_quicker(
+    telemetry: Any, expect: Any, broker: FakeBroker
+) -> None:
+    write(telemetry, "queues")
+    telemetry.get_by_role("button", name="Save subscription").click()
+    telemetry.get_by_label("Edit queues").click()
+    telemetry.get_by_label("Metrics", exact=True).fill("org.mine.")
+    expect(telemetry.locator(".copyable pre")).to_contain_text("org.mine.")
+    alter(broker, "queues", {"metrics": "org.theirs.", "interval.ms": "60000"})
+    telemetry.get_by_role("button", name="Save subscription").click()
+    conflict = telemetry.locator(".conflict")
+    expect(conflict).to_contain_text("changed it meanwhile")
+    expect(conflict.locator("tr", has_text="Metrics").locator("td")).to_have_text(["org.theirs.", "org.mine."])
+    expect(conflict.locator("tr", has_text="Every").locator("td")).to_have_text(["1 min", "30 s"])
+    assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.theirs."
+    expect(telemetry.get_by_label("Metrics", exact=True)).to_have_value("org.mine.")
+    conflict.get_by_role("button", name="Save mine over it").click()
+    expect(telemetry.locator(".editor")).to_have_count(0)
+    assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.mine."
+
+
+def test_the_subscriptions_are_sorted_and_keep_that_in_the_address(
+    telemetry: Any, expect: Any, broker: FakeBroker
+) -> None:
+    for name, every in (("b", "60000"), ("a", "30000"), ("c", "1000")):
+        alter(broker, name, {"metrics": "*", "interval.ms": every})
+    broker.version += 1
+    names = telemetry.locator("#subscriptions tbody tr td:first-child")
+    expect(names).to_have_text(["a", "b", "c"])
+    head = telemetry.locator("#subscriptions")
+    head.get_by_role("button", name="Every").click()
+    expect(names).to_have_text(["c", "a", "b"])
+    head.get_by_role("button", name="Every").click()
+    expect(names).to_have_text(["b", "a", "c"])
+    telemetry.reload()
+    expect(names).to_have_text(["b", "a", "c"])
+    expect(telemetry.locator("#table th[aria-sort]")).to_have_text("Client")
 
 
 def test_a_client_opens_to_its_figures_drawn(telemetry: Any, expect: Any, broker: FakeBroker) -> None:

@@ -11,11 +11,12 @@ export class Listing {
   /**
    * `topic`: the live table's name; `columns`, `keyOf`, `label` as in Table; `nouns`: [one, many]; `sort`: the
    * natural column; `rising`: columns that are first sorted upwards; `none()`: what to show where there is
-   * nothing at all; `below(key)`: an element to stand below a row; `arrived(answer)`: told of each answer.
+   * nothing at all; `below(key)`: an element to stand below a row; `arrived(answer)`: told of each answer;
+   * `also`: what else the page keeps in the address, with its defaults.
    */
-  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {} }) {
+  constructor({ topic, columns, keyOf, label, nouns, sort, rising = [sort], none, below = () => null, arrived = () => {}, topics = {}, also = {} }) {
     Object.assign(this, { topic, nouns, natural: sort, rising, none, below, arrived, topics });
-    this.url = new UrlState({ q: "", shape: "", sort, order: "asc", offset: "0" });
+    this.url = new UrlState({ q: "", shape: "", sort, order: "asc", offset: "0", ...also });
     this.box = document.getElementById("table");
     this.filter = document.getElementById("filter");
     this.shape = document.getElementById("shape");

@@ -70,7 +70,7 @@ function limitFigure(key, limit) {
   const { value, observed, used, throttled } = limit;
   const bar = h("i");
   bar.style.transform = `scaleX(${Math.min(1, used ?? 0)})`;
-  const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  const level = limit.would_have ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
   const title = observed === null ? rawRate(key, value) : `${rawRate(key, observed)} of ${rawRate(key, value)}`;
   return h("span.limit", { title },
     h("span.apart", throttled > 0 ? h("a.held", { href: "/throttled" }, `${group(throttled)} held`) : h("span"), h("b", rate(key, value))),

@@ -38,13 +38,14 @@ export function showNear(box, { items, of }) {
   replace(box, h("ul.shortlist", limits.slice(0, SHOWN).map(nearRow)));
 }
 
-function nearRow({ key, entity, value, observed, used }) {
+function nearRow({ key, entity, value, observed, used, would_have: measured }) {
   const bar = h("i");
   bar.style.transform = `scaleX(${Math.min(1, used)})`;
-  const level = used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
+  // What is only measured holds nobody, however much it is used.
+  const level = measured ? "measured" : used > 1 ? "urgent" : used > 0.8 ? "watch" : "good";
   return h("li",
     ruleLink(entity),
     h("span.two.num",
       h("span", `${KEYS[key].label} ${rate(key, observed, value)} / ${rate(key, value)}`),
-      h("span.apart-bar", h("span.bar", { data: { level } }, bar), `${Math.round(used * 100)} %`)));
+      h("span.apart-bar", measured && "only measured", h("span.bar", { data: { level } }, bar), `${Math.round(used * 100)} %`)));
 }

@@ -148,14 +148,15 @@ export class SubscriptionEditor {
 
   /** Somebody else was quicker. */
   conflict(current) {
-    const words = current === null ? "It was removed meanwhile." : `${current.changed_by} changed it meanwhile: ${current.metrics.join(", ") || "no metrics"}, every ${everyWords(current["interval.ms"])}, for ${current.match.join(" and ") || "any client"}.`;
+    const words = current === null ? "It was removed meanwhile." : this.row ? `${current.changed_by} changed it meanwhile.` : "There is a subscription of this name already.";
     const overwrite = () => {
       this.version = current?.version ?? 0;
       this.save.disabled = false;
       this.element.requestSubmit();
     };
     this.buttons.hidden = true;
-    replace(this.trouble, h("div.conflict", h("p", words), h("div.buttons",
+    const mine = this.removing ? null : { "interval.ms": DEFAULT_MS, ...this.body() };
+    replace(this.trouble, h("div.conflict", h("p", words), versions(current, mine), h("div.buttons",
       h("button", { type: "button", onclick: () => (current === null ? this.onclose() : this.onedit(current)) }, current === null ? "Leave it removed" : "Start from what it is now"),
       h("button", { type: "button", onclick: overwrite }, "Save mine over it"))));
   }
@@ -166,6 +167,18 @@ function reachWords({ clients, of, examples }) {
   if (clients === 0) return h("p", h("strong.warn", "None"), ` of the ${group(of)} known clients matches.`);
   const more = clients > examples.length ? " and others" : "";
   return h("p", h("b", group(clients)), ` of the ${group(of)} known clients ${clients === 1 ? "matches" : "match"}: `, h("span.name", examples.map((name) => name || "(no client id)").join(", ")), more, ".");
+}
+
+/** Null is no subscription. */
+function versions(current, mine) {
+  const parts = [
+    ["Metrics", ({ metrics }) => metrics.join(", ") || "none"],
+    ["For clients with", ({ match }) => match.join(" and ") || "any client"],
+    ["Every", (one) => everyWords(one["interval.ms"])],
+  ];
+  const cell = (one, words) => h("td.name", one === null ? "removed" : words(one));
+  const lines = parts.map(([label, words]) => h("tr", h("th", { scope: "row" }, label), cell(current, words), cell(mine, words)));
+  return h("table", h("thead", h("tr", h("th", { scope: "col" }, h("span.hidden", "Part")), h("th", { scope: "col" }, "Now"), h("th", { scope: "col" }, "Yours"))), h("tbody", lines));
 }
 
 function saved(current, before, typed) {

@@ -15,22 +15,32 @@ let edited = null;
 let opened = null;
 let subscriptions = [];
 
+const SORTS = {
+  name: (row) => row.name.toLowerCase(),
+  every: (row) => row["interval.ms"],
+  clients: (row) => row.matching,
+  changed: (row) => row.changed_at,
+};
+
 const rules = new Table({
   label: "Subscriptions to clients' metrics",
   keyOf: (row) => row.name,
+  onsort: sortBy,
   columns: [
-    { label: "Name", size: "name", whole: "bare", cell: ({ name }, td) => once(td, name, () => h("b.name", name)) },
+    { label: "Name", sort: "name", size: "name", whole: "bare", cell: ({ name }, td) => once(td, name, () => h("b.name", name)) },
     { label: "Metrics", size: "metrics", whole: true, cell: metricsCell },
-    { label: "Every", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row["interval.ms"])) },
+    { label: "Every", sort: "every", size: "every", num: true, cell: (row, td) => setText(td, everyWords(row["interval.ms"])) },
     { label: "For clients with", size: "match", whole: true, cell: matchCell },
-    { label: "Clients now", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
-    { label: "Last changed", size: "changed", cell: changedCell },
+    { label: "Clients now", sort: "clients", size: "count", num: true, cell: (row, td) => matchingCell(row, td) },
+    { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
 });
 
 const list = new Listing({
   topic: "client-instances",
+  // How the subscriptions are sorted; the rest is about the clients.
+  also: { rules: "name", way: "asc" },
   label: "Client instances",
   nouns: ["client", "clients"],
   keyOf: (row) => row.instance_id,
@@ -114,8 +124,19 @@ function figuresCell({ series }, td) {
   once(td, String(series), () => (series ? group(series) : h("span.quiet", "–")));
 }
 
+function sortBy(key) {
+  const { rules: sorted, way } = list.url.values;
+  list.url.set({ rules: key, way: key === sorted && way === "asc" ? "desc" : "asc" });
+  showSubscriptions();
+}
+
 function showSubscriptions() {
-  rules.show(subscriptions, (key) => (edited?.key === key ? edited.element : null));
+  const { rules: sorted, way } = list.url.values;
+  const measure = SORTS[sorted] ?? SORTS.name;
+  const direction = way === "desc" ? -1 : 1;
+  const rows = [...subscriptions].sort((one, other) => direction * (measure(one) < measure(other) ? -1 : measure(one) > measure(other) ? 1 : 0));
+  rules.showSort(sorted, way);
+  rules.show(rows, (key) => (edited?.key === key ? edited.element : null));
   const nothing = () => empty("quotas", "No subscription yet", "Clients push nothing until one asks them to. It takes effect within five minutes, or when a client connects.",
     needs("editor", h("button.primary", { type: "button", onclick: () => add() }, "Add a subscription")));
   const shown = subscriptions.length ? rules.element : (showSubscriptions.nothing ??= nothing());

@@ -60,7 +60,9 @@ export function showHealth(box, figures) {
   const used = size ? figures.memory_pool_used / size : null;
   const figure = size ? `${bytes(figures.memory_pool_used, true)} of ${bytes(size, true)}` : "no limit";
   gauge(box, "memory", "Request memory", "queued.max.request.bytes").show(used, figure, useLevel(used), "");
-  setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "counted where queued.max.request.bytes is set");
+  const chart = document.getElementById("chart-memory");
+  chart.dataset.off = size ? "" : "Counted where queued.max.request.bytes is set";
+  setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "");
 }
 
 const queueGauges = new Map();
