@@ -31,9 +31,9 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What to read, newest first. `not_door` leaves one way in out; `search` is looked for in entity, key,
-    actor and address, whatever the case of ASCII letters; `before_seq` goes on from the last row of the page
-    before; `limit` is 1 to 1,000.
+    """What to read, newest first unless `oldest_first`. `not_door` leaves one way in out; `search` is looked
+    for in entity, key, actor and address, whatever the case of ASCII letters; `before_seq`, or `after_seq`,
+    goes on from the last row of the page before; `limit` is 1 to 1,000.
     """
 
     kind: str | None = None
@@ -44,4 +44,6 @@ class AuditFilter:
     search: str | None = None
     seq: int | None = None
     before_seq: int | None = None
+    after_seq: int | None = None
+    oldest_first: bool = False
     limit: int = 100

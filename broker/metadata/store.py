@@ -122,7 +122,7 @@ class MetadataStore:
         return self.image
 
     def history(self, wanted: AuditFilter) -> list[AuditRow]:
-        """Rows of the trail, newest first."""
+        """Rows of the trail, in the order that was asked for."""
         terms = {
             "kind = ?": wanted.kind,
             "entity = ?": wanted.entity,
@@ -132,12 +132,14 @@ class MetadataStore:
             f"instr(lower({_WORDS}), lower(?))": wanted.search,
             "seq = ?": wanted.seq,
             "seq < ?": wanted.before_seq,
+            "seq > ?": wanted.after_seq,
         }
         given = {term: value for term, value in terms.items() if value is not None}
         where = f"WHERE {' AND '.join(given)}" if given else ""
         limit = max(1, min(wanted.limit, _LARGEST_PAGE))
         # Only the fixed terms above are pasted into the text.
-        query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608
+        order = "ASC" if wanted.oldest_first else "DESC"
+        query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608
         return [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
 
     def close(self) -> None:

@@ -30,9 +30,10 @@ class FakeTrail:
     async def audit(self, query: AuditFilter) -> list[AuditEntry]:
         found = [
             row
-            for row in reversed(self.trail)
+            for row in (self.trail if query.oldest_first else reversed(self.trail))
             if (query.seq is None or row.seq == query.seq)
             and (query.before_seq is None or row.seq < query.before_seq)
+            and (query.after_seq is None or row.seq > query.after_seq)
             and query.kind in (None, row.kind)
             and query.door in (None, row.door)
             and query.not_door != row.door

@@ -4,6 +4,7 @@ The trail is the metadata log itself, so it cannot disagree with what holds; an 
 """
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any, Final
 
 from broker.control.commands import Door, QuotaAlteration, Undo
@@ -64,11 +65,19 @@ _FILTER: Final = (
     Query("search", Text(), "Only changes with this in entity, key, actor or address.", default=""),
     Query("before", _SEQ, "Only changes before this one: the `next` of the page before."),
 )
+_ORDER: Final = (
+    Query("order", Text(choices=("desc", "asc")), "Newest or oldest first.", default="desc"),
+    Query("after", _SEQ, "Only changes after this one: the `next` of the page before, oldest first."),
+)
 
 
 async def list_changes(call: Call) -> Reply:
     limit = call.query["limit"]
-    rows = await call.console.backend.views.audit(_wanted(call, limit, call.query["before"]))
+    query = call.query
+    wanted = replace(
+        _wanted(call, limit, query["before"]), after_seq=query["after"], oldest_first=query["order"] == "asc"
+    )
+    rows = await call.console.backend.views.audit(wanted)
     return Reply(
         {"items": [entry_json(row) for row in rows], "next": rows[-1].seq if len(rows) == limit else None}
     )
@@ -142,11 +151,12 @@ ROUTES: Final = (
         "GET",
         "/api/v1/audit",
         "listChanges",
-        "Every change, newest first: who, when, from where, through which door, from what to what.",
+        "Every change: who, when, from where, through which door, from what to what.",
         list_changes,
         {200: Answer("Changes; `next` leads on where there are more", TRAIL)},
         query=(
             *_FILTER,
+            *_ORDER,
             Query("limit", Number(integer=True, least=1, most=MOST_ROWS), "How many to answer.", default=100),
         ),
     ),

@@ -1,5 +1,6 @@
 """The trail on its page: who changed what, and the way back."""
 
+import re
 from typing import Any
 
 import pytest
@@ -87,6 +88,23 @@ def test_older_changes_are_a_click_away(page: Watched, expect: Any, broker: Fake
     opened.get_by_role("button", name="Older changes").click()
     expect(opened.locator("tbody tr")).to_have_count(60)
     expect(opened.get_by_role("button", name="Older changes")).to_be_hidden()
+
+
+def test_the_oldest_come_first_where_that_is_wanted(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    broker.trail = [change(seq, ANN) for seq in range(1, 61)]
+    page.sign_in("viewer-token")
+    opened = page.go("/audit")
+    opened.get_by_role("button", name="When").click()
+    times = opened.locator("tbody tr td:first-child .two")
+    expect(times.first).to_have_attribute("title", re.compile("change 1$"))
+    opened.reload()
+    expect(times.first).to_have_attribute("title", re.compile("change 1$"))
+    expect(opened.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
+    opened.get_by_role("button", name="Newer changes").click()
+    expect(times).to_have_count(60)
+    broker.trail.append(change(61, ANN))
+    broker.version += 1
+    expect(times.last).to_have_attribute("title", re.compile("change 61$"))
 
 
 def test_an_undo_needs_what_the_change_needs(

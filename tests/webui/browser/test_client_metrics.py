@@ -113,7 +113,9 @@ def test_both_versions_are_shown_where_somebody_was_quicker(
     telemetry.get_by_role("button", name="Save subscription").click()
     conflict = telemetry.locator(".conflict")
     expect(conflict).to_contain_text("changed it meanwhile")
-    expect(conflict.locator("tr", has_text="Metrics").locator("td")).to_have_text(["org.theirs.", "org.mine."])
+    expect(conflict.locator("tr", has_text="Metrics").locator("td")).to_have_text(
+        ["org.theirs.", "org.mine."]
+    )
     expect(conflict.locator("tr", has_text="Every").locator("td")).to_have_text(["1 min", "30 s"])
     assert broker.telemetry.world.image.client_metrics["queues"].configs["metrics"] == "org.theirs."
     expect(telemetry.get_by_label("Metrics", exact=True)).to_have_value("org.mine.")

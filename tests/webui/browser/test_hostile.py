@@ -72,15 +72,6 @@ def test_names_stay_names_in_the_editor_and_the_command(hostile: Watched, expect
     assert opened.evaluate("refused") == []
 
 
-def test_long_names_do_not_push_the_page_aside(hostile: Watched) -> None:
-    opened = hostile.page
-    opened.set_viewport_size({"width": 390, "height": 844})
-    for path in ("/throttled", "/quotas", "/"):
-        hostile.go(path)
-        opened.wait_for_timeout(700)
-        assert opened.evaluate("document.documentElement.scrollWidth") <= 390, path
-
-
 def test_the_browser_refuses_what_our_scripts_must_not_do(page: Watched) -> None:
     page.page.add_init_script(WATCH)
     opened = page.sign_in()

@@ -4,13 +4,10 @@ import re
 import time
 from typing import Any
 
-import pytest
-
 from broker.control.views import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
-from tests.webui.simulation import Simulation
 from webui.pages.catalogue import PAGES
 
 PATHS = tuple(page.path for page in PAGES)
@@ -267,23 +264,6 @@ def test_a_link_from_elsewhere_finds_the_session(page: Watched, expect: Any) -> 
     page.page.goto(f"{elsewhere}/healthz")
     page.page.evaluate("address => location.assign(address)", page.console.address + "/quotas")
     expect(page.page.get_by_role("heading", name="Client quotas")).to_be_visible()
-
-
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("full", [False, True], ids=["empty", "full"])
-def test_no_page_scrolls_sideways_on_a_phone(
-    browser: Any, served: ServedConsole, expect: Any, path: str, full: bool
-) -> None:
-    if full:
-        simulation = Simulation(served.broker)
-        for _ in range(40):
-            simulation.step(250)
-    with watched(browser, served, viewport=PHONE) as phone:
-        phone.sign_in()
-        opened = phone.go(path)
-        expect(opened.locator("#live")).to_have_text("Live")
-        opened.wait_for_timeout(400)
-        assert opened.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 def test_on_a_phone_the_pages_are_behind_a_menu(

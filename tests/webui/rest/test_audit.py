@@ -149,3 +149,11 @@ def test_every_undo_that_a_tool_could_do_has_its_command(row: Any, words: str) -
 def test_what_no_tool_does_has_none() -> None:
     assert undo_command("b:1", change(1, ANN, kind="admin-token", entity="root", key="token")) == ""
     assert undo_command("b:1", change(1, ANN, key="shadow", old="true", new=None)) == ""
+
+
+async def test_the_oldest_come_first_where_that_is_asked_for(http: Browserless, broker: FakeBroker) -> None:
+    broker.trail = [change(seq, ANN) for seq in range(1, 6)]
+    answer = TRAIL.check(await (await http.get("/api/v1/audit?order=asc&limit=2")).get_json())
+    assert ([row["id"] for row in answer["items"]], answer["next"]) == ([1, 2], 2)
+    answer = TRAIL.check(await (await http.get("/api/v1/audit?order=asc&after=4&limit=2")).get_json())
+    assert ([row["id"] for row in answer["items"]], answer["next"]) == ([5], None)

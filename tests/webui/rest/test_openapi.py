@@ -60,3 +60,10 @@ def test_bodies_are_closed() -> None:
     entry = schema["properties"]["entries"]["items"]
     assert entry["required"] == ["entity", "ops"] and entry["additionalProperties"] is False
     assert entry["properties"]["ops"]["items"]["oneOf"][0]["properties"]["value"]["exclusiveMinimum"] == 0
+
+
+def test_whatever_edits_an_entity_takes_the_version_that_was_read() -> None:
+    edits = {route.path: route for route in ROUTES if route.method in ("PUT", "PATCH", "DELETE")}
+    closing = edits.pop("/api/v1/connections/{id}")
+    assert closing.method == "DELETE" and len(edits) > 4
+    assert [path for path, route in edits.items() if "If-Match" not in route.headers] == []

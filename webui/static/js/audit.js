@@ -1,15 +1,15 @@
-// Audit: the trail of changes, newest first, and the way back from each.
+// Audit: the trail of changes, and the way back from each.
 
 import { get } from "./api.js";
 import { DOORS, KINDS, subject, values } from "./audit_words.js";
-import { empty, failed, h, needs, replace, skeleton } from "./dom.js";
+import { empty, failed, h, needs, replace, setText, skeleton } from "./dom.js";
 import { debounced, onKeys, startLive, UrlState } from "./shell.js";
 import { once, Table } from "./table.js";
 import { UndoPanel } from "./undo_panel.js";
 import { ago, clock, day } from "./units.js";
 
 const PAGE = 50;
-const url = new UrlState({ q: "", kind: "", door: "" });
+const url = new UrlState({ q: "", kind: "", door: "", order: "desc" });
 const box = document.getElementById("table");
 const filter = document.getElementById("filter");
 const pager = document.getElementById("pager");
@@ -22,11 +22,11 @@ let open = null;
 let version = null;
 
 const table = new Table({
-  label: "Changes, newest first",
+  label: "Changes",
   keyOf: ({ id }) => String(id),
-  onsort: () => {},
+  onsort: () => choose({ order: url.values.order === "desc" ? "asc" : "desc" }),
   columns: [
-    { label: "When", size: "when", cell: whenCell },
+    { label: "When", sort: "when", size: "when", cell: whenCell },
     { label: "Who", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", row.actor), h("span", row.role))) },
     { label: "From", size: "from", cell: fromCell },
     { label: "What", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
@@ -80,14 +80,18 @@ function query() {
 }
 
 function ask(more) {
-  return get(`/api/v1/audit?${new URLSearchParams({ ...query(), limit: PAGE, ...more })}`);
+  return get(`/api/v1/audit?${new URLSearchParams({ ...query(), ...(isRising() && { order: "asc" }), limit: PAGE, ...more })}`);
+}
+
+function isRising() {
+  return url.values.order === "asc";
 }
 
 async function load() {
-  const asked = JSON.stringify(query());
+  const asked = JSON.stringify(url.values);
   try {
     const answer = await ask({});
-    if (asked !== JSON.stringify(query())) return;
+    if (asked !== JSON.stringify(url.values)) return;
     changes = answer.items;
     next = answer.next;
     show();
@@ -98,15 +102,17 @@ async function load() {
 
 /** Somebody has changed something: what is new goes on top, and what was read before may be final now. */
 async function refresh() {
+  // With the oldest first, what is new stands behind all the rest.
+  if (isRising()) return void (next === null && (changes.length ? older(changes.at(-1).id) : load()));
   const { items } = await ask({});
   const fresh = new Map(items.map((change) => [change.id, change]));
-  const older = changes.filter(({ id }) => !fresh.has(id));
-  changes = [...items, ...older];
+  const rest = changes.filter(({ id }) => !fresh.has(id));
+  changes = [...items, ...rest];
   show();
 }
 
-async function older() {
-  const answer = await ask({ before: next });
+async function older(last = next) {
+  const answer = await ask(isRising() ? { after: last } : { before: last });
   changes = [...changes, ...answer.items];
   next = answer.next;
   show();
@@ -114,8 +120,10 @@ async function older() {
 
 function show() {
   if (changes === null) return;
+  table.showSort("when", url.values.order);
+  setText(document.getElementById("older"), isRising() ? "Newer changes" : "Older changes");
   table.show(changes, (key) => (open?.key === key ? open.element : null));
-  const shown = changes.length ? table.element : Object.values(url.values).some(Boolean) ? NOTHING.filtered : NOTHING.empty;
+  const shown = changes.length ? table.element : [filter, kind, door].some((field) => field.value) ? NOTHING.filtered : NOTHING.empty;
   if (box.firstChild !== shown) replace(box, shown);
   pager.hidden = next === null;
   for (const format of ["csv", "jsonl"]) {
@@ -151,7 +159,7 @@ const kind = select("kind", "All changes", KINDS);
 const door = select("door", "By people", { all: "By the broker too", ...DOORS });
 filter.value = url.values.q;
 filter.addEventListener("input", debounced(() => choose({ q: filter.value.trim() }), 180));
-document.getElementById("older").addEventListener("click", older);
+document.getElementById("older").addEventListener("click", () => older());
 onKeys({ "/": () => filter.focus() });
 replace(box, skeleton());
 await load();

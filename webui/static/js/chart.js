@@ -208,7 +208,7 @@ export class Sparkline {
   constructor(tone) {
     this.area = svg(`path.area.${tone}`);
     this.line = svg(`path.line.${tone}`, { "vector-effect": "non-scaling-stroke" });
-    this.title = svg("title");
+    this.title = svg("title", "Nothing is known yet");
     this.element = svg("svg.spark", { viewBox: "0 0 100 28", preserveAspectRatio: "none", role: "img" }, this.title, this.area, this.line);
   }
 
