@@ -93,6 +93,7 @@ class House:
             window,
             protected=rooms.network.inter_broker_listener,
             broker_wide_ip=rooms.automq.server_mode == "automq",
+            ipv6_prefix=rooms.connections.ipv6_prefix_length,
         )
         self.quotas = ClientQuotas(
             window,

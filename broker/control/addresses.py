@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 from broker.control.rows.connections import AddressRow, AddressUse
 from broker.metadata.image import Image, QuotaEntry
-from broker.quotas.connection_rates import canonical_address
+from broker.quotas.connection_rates import canonical_address, counted_address
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import IP
 
 
-def address_rows(image: Image, uses: Iterable[AddressUse]) -> list[AddressRow]:
-    """The default first where there is one; an address written in two ways is one row."""
+def address_rows(image: Image, uses: Iterable[AddressUse], ipv6_prefix: int) -> list[AddressRow]:
+    """The default first where there is one; an address written in two ways is one row, and all that share
+    `ipv6_prefix` bits are one, which stands under the first of them.
+    """
     seen = {use.address: use for use in uses}
     default: float | None = None
     rows: list[AddressRow] = []
@@ -26,9 +28,21 @@ def address_rows(image: Image, uses: Iterable[AddressUse]) -> list[AddressRow]:
             else:
                 ruled[name] = entry, value
     for name, (entry, value) in ruled.items():
-        rows.append(_row(name, entry, value, value, seen.pop(canonical_address(name), None)))
+        rows.append(_row(name, entry, value, value, seen.pop(_counted(name, ipv6_prefix), None)))
     rows += [_row(address, None, None, default, use) for address, use in seen.items()]
     return rows
+
+
+def asked_address(ip: str, ipv6_prefix: int) -> str:
+    """What is looked up for somebody who asks of `ip`; what is no address is looked up as it is."""
+    try:
+        return _counted(ip, ipv6_prefix)
+    except ValueError:
+        return ip
+
+
+def _counted(name: str, ipv6_prefix: int) -> str:
+    return counted_address(canonical_address(name), ipv6_prefix)
 
 
 def _row(

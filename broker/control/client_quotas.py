@@ -32,7 +32,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[Q
     twice = repeated(frozenset(each.entity) for each in command.entries)
     for alteration in command.entries:
         try:
-            entity = _validated(alteration, twice)
+            entity = _validated(alteration, twice, at.rooms.connections.ipv6_prefix_length)
             _check_version(alteration, entity, at.image)
             planned = _changes(alteration, entity, at.image.quotas.get(entity.pairs))
         except ApiError as error:
@@ -43,8 +43,11 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[Q
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 
 
-def _validated(alteration: QuotaAlteration, twice: Collection[frozenset[tuple[str, str | None]]]) -> Entity:
-    entity = validate_alteration(alteration.entity, [(op.key, op.value) for op in alteration.ops])
+def _validated(
+    alteration: QuotaAlteration, twice: Collection[frozenset[tuple[str, str | None]]], ipv6_prefix: int
+) -> Entity:
+    ops = [(op.key, op.value) for op in alteration.ops]
+    entity = validate_alteration(alteration.entity, ops, ipv6_prefix)
     for kind, name in alteration.entity:
         _check_name(kind, name or "")
     # Kafka carries out the first and answers with this; so nobody could tell what holds.
@@ -89,14 +92,16 @@ class Altered(NamedTuple):
     shadow: bool
 
 
-def proposed(alterations: Sequence[QuotaAlteration], image: Image) -> dict[EntityPairs, Altered]:
+def proposed(
+    alterations: Sequence[QuotaAlteration], image: Image, ipv6_prefix: int
+) -> dict[EntityPairs, Altered]:
     """What `alterations` would make of their entities, and none is made. Raises ApiError for the first that
     would be refused.
     """
     twice = repeated(frozenset(each.entity) for each in alterations)
     found: dict[EntityPairs, Altered] = {}
     for alteration in alterations:
-        entity = _validated(alteration, twice)
+        entity = _validated(alteration, twice, ipv6_prefix)
         found[entity.pairs] = _altered(alteration, entity, image.quotas.get(entity.pairs))
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Final
 
 from broker.config.table import setting_of
-from broker.control.addresses import address_rows
+from broker.control.addresses import address_rows, asked_address
 from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
@@ -129,7 +129,7 @@ class ControlViews:
         ip: str | None = None,
         changes: Sequence[QuotaAlteration] = (),
     ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
-        who = Who(user or ANONYMOUS, client_id or "", ip or "")
+        who = Who(user or ANONYMOUS, client_id or "", asked_address(ip or "", self._ipv6_prefix))
         resolver = self._resolver(changes)
         return [resolver.resolve(who, key) for key in keys_for(who)]
 
@@ -144,6 +144,10 @@ class ControlViews:
             who = Who(user, client_id)
             yield [resolver.resolve(who, key) for key in keys_for(who) if key in keys]
 
+    @property
+    def _ipv6_prefix(self) -> int:
+        return self._control.rooms.connections.ipv6_prefix_length
+
     def usage(self) -> list[ClientUsage]:
         return sorted(self._live.usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
 
@@ -151,7 +155,7 @@ class ControlViews:
         return list(self._live.connections())
 
     def addresses(self) -> list[AddressRow]:
-        return address_rows(self._control.image, self._live.addresses())
+        return address_rows(self._control.image, self._live.addresses(), self._ipv6_prefix)
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
         return list(self._live.connection_limits())
@@ -219,7 +223,7 @@ class ControlViews:
 
     def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Resolver:
         image = self._control.image
-        return Resolver(image.quotas, proposed(alterations, image), self._live)
+        return Resolver(image.quotas, proposed(alterations, image, self._ipv6_prefix), self._live)
 
 
 def _by_entity(item: tuple[EntityPairs, QuotaEntry]) -> list[tuple[str, bool, str]]:

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final, NoReturn
 
 from broker.errors import ApiError, ErrorCode
-from broker.quotas.connection_rates import canonical_address
+from broker.quotas.connection_rates import WHOLE_ADDRESS, canonical_address, counted_address
 from broker.quotas.entity import CLIENT_ID, IP, USER, Entity, EntityPairs
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, QuotaKey, ValueType
 
@@ -21,8 +21,11 @@ TOO_LARGE: Final = {ValueType.INT: 2.0**31, ValueType.LONG: 2.0**63, ValueType.D
 """The smallest value that a type cannot hold."""
 
 
-def validate_alteration(pairs: EntityPairs, ops: Iterable[tuple[str, float | None]]) -> Entity:
-    """The entity that `ops`, pairs of key and value (None removes), may be applied to.
+def validate_alteration(
+    pairs: EntityPairs, ops: Iterable[tuple[str, float | None]], ipv6_prefix: int = WHOLE_ADDRESS
+) -> Entity:
+    """The entity that `ops`, pairs of key and value (None removes), may be applied to. `ipv6_prefix` is how
+    addresses are counted; a limit is written for the one that stands for the others.
 
     Raises ApiError INVALID_REQUEST with a message that names what is wrong; nothing of the entry is to be
     applied then.
@@ -37,7 +40,7 @@ def validate_alteration(pairs: EntityPairs, ops: Iterable[tuple[str, float | Non
         # Kafka lets a removal of any key pass: there is nothing of that name, so nothing to remove.
         if value is not None:
             if isinstance(entity.ip, str):
-                _validate_spelling(entity.ip)
+                _validate_spelling(entity.ip, ipv6_prefix)
             if key not in keys:
                 _refuse(f"Invalid configuration key {key}")
             _validate_value(keys[key], value)
@@ -75,11 +78,14 @@ def _validate_address(name: str | None) -> None:
             _refuse(f"{name} is not a valid IP or resolvable host.")
 
 
-def _validate_spelling(address: str) -> None:
+def _validate_spelling(address: str, ipv6_prefix: int) -> None:
     """Of two spellings of one address, each with a limit, nobody could tell which holds; Kafka takes both."""
-    written = canonical_address(address)
-    if address != written:
-        _refuse(f"The ip {address} has to be written {written}")
+    whole = canonical_address(address)
+    written = counted_address(whole, ipv6_prefix)
+    if address == written:
+        return
+    why = f", as all addresses of its /{ipv6_prefix} are one" if written != whole else ""
+    _refuse(f"The ip {address} has to be written {written}{why}")
 
 
 def _validate_value(key: QuotaKey, value: float) -> None:

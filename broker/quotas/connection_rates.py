@@ -29,6 +29,23 @@ def canonical_address(text: str) -> str:
     return str(mapped or address)
 
 
+WHOLE_ADDRESS: Final = 128
+
+
+def counted_address(address: str, ipv6_prefix: int = WHOLE_ADDRESS) -> str:
+    """The canonical address under which a canonical one is counted: an IPv6 address is one with all that
+    share its first `ipv6_prefix` bits, and named after the first of them (2001:db8::7 is 2001:db8:: with a
+    prefix of 64). Link-local addresses and the loopback stay as they are: those of a link are many hosts.
+    """
+    if ipv6_prefix == WHOLE_ADDRESS or ":" not in address:
+        return address
+    whole = IPv6Address(address)
+    if whole.is_link_local or whole.is_loopback:
+        return address
+    kept = WHOLE_ADDRESS - ipv6_prefix
+    return str(IPv6Address(int(whole) >> kept << kept))
+
+
 class AcceptRate:
     """Connections per second of one entity, and the most that it may make. `bound` INT_MAX is no limit.
 
@@ -83,37 +100,53 @@ class AcceptRate:
 class IpRates:
     """`connection_creation_rate` by address: the rules, and a sensor for each address that one governs.
 
-    An address that may connect as it likes has no sensor. One that was idle for an hour loses it, and when
+    Addresses are those that are counted (`counted_address`), but for those of `set_rule`. One that may
+    connect as it likes has no sensor. One that was idle for an hour loses it, and when
     there are `max_sensors`, so does the eighth of them that was idle longest.
     """
 
-    __slots__ = ("_default", "_max_sensors", "_rules", "_window", "active", "sensors")
+    __slots__ = (
+        "_default",
+        "_ipv6_prefix",
+        "_max_sensors",
+        "_rules",
+        "_window",
+        "active",
+        "sensors",
+    )
 
-    def __init__(self, window: Window, max_sensors: int = MAX_SENSORS) -> None:
+    def __init__(
+        self, window: Window, max_sensors: int = MAX_SENSORS, *, ipv6_prefix: int = WHOLE_ADDRESS
+    ) -> None:
         self.active = False
         """Whether any rule exists; while it is False callers need not ask."""
         self.sensors: dict[str, AcceptRate] = {}
         self._window = window
         self._max_sensors = max_sensors
         self._default = float(INT_MAX)
-        self._rules: dict[str, float] = {}
+        self._ipv6_prefix = ipv6_prefix
+        self._rules: dict[str, dict[str, float]] = {}
+        """By the address that is counted, those of the addresses that it stands for: one, as a rule."""
 
     def set_rule(self, address: str | Default, rate: float | None) -> None:
         """Sets the rate of one address or of every other one, or removes it (None). Usage is kept."""
         bound = float(INT_MAX) if rate is None else rate
         if isinstance(address, Default):
             self._default = bound
-        elif rate is None:
-            self._rules.pop(canonical_address(address), None)
         else:
-            self._rules[canonical_address(address)] = bound
+            self._set_rule(canonical_address(address), rate)
         self.active = bool(self._rules) or self._default != INT_MAX
         for each, sensor in self.sensors.items():
             sensor.bound = self.rate_for(each)
 
     def rate_for(self, address: str) -> float:
-        """What the address may make in a second. The default is for clients, and so never for 0.0.0.0."""
-        return self._rules.get(address, float(INT_MAX) if address == ANY_ADDRESS else self._default)
+        """What the address may make in a second; where several rules are for it, the least. The default is
+        for clients, and so never for 0.0.0.0.
+        """
+        rules = self._rules.get(address)
+        if rules is not None:
+            return min(rules.values())
+        return float(INT_MAX) if address == ANY_ADDRESS else self._default
 
     def wait_at(self, observed: float, bound: float) -> int:
         """For how long a connection is held whose address has made `observed` per second for all whole
@@ -125,7 +158,8 @@ class IpRates:
 
     def rule_of(self, address: str) -> Entity:
         """The entity whose rule governs an address that has a sensor."""
-        return Entity(ip=address if address in self._rules else DEFAULT)
+        rules = self._rules.get(address)
+        return Entity(ip=DEFAULT if rules is None else min(rules, key=lambda name: (rules[name], name)))
 
     def sensor(self, address: str, now_ms: int) -> AcceptRate | None:
         """The sensor of an address, made on first use; None where no rule governs it."""
@@ -142,6 +176,16 @@ class IpRates:
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for more than an hour; how many."""
         return self._drop([ip for ip in self.sensors if now_ms - self._last_use(ip) > IDLE_MS])
+
+    def _set_rule(self, name: str, rate: float | None) -> None:
+        address = counted_address(name, self._ipv6_prefix)
+        rules = self._rules.setdefault(address, {})
+        if rate is None:
+            rules.pop(name, None)
+        else:
+            rules[name] = rate
+        if not rules:
+            del self._rules[address]
 
     def _last_use(self, address: str) -> int:
         return self.sensors[address].last_record_ms

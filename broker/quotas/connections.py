@@ -16,7 +16,13 @@ from typing import Final
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Avg, Window
 from broker.quotas.addresses import Addresses
-from broker.quotas.connection_rates import ANY_ADDRESS, AcceptRate, IpRates
+from broker.quotas.connection_rates import (
+    ANY_ADDRESS,
+    WHOLE_ADDRESS,
+    AcceptRate,
+    IpRates,
+    counted_address,
+)
 from broker.quotas.entity import Default
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.usage import THROTTLE_TIME_WINDOW
@@ -100,11 +106,12 @@ class ConnectionQuotas:
 
     `window` is quota.window.*; `protected` names the inter-broker listener; `broker_wide_ip`: every
     connection also counts against the rate of the address 0.0.0.0, if somebody gave it one (AutoMQ).
+    IPv6 addresses with the same first `ipv6_prefix` bits are one in `counts`, `per_ip`, `ips`, `addresses`.
     """
 
     __slots__ = (
         *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners"),
-        *("max_connections", "per_ip", "rate", "total", "users"),
+        *("ipv6_prefix", "max_connections", "per_ip", "rate", "total", "users"),
     )
 
     def __init__(
@@ -113,13 +120,15 @@ class ConnectionQuotas:
         *,
         protected: str | None = None,
         broker_wide_ip: bool = False,
+        ipv6_prefix: int = WHOLE_ADDRESS,
     ) -> None:
         self.total = 0
         self.counts: dict[str, int] = {}
         self.listeners: dict[str, ListenerQuota] = {}
         self.max_connections = INT_MAX
         self.rate = AcceptRate(window, INT_MAX)
-        self.ips = IpRates(window)
+        self.ips = IpRates(window, ipv6_prefix=ipv6_prefix)
+        self.ipv6_prefix = ipv6_prefix
         self.addresses = Addresses(window)
         self.per_ip = PerIp()
         self.users = UserConnections(window)
@@ -155,6 +164,14 @@ class ConnectionQuotas:
         """`connection_creation_rate` of an address or of all others; None removes it."""
         self.ips.set_rule(address, rate)
 
+    def set_per_ip_overrides(self, overrides: Mapping[str, int]) -> None:
+        """The maximum by canonical address; of several that are counted as one, the last."""
+        self.per_ip.overrides = {self.counted(address): most for address, most in overrides.items()}
+
+    def counted(self, address: str) -> str:
+        """The address under which connections from this one are counted."""
+        return counted_address(address, self.ipv6_prefix)
+
     def is_protected(self, listener: str) -> bool:
         account = self.listeners.get(listener)
         return account is not None and account.protected
@@ -183,6 +200,7 @@ class ConnectionQuotas:
 
         After `TooMany` the caller closes it and releases it; after `Throttled` it holds it for that time.
         """
+        address = self.counted(address)
         if self.ips.active:
             throttled = self._record_address(listener, address, now_ms)
             if throttled is not None:
@@ -210,6 +228,7 @@ class ConnectionQuotas:
 
     def release(self, listener: str, address: str) -> None:
         """A connection that had entered is closed. ValueError if the address has none."""
+        address = self.counted(address)
         count = self.counts.get(address, 0)
         if count <= 0:
             raise ValueError(f"{address} has no connection to release")
@@ -226,7 +245,7 @@ class ConnectionQuotas:
     def reject(self, listener: ListenerQuota, address: str, rule: str, now_ms: int) -> None:
         """For the figures: a connection was closed because of `rule`."""
         listener.rejected[rule] = listener.rejected.get(rule, 0) + 1
-        self.addresses.refused(address, now_ms)
+        self.addresses.refused(self.counted(address), now_ms)
 
     @property
     def excess(self) -> int:

@@ -48,7 +48,7 @@ class FakeResolving:
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Resolver:
         image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
         live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions)
-        return Resolver(image.quotas, proposed(changes, image), live)  # type: ignore[arg-type]
+        return Resolver(image.quotas, proposed(changes, image, 128), live)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,16 @@ class ConnectionConfig(ListenerRoom):
         "stand for all of their addresses: `10.0.0.7:100,bastion:5`.",
         dynamic=True,
     )
+    ipv6_prefix_length: int = setting(
+        "connection.address.ipv6.prefix.length",
+        128,
+        integer(16, 128),
+        "How many bits of an IPv6 address say whose it is, for max.connections.per.ip, its overrides and the "
+        "quota connection_creation_rate: with 64, all addresses of a /64, which is what one host is usually "
+        "given, are one. Link-local addresses are each their own, and IPv4 addresses are not concerned.",
+        unit="bits",
+        ours=True,
+    )
     max_connections_per_user: int = setting(
         "max.connections.per.user",
         INT_MAX,

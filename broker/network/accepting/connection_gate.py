@@ -130,7 +130,7 @@ class ConnectionGate:
         now_ms = self.clock.ms()
         self.quotas.reject(listener, address, rule, now_ms)
         self.watchers.refused(listener.name, address, rule, bound)
-        self._rejections.note(listener.name, who or address, rule, bound, now_ms)
+        self._rejections.note(listener.name, who or self.quotas.counted(address), rule, bound, now_ms)
         self._teller.poke()
 
     def _apply_limits(self) -> None:
@@ -143,7 +143,7 @@ class ConnectionGate:
         self.excess.poke()
 
     def _apply_overrides(self, overrides: dict[str, int]) -> None:
-        self.quotas.per_ip.overrides = overrides
+        self.quotas.set_per_ip_overrides(overrides)
 
     def _tell(self, now_ms: int) -> None:
         for burst in self._rejections.due(now_ms):
