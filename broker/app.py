@@ -126,15 +126,17 @@ async def _start_console(house: House, nursery: Supervisor, stop: trio.Event) ->
     settings = house.rooms.console
     if settings.listener is None:
         return None
+    page = house.exposition.page
+    # Bound before the token is made: a start that fails here has not used up the one time it is shown.
+    host, port = await start_console(nursery, stop, settings, house.control, house.broker.views, page)
     secret = house.rooms.security.admin_token
     made = secret is None and not house.control.image.tokens
     if made or secret is not None:
         issued = await house.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
         secret = issued.secret
-    page = house.exposition.page
-    host, port = await start_console(nursery, stop, settings, house.control, house.broker.views, page)
     shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared, not bound
-    url = f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"
+    scheme = "https" if settings.is_encrypted else "http"
+    url = f"{scheme}://[{shown}]:{port}/" if ":" in shown else f"{scheme}://{shown}:{port}/"
     house.place = replace(house.place, console=url)
     return f"{url}?token={secret}" if made else url
 

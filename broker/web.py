@@ -2,6 +2,9 @@
 both.
 """
 
+import logging
+import ssl
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -11,9 +14,13 @@ from broker.config.rooms import ConsoleConfig
 from broker.control.control import Control
 from broker.control.passwords import hashed
 from broker.control.reading import ControlViews
+from broker.errors import ConfigError
 from broker.network.supervisor import Supervisor
+from broker.security.tls import Certificates, is_readable_by_others
 from webui.backend import Backend
 from webui.serving import serve_console
+
+logger = logging.getLogger(__name__)
 
 WEB_SERVER: Final = "admin-web-server"
 
@@ -26,7 +33,8 @@ async def start_console(
     views: ControlViews,
     metrics: Callable[[], str],
 ) -> tuple[str, int]:
-    """The address that the console is really bound to. Raises OSError where it cannot be.
+    """The address that the console is really bound to. Raises OSError where it cannot be, and ConfigError for
+    certificates that cannot be used.
 
     It serves until cancelled: a broker that drains still says so (/readyz), and shows what it waits for.
     """
@@ -39,14 +47,44 @@ async def start_console(
         metrics=metrics,
         ready=lambda: not stop.is_set(),  # nothing is served before the listeners are
     )
-    address: tuple[str, int] = await nursery.start(_serve, backend, settings, name=WEB_SERVER)
+    tls = _encryption(settings)
+    address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
     return address
+
+
+def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:
+    """What the next connection is to be encrypted with: a certificate that was replaced on the disk is taken
+    without a start. Raises ConfigError for the first.
+    """
+    config = settings.tls()
+    if config is None:
+        return None
+    if is_readable_by_others(config):
+        logger.warning(
+            "everybody on this machine can read the private key of the console",
+            extra={"file": config.keystore_location},
+        )
+    certificates = Certificates(config)
+
+    def context() -> ssl.SSLContext:
+        try:
+            certificates.renew(monotonic_ms())
+        except ConfigError as error:
+            logger.warning("a new certificate of the console cannot be used", extra={"reason": str(error)})
+        return certificates.context
+
+    return context
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 async def _serve(
     backend: Backend,
     settings: ConsoleConfig,
+    tls: Callable[[], ssl.SSLContext] | None,
     *,
     task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    await serve_console(backend, settings, shutdown=trio.Event(), task_status=task_status)
+    await serve_console(backend, settings, shutdown=trio.Event(), tls=tls, task_status=task_status)

@@ -20,6 +20,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
 
+from webui.encryption import Encryption
 from webui.web_request import CONNECTION
 
 log = logging.getLogger(__name__)
@@ -42,17 +43,12 @@ def hypercorn_config() -> Config:
     return config
 
 
-class PatientStream:
-    """A socket stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S. A
-    `webui.follower.Connection`.
-    """
+class Patient:
+    """A stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
-        self.socket = stream.socket
         self.receive_some = stream.receive_some
-        self.send_eof = stream.send_eof
-        self.aclose = stream.aclose
 
     async def send_all(self, data: bytes) -> None:
         with trio.move_on_after(STALLED_AFTER_S) as limit:
@@ -61,9 +57,36 @@ class PatientStream:
             await trio.aclose_forcefully(self._stream)
             raise trio.BrokenResourceError("the peer does not read")
 
+
+class PatientStream(Patient):
+    """A socket's. A `webui.follower.Connection`."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        super().__init__(stream)
+        self.socket = stream.socket
+        self.send_eof = stream.send_eof
+        self.aclose = stream.aclose
+
     def send_nowait(self, data: bytes) -> int:
         # Closed, a socket's number is -1: never that of another one.
         return os.write(self.socket.fileno(), data)
+
+
+class EncryptedStream(Patient):
+    """The same over TLS, its handshake done: what hypercorn takes for such a stream."""
+
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+        super().__init__(stream)
+        self.do_handshake = stream.do_handshake
+        self.transport_stream = stream.transport_stream
+
+    def selected_alpn_protocol(self) -> None:
+        """Nothing is negotiated: it is HTTP/1.1."""
+
+    async def aclose(self) -> None:
+        """Says goodbye, as long as somebody listens."""
+        with trio.move_on_after(STALLED_AFTER_S):
+            await self._stream.aclose()
 
 
 class Http1(H11Protocol):
@@ -96,10 +119,13 @@ class Connection(TCPServer):
 
 
 async def serve_connections(
-    app: ASGIFramework, listeners: Sequence[trio.SocketListener], stopping: Callable[[], Awaitable[None]]
+    app: ASGIFramework,
+    listeners: Sequence[trio.SocketListener],
+    stopping: Callable[[], Awaitable[None]],
+    encryption: Encryption | None = None,
 ) -> None:
     """Serves `listeners` until `stopping` returns; then closes them, lets what is in hand finish for GRACE_S,
-    and closes the rest.
+    and closes the rest. With `encryption` nothing is answered that is not encrypted.
     """
     config = hypercorn_config()
     wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
@@ -113,19 +139,27 @@ async def serve_connections(
             return
         open_now += 1
         try:
-            patient = PatientStream(stream)
-            state = {CONNECTION: patient}
-            await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
+            await serve(stream)
         except Exception:
             log.exception("A connection of the console broke; it is closed")
         finally:
             open_now -= 1
             await trio.aclose_forcefully(stream)
 
+    async def serve(stream: trio.SocketStream) -> None:
+        if encryption is None:
+            patient = PatientStream(stream)
+            state = {CONNECTION: patient}
+            await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
+        elif (begun := await encryption.begin(stream)) is not None:
+            encrypted = EncryptedStream(begun)
+            # Without CONNECTION: what is written past the framework is not encrypted.
+            await Connection(wrapped, config, context, {}, encrypted)  # type: ignore[arg-type]
+
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:
-            serve = partial(trio.serve_listeners, handler_nursery=connections)
-            accepting.start_soon(serve, connection, listeners)
+            accept = partial(trio.serve_listeners, handler_nursery=connections)
+            accepting.start_soon(accept, connection, listeners)
             await stopping()
             accepting.cancel_scope.cancel()
         await context.terminated.set()

@@ -7,6 +7,8 @@ the start quick.
 """
 
 import logging
+import ssl
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
@@ -24,10 +26,11 @@ async def serve_console(
     settings: ConsoleSettings,
     *,
     shutdown: trio.Event,
+    tls: Callable[[], ssl.SSLContext] | None = None,
     task_status: trio.TaskStatus[tuple[str, int]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves `settings.listener` until `shutdown` is set and what is in hand has finished (3 s at most), or
-    until cancelled.
+    until cancelled. `tls` is what the next connection is to be encrypted with; without it there is none.
 
     Started with the address that is really bound, once it is. Raises OSError where it cannot be.
     """
@@ -44,6 +47,7 @@ async def serve_console(
 
         from webui.app import build_app
         from webui.console import make_console
+        from webui.encryption import Encryption
         from webui.front import serve_connections
 
         console = make_console(backend, settings, port)
@@ -56,7 +60,8 @@ async def serve_console(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
             nursery.start_soon(console.insights.run)
-            await serve_connections(app, sockets, stopping)
+            encryption = None if tls is None else Encryption(tls, console.pace.turn)
+            await serve_connections(app, sockets, stopping, encryption)
             nursery.cancel_scope.cancel()
 
 

@@ -6,6 +6,7 @@ asked for; says in words why there is no answer.
 
 import json
 import os
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,27 +34,40 @@ class RefusedError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """`token` is sent with every request; neither is checked before."""
+    """`token` is sent with every request; neither is checked before. `trust` has whose certificates are good,
+    None: whom the system trusts.
+    """
 
     url: str
     token: str
+    trust: ssl.SSLContext | None = None
 
     @classmethod
-    def at(cls, url: str, token: str) -> "Console":
-        """Raises click.ClickException where these cannot be a console's URL and a token."""
+    def at(cls, url: str, token: str, ca_file: str | None = None) -> "Console":
+        """Raises click.ClickException where these cannot be a console's URL, a token and a file of
+        certificates.
+        """
         if not url.startswith(("http://", "https://")):
             raise click.ClickException(f"{url} is not the URL of a console")
         if not (token.isascii() and token.isprintable()):
             raise click.ClickException("what is given as a token is none")
-        return cls(url, token)
+        if ca_file is None:
+            return cls(url, token)
+        if not url.startswith("https://"):
+            raise click.ClickException(f"a file of certificates is for https, and not for {url}")
+        try:
+            return cls(url, token, ssl.create_default_context(cafile=ca_file))
+        except OSError as error:
+            reason = error.strerror if not isinstance(error, ssl.SSLError) else "no certificates as PEM"
+            raise click.ClickException(f"{ca_file}: {reason}") from error
 
     @classmethod
-    def from_environment(cls, url: str) -> "Console":
+    def from_environment(cls, url: str, ca_file: str | None = None) -> "Console":
         """With the token that the environment has; an argument would be seen by everybody on the machine."""
         token = next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), None)
         if token is None:
             raise click.ClickException(f"a token is needed in {' or '.join(TOKEN_VARIABLES)}")
-        return cls.at(url, token)
+        return cls.at(url, token, ca_file)
 
     def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """The JSON object that is answered. Raises RefusedError, and click.ClickException where nothing like
@@ -74,7 +88,7 @@ class Console:
                 {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
                 method=method,
             )
-            with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=PATIENCE_S, context=self.trust) as response:  # noqa: S310
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
             with error:
@@ -89,9 +103,17 @@ class Console:
         return answer
 
 
-console_option: Final = click.option(
-    "--console", "url", envvar="WEIR_CONSOLE", default=DEFAULT_CONSOLE, show_default=True, help="Its URL."
-)
+def console_options(command: Any) -> Any:
+    """Where it is, and whose certificate is good there: arguments `url` and `ca_file`."""
+    where = click.option(
+        "--console", "url", envvar="WEIR_CONSOLE", default=DEFAULT_CONSOLE, show_default=True, help="Its URL."
+    )
+    trust = click.option(
+        "--ca-file",
+        envvar="WEIR_CA_FILE",
+        help="A PEM file of the certificates that vouch for it, in place of those that the system trusts.",
+    )
+    return where(trust(command))
 
 
 def _written(value: Any) -> str:

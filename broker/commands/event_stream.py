@@ -48,9 +48,12 @@ class EventStream:
         """Raises RefusedError, and click.ClickException where nothing like a console answers."""
         self._console = console
         place = urlsplit(console.url)
-        kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
+        self._connection: HTTPConnection
         try:
-            self._connection = kind(place.netloc, timeout=SILENCE_S)
+            if place.scheme == "https":
+                self._connection = HTTPSConnection(place.netloc, timeout=SILENCE_S, context=console.trust)
+            else:
+                self._connection = HTTPConnection(place.netloc, timeout=SILENCE_S)
         except (HTTPException, ValueError) as error:
             raise self._nobody(error) from error
         try:

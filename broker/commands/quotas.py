@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from broker.commands.console_client import Console, RefusedError, console_option
+from broker.commands.console_client import Console, RefusedError, console_options
 from broker.commands.plain import in_words, shown
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 
@@ -28,13 +28,13 @@ _OF_AN_OP: Final = re.compile(r"/entries/0/ops/([0-9]+)(/.*)?")
 
 
 @click.group()
-@console_option
+@console_options
 @click.pass_context
-def quotas(context: click.Context, url: str) -> None:
+def quotas(context: click.Context, url: str, ca_file: str | None) -> None:
     """See and change the quotas of a running broker. The token is read from WEIR_TOKEN or
     WEIR_ADMIN_TOKEN.
     """
-    context.obj = Console.from_environment(url)
+    context.obj = Console.from_environment(url, ca_file)
 
 
 def _entity_options(command: Any) -> Any:

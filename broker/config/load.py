@@ -172,7 +172,7 @@ def _doubts(rooms: Rooms) -> Iterable[str]:
         if not endpoint.address.is_loopback and endpoint.name not in encrypted:
             yield f"the listener {endpoint} is not encrypted and can be reached from other machines"
     console = rooms.console.listener
-    if console is not None and not console.is_loopback:
+    if console is not None and not console.is_loopback and not rooms.console.is_encrypted:
         yield f"the console at {console} is not encrypted and can be reached from other machines"
     for name in sorted(with_users - {listener.name for listener in listeners}):
         yield f"{LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, and there is no such listener"

@@ -1,6 +1,7 @@
 """The console on a socket, spoken to byte by byte. Used by the tests beside it that need no browser."""
 
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,13 +30,14 @@ class Served:
 
 
 @asynccontextmanager
-async def served(broker: FakeBroker, **settings: Any) -> AsyncIterator[Served]:
+async def served(
+    broker: FakeBroker, *, tls: Callable[[], ssl.SSLContext] | None = None, **settings: Any
+) -> AsyncIterator[Served]:
     shutdown, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[tuple[str, int]]) -> None:
-        await serve_console(
-            broker.backend(), FakeSettings(**settings), shutdown=shutdown, task_status=task_status
-        )
+        console = FakeSettings(**settings)
+        await serve_console(broker.backend(), console, shutdown=shutdown, tls=tls, task_status=task_status)
         ended.set()
 
     async with trio.open_nursery() as nursery:

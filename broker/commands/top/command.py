@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from broker.commands.console_client import PATIENCE_S, Console, console_option
+from broker.commands.console_client import PATIENCE_S, Console, console_options
 from broker.commands.plain import shown
 from broker.commands.top.picture import NoPictureError, Picture, picture_of
 from broker.commands.top.screen import all_of, draw, text_of
@@ -28,17 +28,17 @@ CLIENTS_AT: Final = TABLES.index(CLIENTS)
 
 
 @click.command()
-@console_option
+@console_options
 @click.option("--once", is_flag=True, help="Plain text, once; the same as where there is no terminal.")
 @click.option("--batch", is_flag=True, help="Plain text, every second.")
 @click.option("--json", "as_json", is_flag=True, help="A line of JSON every second; once with --once.")
-def top(url: str, once: bool, batch: bool, as_json: bool) -> None:
+def top(url: str, ca_file: str | None, once: bool, batch: bool, as_json: bool) -> None:
     """Who is held now, the rules nearest to their limits, the busiest clients, every second. The token is
     read from WEIR_TOKEN or WEIR_ADMIN_TOKEN; a viewer's will do.
     """
     if once and batch:
         raise click.UsageError("--once and --batch exclude each other")
-    console = Console.from_environment(url)
+    console = Console.from_environment(url, ca_file)
     in_terminal = not (once or batch or as_json)
     if in_terminal:
         # The modes of terminals are not everywhere that the rest is.

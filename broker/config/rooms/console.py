@@ -2,9 +2,20 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import TEXT, integer, list_of, long
+from broker.config.kinds import SECRET, TEXT, integer, list_of, long
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
+from broker.config.rooms.tls import TlsConfig
 from broker.config.setting import setting
+from broker.errors import ConfigError
+
+
+class ConsoleTls(TlsConfig):
+    """TLS of the console, whose keys are spelled with `console.` before them."""
+
+    __slots__ = ()
+
+    def key(self, key: str) -> str:
+        return f"console.{key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +67,51 @@ class ConsoleConfig:
         "none. It is read with weir[insights], by a process of its own that runs while somebody asks.",
         ours=True,
     )
+    ssl_keystore_location: str = setting(
+        "console.ssl.keystore.location",
+        "",
+        TEXT,
+        "A PEM file with the console's private key and certificate chain, its own certificate first. With it "
+        "the console speaks TLS, 1.2 at least, and nothing else. It is read again when it changes.",
+        ours=True,
+    )
+    ssl_keystore_certificate_chain: str = setting(
+        "console.ssl.keystore.certificate.chain",
+        "",
+        SECRET,
+        "The certificate chain itself, as PEM, in place of a file.",
+        ours=True,
+    )
+    ssl_keystore_key: str = setting(
+        "console.ssl.keystore.key",
+        "",
+        SECRET,
+        "The private key itself, as PEM, in place of a file.",
+        ours=True,
+    )
+    ssl_key_password: str = setting(
+        "console.ssl.key.password",
+        "",
+        SECRET,
+        "What the private key is encrypted with.",
+        ours=True,
+    )
+
+    @property
+    def is_encrypted(self) -> bool:
+        inline = self.ssl_keystore_certificate_chain or self.ssl_keystore_key
+        return bool(self.ssl_keystore_location or inline)
+
+    def tls(self) -> ConsoleTls | None:
+        """None: it speaks HTTP. Raises ConfigError for a password of nothing."""
+        if self.is_encrypted:
+            return ConsoleTls(
+                keystore_location=self.ssl_keystore_location,
+                keystore_certificate_chain=self.ssl_keystore_certificate_chain,
+                keystore_key=self.ssl_keystore_key,
+                key_password=self.ssl_key_password,
+            )
+        if self.ssl_key_password:
+            allowed = "nothing without console.ssl.keystore.location, or a key and its chain"
+            raise ConfigError("console.ssl.key.password", "(hidden)", allowed)
+        return None
