@@ -9,6 +9,7 @@ from broker.events.source import encode, entity_of, topic_of
 from broker.network.connection.channel import Channel
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.obedience import Obedience
 from broker.quotas.verdict import Throttle
 
 
@@ -32,10 +33,11 @@ class _Held:
 class ThrottleEvents:
     """A `Source`, with room for `most` rows."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, obedience: Obedience) -> None:
         self.topic = topic_of("throttles")
         self.left_out = 0
         self._most = most
+        self._obedience = obedience
         self._rows: dict[tuple[Channel, QuotaKind, Governing], _Held] = {}
 
     def throttled(self, channel: Channel, throttle: Throttle) -> None:
@@ -52,6 +54,7 @@ class ThrottleEvents:
         rows, self._rows = self._rows, {}
         for held in rows.values():
             channel, last = held.channel, held.last
+            seen = self._obedience.take_seen(channel)
             yield encode(
                 time_ms,
                 {
@@ -62,10 +65,15 @@ class ThrottleEvents:
                     "connection": channel.id,
                     "listener": channel.listener,
                     "address": channel.address,
+                    "software_name": channel.software_name,
+                    "software_version": channel.software_version,
                     "observed": last.observed,
                     "bound": last.bound,
                     "count": held.count,
                     "throttle_ms": held.total_ms,
                     "longest_ms": held.longest_ms,
+                    "obeys": seen.obeys,
+                    "waited": seen.waited,
+                    "sent_early": seen.sent_early,
                 },
             )

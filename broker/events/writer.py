@@ -49,7 +49,7 @@ class EventWriter:
         self._node = str(broker.config.node_id).encode()
         most = config.max_rows_per_second
         self._requests = RequestEvents(most, server.client_usage, server.metrics)
-        self._throttles = ThrottleEvents(most)
+        self._throttles = ThrottleEvents(most, broker.quotas.obedience)
         self._connections = ConnectionEvents(most)
         self._quota_changes = QuotaChangeEvents(most)
         self._wanted: frozenset[str] = frozenset()

@@ -86,6 +86,14 @@ class ClientRecord(NamedTuple):
     record: Record
 
 
+class Seen(NamedTuple):
+    """What is known of a connection, and how many throttles showed it since somebody asked last."""
+
+    obeys: bool | None
+    waited: int
+    sent_early: int
+
+
 class _Next(Enum):
     """What the next look at a throttle is for."""
 
@@ -109,7 +117,7 @@ class Watch(Record):
             "next",
             "serial",
         ),
-        "throttle_ms",
+        *("throttle_ms", "told"),
     )
 
     def __init__(self, channel: Throttleable) -> None:
@@ -128,6 +136,8 @@ class Watch(Record):
         """Whether the last throttle was made longer, and how many were."""
         self.kept_still = False
         """Whether nothing was sent in the last throttle. When the next request comes says what that means."""
+        self.told = (0, 0)
+        """How much of `waited` and `sent_early` the last `Seen` knew."""
 
 
 class Obedience:
@@ -219,6 +229,16 @@ class Obedience:
             record = self._clients.get((channel.principal, channel.client_id or ""))
             verdict = None if record is None else record.obeys
         return verdict
+
+    def take_seen(self, channel: Throttleable) -> Seen:
+        """For the one who writes it down: what is told here is not told again."""
+        obeys = self.obeys(channel)
+        watch = self._watches.get(id(channel))
+        if watch is None:
+            return Seen(obeys, 0, 0)
+        waited, sent_early = watch.told
+        watch.told = watch.waited, watch.sent_early
+        return Seen(obeys, watch.waited - waited, watch.sent_early - sent_early)
 
     def clients(self) -> Iterator[ClientRecord]:
         """Of whom something was seen."""

@@ -1,6 +1,7 @@
 """What the broker writes down about itself, over real connections and a mock clock: a batch a second."""
 
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,39 @@ async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, m
         "count": 1,
         "throttle_ms": 1_000,
         "longest_ms": 1_000,
+        "software_name": "unknown",
+        "software_version": "unknown",
+        "obeys": None,
+        "waited": 0,
+        "sent_early": 0,
     }
+
+
+@pytest.mark.parametrize(("sends_at_ms", "seen"), [(500, (False, 0, 3)), (1_000, (True, 3, 0))])
+async def test_whether_a_client_waits_is_told_with_its_throttles_and_each_of_them_once(
+    tmp_path: Path, mock_clock: MockClock, sends_at_ms: int, seen: tuple[bool, int, int]
+) -> None:
+    settings = ALL, "quota.bandwidth.algorithm=rate", "quota.max.throttle.ms=1000"
+    async with running_broker(tmp_path, *settings) as broker:
+        maker = await broker.connect("maker")
+        await maker.ask(create_topic(), 5)
+        broker.house.quotas.apply(Entity(client_id="held"), "producer_byte_rate", 1_000)
+        client = await broker.connect("held")
+        await client.send(produce_request_of(30_000, "held"), PRODUCE_VERSION)
+        for _ in range(3):
+            await client.receive(0, PRODUCE_VERSION)
+            # The looks of the broker: after a grace, and before the end.
+            for from_ms, to_ms in pairwise(sorted({0, 250, 500, 980, 1_000})):
+                mock_clock.jump((to_ms - from_ms) / 1000 + 1e-7)
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                if to_ms == sends_at_ms:
+                    await client.send(produce_request_of(1_000, "held"), PRODUCE_VERSION)
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+        await client.receive(0, PRODUCE_VERSION)
+        await second_passes(broker, mock_clock)
+        rows = [each for each in written(broker, "throttles") if each["client_id"] == "held"]
+        told = sum(each["waited"] for each in rows), sum(each["sent_early"] for each in rows)
+        assert (rows[-1]["obeys"], *told) == seen
 
 
 async def test_connections_are_told_as_they_come_and_go(broker: RunningBroker, mock_clock: MockClock) -> None:

@@ -317,3 +317,18 @@ def test_clients_are_remembered_up_to_a_number_and_those_seen_last():
     names = [client.client_id for client in obedience.clients()]
     assert len(names) == MAX_CLIENTS
     assert (names[0], names[-1]) == ("c1", f"c{MAX_CLIENTS}")
+
+
+def test_what_was_seen_is_taken_once_and_the_verdict_stays():
+    script = Script()
+    take = script.obedience.take_seen
+    assert take(script.connection) == (None, 0, 0)
+    for _ in range(3):
+        script.throttle((500,))
+    assert take(script.connection) == (False, 0, 3)
+    assert take(script.connection) == (False, 0, 0)
+    script.throttle((500,))
+    assert take(script.connection) == (False, 0, 1)
+    # What a client has shown outlives its connection; what is told of that goes with it.
+    script.obedience.forget(script.connection)
+    assert take(script.connection) == (False, 0, 0)
