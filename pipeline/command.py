@@ -127,15 +127,17 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
 @pipeline.command()
 @_on_a_warehouse
 def tables(**where: Any) -> None:
-    """The tables that there are: rows, files, bytes and when they were written last."""
+    """The tables that there are: rows, files, bytes and when they were written last; what is kept aside."""
     with _opened(must_exist=True, **where) as warehouse:
-        from pipeline.maintain import described
+        from pipeline.maintain import described, kept_aside
 
         click.echo(f"{'table':<40}{'rows':>12}{'files':>8}{'bytes':>14}  written (UTC)")
         for told in described(warehouse):
             click.echo(
                 f"{told.table.name:<40}{told.rows:>12,}{told.files:>8,}{told.nbytes:>14,}  {told.written}"
             )
+        for topic, reason, count in kept_aside(warehouse):
+            click.echo(f"{count:,} of {topic} in quarantine: {reason}")
 
 
 @pipeline.command()

@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
@@ -23,6 +24,7 @@ QUOTA_CHANGES: Final = "__weir_quota_changes"
 TELEMETRY: Final = "__weir_client_telemetry"
 
 KNOWN_VERSION: Final = 1
+"""Of the values, as `v` in each; of what clients push, as the header `v`."""
 
 BROKEN: Final = "_broken"
 """Where the JSON reader leaves what it could not read."""
@@ -65,11 +67,16 @@ VALUES: Final = {
         connection=StringType(),
         listener=StringType(),
         address=StringType(),
+        software_name=StringType(),
+        software_version=StringType(),
         observed=DoubleType(),
         bound=DoubleType(),
         count=LongType(),
         throttle_ms=LongType(),
         longest_ms=LongType(),
+        obeys=BooleanType(),
+        waited=LongType(),
+        sent_early=LongType(),
     ),
     CONNECTIONS: _event(
         event=StringType(),
@@ -110,6 +117,9 @@ COUNTS: Final = {
     QUOTA_CHANGES: ("version",),
 }
 """Fields without which an event says nothing; whole numbers that are not negative."""
+
+SPARE_COUNTS: Final = {THROTTLES: ("longest_ms", "waited", "sent_early")}
+"""The same, where they are given: brokers of before do not give them all."""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
 """Fields that must be numbers where they are given: neither NaN nor infinite."""

@@ -7,22 +7,27 @@ from dataclasses import dataclass
 from typing import Final
 
 from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import bronze, silver
-from pipeline.gold import advice, latency, limits, people, throttling, usage
+from pipeline.gold import advice, client_metrics, latency, limits, obedience, people, throttling, usage
+from pipeline.otlp import tables as otlp
 from pipeline.tables import Table, Warehouse
 
 ALL: Final = (
     bronze.EVENTS,
     *silver.TABLES.values(),
+    *otlp.TABLES.values(),
     silver.QUARANTINE,
     usage.TABLE,
     latency.TABLE,
     throttling.TABLE,
+    client_metrics.TABLE,
     limits.UTILISATION,
     people.OFFENDERS,
     people.STORMS,
     people.BORROWED,
+    obedience.TABLE,
     advice.TABLE,
 )
 
@@ -50,6 +55,14 @@ def described(warehouse: Warehouse) -> Iterator[Description]:
             assert told is not None
             rows = warehouse.read(table).count()
             yield Description(table, rows, told["numFiles"], told["sizeInBytes"], told["written"][:19])
+
+
+def kept_aside(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
+    """How many records are in the quarantine, by topic and reason; the most frequent first."""
+    if warehouse.exists(silver.QUARANTINE):
+        counts = warehouse.read(silver.QUARANTINE).groupBy("topic", "reason").count()
+        for row in counts.orderBy(F.desc("count"), "topic", "reason").collect():
+            yield row["topic"], row["reason"], row["count"]
 
 
 def maintain(warehouse: Warehouse, keep_hours: int = LEAST_HOURS) -> Iterator[tuple[Table, int, int]]:

@@ -7,24 +7,22 @@ run, and late events change the minutes to which they belong.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Final
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import bronze, silver
-from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
-from pipeline.gold import advice, latency, limits, people, throttling, usage
+from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
+from pipeline.gold import advice, latency, limits, obedience, people, throttling, usage
 from pipeline.gold.usage import MINUTE, minute_of
-from pipeline.tables import DATE, Table, Warehouse
+from pipeline.otlp import batch as pushes
+from pipeline.tables import DATE, Table, Warehouse, Write
+from pipeline.times import days, edges, from_to, near
 
 STREAM: Final = "stream"
 """Under which name the stream's batches are counted in the tables."""
-
-Write = Callable[[Table, DataFrame, str], None]
-"""Brings rows into a table; the text tells apart what one batch writes to the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +78,11 @@ class Pipeline:
                 write(bronze.EVENTS, raw, "all")
             for topic in sorted(topics & silver.TABLES.keys()):
                 self._take_topic(topic, silver.opened(raw, topic), write)
-            if topics - silver.TABLES.keys():
-                write(silver.QUARANTINE, silver.strangers(raw, list(silver.TABLES)), "strangers")
+            if TELEMETRY in topics:
+                pushes.take(self.warehouse, raw, write)
+            known = [*silver.TABLES, TELEMETRY]
+            if topics - set(known):
+                write(silver.QUARANTINE, silver.strangers(raw, known), "strangers")
         finally:
             raw.unpersist()
 
@@ -91,24 +92,21 @@ class Pipeline:
             accepted, refused = silver.accepted(events), silver.refused(events)
             if not refused.isEmpty():
                 write(silver.QUARANTINE, refused, topic)
-            minutes = accepted.agg(*(_as_text(edge(minute_of())) for edge in (F.min, F.max))).first()
-            assert minutes is not None
-            if minutes[0] is not None:
+            minutes = edges(accepted, minute_of())
+            if minutes is not None:
                 write(silver.TABLES[topic], accepted, topic)
-                self._make_minutes(topic, minutes[0], minutes[1])
-                self.days |= _days(minutes[0][:10], minutes[1][:10])
+                self._make_minutes(topic, *minutes)
+                self.days |= days(*minutes)
         finally:
             events.unpersist()
 
     def _make_minutes(self, topic: str, first: str, last: str) -> None:
         """Gold of one topic, for the minutes from `first` to `last`, both included."""
-        here = _from_to(MINUTE, "TIMESTAMP", first, last)
-        dates = _from_to(DATE, "DATE", first[:10], last[:10])
+        here = from_to(MINUTE, "TIMESTAMP", first, last)
+        dates = from_to(DATE, "DATE", first[:10], last[:10])
         for each in BY_MINUTE:
             if each.source == topic:
-                # An event at midnight closes the last minute of the day before.
-                near = f"{DATE} >= DATE '{first[:10]}' AND {DATE} <= date_add(DATE '{last[:10]}', 1)"
-                events = self.warehouse.read(silver.TABLES[topic]).where(near)
+                events = self.warehouse.read(silver.TABLES[topic]).where(near(DATE, first, last))
                 events = events.withColumn(MINUTE, minute_of()).where(here).drop(MINUTE)
                 self.warehouse.replace(each.table, each.make(events), f"{dates} AND {here}")
 
@@ -124,6 +122,9 @@ class Pipeline:
         if house.exists(silver.TABLES[CONNECTIONS]):
             connections = house.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
             house.replace(people.BORROWED, people.borrowed_names_per_day(connections), on_the_day)
+        if house.exists(silver.TABLES[THROTTLES]):
+            throttles = house.read(silver.TABLES[THROTTLES]).where(on_the_day)
+            house.replace(obedience.TABLE, obedience.obedience_per_day(throttles), on_the_day)
         if not house.exists(usage.TABLE):
             return
         used = house.read(usage.TABLE).where(on_the_day)
@@ -133,19 +134,3 @@ class Pipeline:
         if house.exists(silver.TABLES[QUOTA_CHANGES]):
             held = limits.limits_over_time(house.read(silver.TABLES[QUOTA_CHANGES]))
             house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
-
-
-def _days(first: str, last: str) -> set[str]:
-    """Both included."""
-    begin, end = date.fromisoformat(first), date.fromisoformat(last)
-    return {str(begin + timedelta(days=at)) for at in range((end - begin).days + 1)}
-
-
-def _from_to(column: str, kind: str, first: str, last: str) -> str:
-    """Both included. (Delta 4.1.0 cannot find the files of a BETWEEN.)"""
-    return f"{column} >= {kind} '{first}' AND {column} <= {kind} '{last}'"
-
-
-def _as_text(time: Column) -> Column:
-    """In UTC, whatever the clock of the machine says."""
-    return F.date_format(time, "yyyy-MM-dd HH:mm:ss")

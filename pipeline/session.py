@@ -27,6 +27,9 @@ SETTINGS: Final = {
     # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A push may be a megabyte; Python is handed as many as it can hold.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -18,6 +18,7 @@ from pipeline.formats import (
     MEASURES,
     QUOTA_CHANGES,
     REQUESTS,
+    SPARE_COUNTS,
     THROTTLES,
     VALUES,
 )
@@ -89,6 +90,7 @@ def _reason(topic: str) -> Column:
         (event["time_ms"] < taken_ms - LATE_MS, "too late"),
     ]
     rules += [(event[name].isNull() | (event[name] < 0), f"{name} is not a count") for name in COUNTS[topic]]
+    rules += [(event[name] < 0, f"{name} is not a count") for name in SPARE_COUNTS.get(topic, ())]
     rules += [(~_is_finite(event[name]), f"{name} is not a number") for name in MEASURES.get(topic, ())]
     return reduce(
         lambda otherwise, rule: F.when(rule[0], F.lit(rule[1])).otherwise(otherwise),
@@ -103,8 +105,13 @@ def _is_finite(value: Column) -> Column:
 
 def node_of() -> Column:
     """The broker's id, from the record's header; null where it has none."""
-    found = F.filter("headers", lambda each: each["key"] == "node")
-    return text_of(F.try_element_at(found, F.lit(1))["value"]).try_cast("int")
+    return header("node").try_cast("int")
+
+
+def header(name: str) -> Column:
+    """The text of a record's first header of that name, null where there is none."""
+    found = F.filter("headers", lambda each: each["key"] == name)
+    return text_of(F.try_element_at(found, F.lit(1))["value"])
 
 
 def text_of(value: Column) -> Column:

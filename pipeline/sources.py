@@ -23,9 +23,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.formats import VALUES
+from pipeline.formats import TELEMETRY, VALUES
 
-EVENT_TOPICS: Final = "|".join(VALUES)
+EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
 """All that are understood, those too that will be made later."""
 
 NEW_TOPICS_WITHIN_MS: Final = 30_000

@@ -5,7 +5,7 @@ writing that are safe to repeat after a kill at any point: `append_once` marks a
 of its batch, `add` knows rows by their keys, and `replace` makes a stretch of time anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,9 @@ class Table:
     def name(self) -> str:
         return self.path.replace("/", ".")
 
+
+Write = Callable[[Table, DataFrame, str], None]
+"""Brings rows into a table; the text tells apart what one batch writes to the same one."""
 
 DATE: Final = "date"
 """What every table is partitioned by: the UTC day of the event."""

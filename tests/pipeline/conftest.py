@@ -26,7 +26,8 @@ SETTINGS: Final = {
 HERE: Final = Path(__file__).parent
 
 # Without pyspark these cannot even be imported; the others say that they are skipped, and why.
-collect_ignore_glob = [] if find_spec("pyspark") else ["test_gold_*.py", "test_run.py", "test_silver.py"]
+IMPORT_IT: Final = ["test_gold_*.py", "test_otlp_tables.py", "test_run.py", "test_silver.py"]
+collect_ignore_glob = [] if find_spec("pyspark") else IMPORT_IT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

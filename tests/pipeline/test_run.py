@@ -6,8 +6,9 @@ import pytest
 
 from pipeline import bronze, silver, sources
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
-from pipeline.gold import advice, usage
-from pipeline.maintain import ALL, maintain
+from pipeline.gold import advice, client_metrics, usage
+from pipeline.maintain import ALL, kept_aside, maintain
+from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import Pipeline
 from pipeline.tables import Warehouse
 from tests.pipeline.events import (
@@ -20,12 +21,13 @@ from tests.pipeline.events import (
     rows_of,
     throttle,
 )
+from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload, push
 
 PHASES = {"local": [[10, 2]], "total": [[30, 2]]}
 
 
 def some_of_everything():
-    """Records of each topic, and three that are kept aside."""
+    """Records of each topic, and five of which something is kept aside."""
     requests = [request(at, bytes_in=100, timed=2, phases=PHASES) for at in range(1, 90)]
     return [
         *(record(REQUESTS, at, each, each["time_ms"]) for at, each in enumerate(requests)),
@@ -37,6 +39,11 @@ def some_of_everything():
         record(CONNECTIONS, 0, connection(1, count=80)),
         record(CONNECTIONS, 1, connection(2, event="closed", client_id="a", principal="alice")),
         record(CONNECTIONS, 2, connection(2, event="closed", client_id="a", principal="bob")),
+        push(0, payload(gauge("g", number(1, 1.0), number(61, float("nan"))))),
+        push(1, payload(histogram("h", distribution(1, [1])))),
+        push(4, payload(counter("c", number(61, 5), temporality=CUMULATIVE))),
+        push(2, b"?"),
+        push(3, payload(counter("c", number(181, 9), temporality=CUMULATIVE)), 180),
     ]
 
 
@@ -66,7 +73,13 @@ def test_a_batch_that_is_repeated_and_the_same_records_from_a_file_give_the_same
     once = contents(warehouse)
     assert set(once) == {table.name for table in ALL}
     assert len(once[bronze.EVENTS.name]) == len(records)
-    assert len(once[silver.QUARANTINE.name]) == 3
+    assert list(kept_aside(warehouse)) == [
+        ("__weir_client_telemetry", "Value is not a number", 1),
+        ("__weir_client_telemetry", "not OTLP metrics", 1),
+        ("__weir_requests", "not JSON of this format", 1),
+        ("__weir_requests", "unknown version", 1),
+        ("__weir_tomorrow", "unknown topic", 1),
+    ]
 
     stream.take(raw(spark, records), 0)
     stream.make_days()
@@ -89,6 +102,24 @@ def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark,
     pipeline.take(raw(spark, [record(REQUESTS, 3, request(62, bytes_in=5), NOON_MS + 3_600_000)]), 1)
     found = rows_of(warehouse.read(usage.TABLE), "minute", "produce_bytes")
     assert found == [("12:00", 1), ("12:01", 15), ("12:02", 100)]
+
+
+def test_a_late_total_changes_its_minute_and_that_of_the_next_one(spark, warehouse):
+    def told(offset, second, value, name="c"):
+        metric = counter(name, number(second, value, start=0), temporality=CUMULATIVE)
+        return push(offset, payload(metric), second)
+
+    def found():
+        return rows_of(warehouse.read(client_metrics.TABLE), "metric", "minute", "increase")
+
+    pipeline = Pipeline(warehouse)
+    pipeline.take(raw(spark, [told(0, 1, 10), told(1, 301, 40), told(2, 301, 7, "other")]), 0)
+    assert found() == [("c", "12:00", 10.0), ("c", "12:05", 30.0), ("other", "12:05", 7.0)]
+    pipeline.take(raw(spark, [told(3, 121, 15)]), 1)
+    assert found() == [
+        *(("c", "12:00", 10.0), ("c", "12:02", 5.0), ("c", "12:05", 25.0)),
+        ("other", "12:05", 7.0),
+    ]
 
 
 def test_a_batch_that_died_on_its_way_is_finished_by_its_repetition(spark, warehouse):

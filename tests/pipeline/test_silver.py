@@ -52,6 +52,12 @@ def test_a_measure_must_be_a_number(spark):
     assert reasons(spark, THROTTLES, values) == [None, None, *["observed is not a number"] * 4]
 
 
+def test_a_count_that_may_be_missing_is_a_count_where_it_is_not(spark):
+    values = [throttle(0), throttle(0, waited=0), throttle(0, waited=-1), throttle(0, sent_early=-1)]
+    reasons_of = reasons(spark, THROTTLES, values)
+    assert reasons_of == [None, None, "waited is not a count", "sent_early is not a count"]
+
+
 def test_an_event_is_on_its_own_day_and_not_on_that_of_its_record(spark):
     half_a_day_late = record(CONNECTIONS, 7, event(-12 * 3600 - 1, event="opened", count=3))
     frame = silver.accepted(silver.opened(raw(spark, [half_a_day_late]), CONNECTIONS))

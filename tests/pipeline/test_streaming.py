@@ -14,9 +14,9 @@ def test_the_event_topics_are_asked_for_although_they_are_internal():
     options = kafka_options("here:9092", {"security.protocol": "SASL_SSL"})
     assert options["kafka.exclude.internal.topics"] == "false"
     assert options["kafka.security.protocol"] == "SASL_SSL"
-    topics = ("__weir_requests", "__weir_throttles", "__weir_connections", "__weir_quota_changes")
-    assert all(re.fullmatch(options["subscribePattern"], topic) for topic in topics)
-    assert not re.fullmatch(options["subscribePattern"], "__weir_client_telemetry")
+    kinds = ("requests", "throttles", "connections", "quota_changes", "client_telemetry")
+    assert all(re.fullmatch(options["subscribePattern"], f"__weir_{kind}") for kind in kinds)
+    assert not re.fullmatch(options["subscribePattern"], "__weir_requests_of_mine")
 
 
 def test_a_batch_is_told_with_its_rate_and_what_is_still_to_come():

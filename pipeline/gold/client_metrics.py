@@ -1,0 +1,240 @@
+"""What clients said of themselves, by minute: gauges as they were, sums as what came on top.
+
+A series is one client instance's metric with its attributes. A minute has a row for each series; columns of
+other shapes are null.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline.gold.usage import MINUTE, minute_of
+from pipeline.otlp.points import CUMULATIVE, DELTA
+from pipeline.tables import DATE, Table
+
+SERIES: Final = (
+    *("client_instance_id", "client_id", "principal", "resource", "scope", "metric", "shape", "attributes"),
+)
+
+TABLE: Final = Table("gold/client_metrics_per_minute", (MINUTE, *SERIES))
+
+LOOK_BACK: Final = timedelta(days=1)
+"""How far the value before a cumulative one may lie behind it; a series that was silent for longer begins
+anew.
+"""
+
+_COLUMNS: Final = {
+    "points": "bigint",
+    "min": "double",
+    "max": "double",
+    "last": "double",
+    "mean": "double",
+    "increase": "double",
+    "count": "bigint",
+    "sum": "double",
+    "bounds": "array<double>",
+    "bucket_counts": "array<bigint>",
+}
+
+_TIMES: Final = ("StartTimeUnix", "TimeUnix")
+
+_FIGURES: Final = ("Count", "Sum", "BucketCounts", "ExplicitBounds", "Min", "Max")
+
+_MEASURES: Final = ("Value", *_FIGURES, "AggregationTemporality", "IsMonotonic")
+
+
+def client_metrics_per_minute(points: Mapping[str, DataFrame]) -> DataFrame:
+    """Of those of silver's otel_metrics tables that have something, by shape: gauge, sum, histogram. A point
+    belongs to the minute in which it was taken, the end of what it covers; of two with the same times, as
+    when a push was sent twice, the larger counts.
+
+    `increase` is what came on top of a sum, and `count`, `sum` and `bucket_counts` are what came into a
+    histogram: differences are added up as they are, totals are taken from the one before. A total that has
+    started anew, or is the first, counts from its start, if that is not more than a day ago; so what came
+    before the first word of a client that had long been there is not in any minute.
+    """
+    return reduce(DataFrame.unionByName, (_whole(_SHAPES[shape](frame)) for shape, frame in points.items()))
+
+
+def _whole(frame: DataFrame) -> DataFrame:
+    """With the columns of other shapes."""
+    measures = [
+        (F.col(name) if name in frame.columns else F.lit(None)).cast(kind).alias(name)
+        for name, kind in _COLUMNS.items()
+    ]
+    return frame.select(
+        F.to_date(MINUTE).alias(DATE), MINUTE, *SERIES, F.col("unit").cast("string"), *measures
+    )
+
+
+def _series(points: DataFrame, shape: str) -> DataFrame:
+    """`points` with the columns of `SERIES`, those of a series together: nothing behind this moves them."""
+    named = points.select(
+        "client_instance_id",
+        F.coalesce("client_id", F.lit("")).alias("client_id"),
+        F.coalesce("principal", F.lit("")).alias("principal"),
+        _text("ResourceAttributes").alias("resource"),
+        F.col("ScopeName").alias("scope"),
+        F.col("MetricName").alias("metric"),
+        F.lit(shape).alias("shape"),
+        _text("Attributes").alias("attributes"),
+        F.col("MetricUnit").alias("unit"),
+        *(name for name in points.columns if name in (*_TIMES, *_MEASURES)),
+    )
+    return named.repartition(*SERIES)
+
+
+def _text(attributes: str) -> Column:
+    """As one text that can be compared: JSON with its names in order, as they stand in silver."""
+    return F.to_json(attributes)
+
+
+def _of_gauges(points: DataFrame) -> DataFrame:
+    told = _series(points, "gauge").where(F.col("Value").isNotNull())
+    once = told.groupBy(*SERIES, "TimeUnix").agg(F.max("Value").alias("Value"), F.max("unit").alias("unit"))
+    return (
+        once.withColumn(MINUTE, minute_of("TimeUnix"))
+        .groupBy(*SERIES, MINUTE)
+        .agg(
+            F.max("unit").alias("unit"),
+            F.count("*").alias("points"),
+            F.min("Value").alias("min"),
+            F.max("Value").alias("max"),
+            F.max_by("Value", "TimeUnix").alias("last"),
+            F.avg("Value").alias("mean"),
+        )
+    )
+
+
+def _of_sums(points: DataFrame) -> DataFrame:
+    told = _series(points, "sum").where(F.col("Value").isNotNull())
+    kinds = ("AggregationTemporality", "IsMonotonic")
+    once = told.groupBy(*SERIES, *kinds, *_TIMES).agg(
+        F.max("Value").alias("Value"), F.max("unit").alias("unit")
+    )
+    differences = once.where(F.col("AggregationTemporality") == DELTA).select(
+        *SERIES, "unit", "TimeUnix", F.col("Value").alias("increase"), F.lit(None).alias("last")
+    )
+    has_fallen = F.col("IsMonotonic") & (F.col("Value") < F.col("before.Value"))
+    totals = _after(once.where(F.col("AggregationTemporality") == CUMULATIVE), ("Value",), has_fallen).select(
+        *SERIES,
+        "unit",
+        "TimeUnix",
+        F.when(F.col("goes_on"), F.col("Value") - F.col("before.Value"))
+        .when(F.col("is_whole"), F.col("Value"))
+        .otherwise(F.lit(0.0))
+        .alias("increase"),
+        F.col("Value").alias("last"),
+    )
+    return (
+        differences.unionByName(totals)
+        .withColumn(MINUTE, minute_of("TimeUnix"))
+        .groupBy(*SERIES, MINUTE)
+        .agg(
+            F.max("unit").alias("unit"),
+            F.count("*").alias("points"),
+            F.sum("increase").alias("increase"),
+            F.max_by("last", "TimeUnix").alias("last"),
+        )
+    )
+
+
+def _of_histograms(points: DataFrame) -> DataFrame:
+    told = _series(points, "histogram").where(F.col("Count").isNotNull())
+    once = (
+        told.groupBy(*SERIES, "AggregationTemporality", *_TIMES)
+        .agg(F.max(F.struct(*_FIGURES)).alias("told"), F.max("unit").alias("unit"))
+        .select(*SERIES, "AggregationTemporality", *_TIMES, "unit", "told.*")
+    )
+    has_buckets = F.size("BucketCounts") > 0
+    plain = once.withColumn(
+        "BucketCounts", F.when(has_buckets, F.col("BucketCounts")).otherwise(F.array("Count"))
+    )
+    before = F.col("before")
+    has_same_bounds = F.col("ExplicitBounds") == before["ExplicitBounds"]
+    totals = _after(
+        plain.where(F.col("AggregationTemporality") == CUMULATIVE),
+        ("Count", "Sum", "BucketCounts", "ExplicitBounds"),
+        F.col("Count") < before["Count"],
+        has_same_bounds,
+    )
+    came = F.zip_with("BucketCounts", before["BucketCounts"], lambda now, then: now - then)
+    on_top = totals.where("goes_on").select(
+        *(*SERIES, "unit", "TimeUnix", "ExplicitBounds"),
+        (F.col("Count") - before["Count"]).alias("Count"),
+        (F.col("Sum") - before["Sum"]).alias("Sum"),
+        came.alias("BucketCounts"),
+        *(F.lit(None).cast("double").alias(name) for name in ("Min", "Max")),
+    )
+    columns = on_top.columns
+    whole = plain.where(F.col("AggregationTemporality") == DELTA).select(*columns)
+    whole = whole.unionByName(totals.where("NOT goes_on AND is_whole").select(*columns))
+    each = whole.unionByName(on_top).withColumn(MINUTE, minute_of("TimeUnix"))
+    figures = each.groupBy(*SERIES, MINUTE).agg(
+        F.max("unit").alias("unit"),
+        F.count("*").alias("points"),
+        F.sum("Count").alias("count"),
+        F.sum("Sum").alias("sum"),
+        F.min("Min").alias("min"),
+        F.max("Max").alias("max"),
+    )
+    return figures.join(_merged(each), [*SERIES, MINUTE])
+
+
+def _merged(each: DataFrame) -> DataFrame:
+    """Buckets of a series' minute: those bounds that all of its points have, so that no count is guessed."""
+    edges = F.concat("ExplicitBounds", F.array(F.lit(float("inf"))))
+    buckets = each.select(
+        *SERIES, MINUTE, F.explode(F.arrays_zip(edges.alias("edge"), "BucketCounts")).alias("of")
+    )
+    counted = buckets.groupBy(*SERIES, MINUTE, F.col("of.edge").alias("edge")).agg(
+        F.sum("of.BucketCounts").alias("count"), F.count("*").alias("points")
+    )
+    minute = Window.partitionBy(*SERIES, MINUTE)
+    up_to = F.sum("count").over(minute.orderBy("edge"))
+    common = (
+        counted.withColumn("up_to", up_to)
+        .withColumn("all_points", F.max("points").over(minute))
+        .where(F.col("points") == F.col("all_points"))
+    )
+    below = F.coalesce(F.lag("up_to").over(minute.orderBy("edge")), F.lit(0))
+    sorted_buckets = F.array_sort(
+        F.collect_list(F.struct("edge", (F.col("up_to") - F.col("below")).alias("count")))
+    )
+    found = common.withColumn("below", below).groupBy(*SERIES, MINUTE).agg(sorted_buckets.alias("buckets"))
+    bounds = F.col("buckets.edge")
+    return found.select(
+        *SERIES,
+        MINUTE,
+        F.slice(bounds, F.lit(1), F.size(bounds) - 1).alias("bounds"),
+        F.col("buckets.count").alias("bucket_counts"),
+    )
+
+
+def _after(
+    totals: DataFrame, measures: tuple[str, ...], has_fallen: Column, is_like: Column | None = None
+) -> DataFrame:
+    """Totals with the one `before` in their series. One that `goes_on` is to be taken from that, one that
+    `is_whole` came about since its start. Neither: nobody can say what came.
+    """
+    in_order = Window.partitionBy(*SERIES).orderBy("TimeUnix", "StartTimeUnix")
+    before, start = F.col("before"), F.col("StartTimeUnix")
+    looked = totals.withColumn("before", F.lag(F.struct(*_TIMES, *measures)).over(in_order)).withColumn(
+        "before", F.when(before["TimeUnix"] >= F.col("TimeUnix") - LOOK_BACK, before)
+    )
+    is_next = before.isNotNull() & (start.isNull() | start.eqNullSafe(before["StartTimeUnix"]))
+    has_fallen = is_next & F.coalesce(has_fallen, F.lit(False))
+    has_started = ~is_next & F.coalesce(start >= F.col("TimeUnix") - LOOK_BACK, F.lit(False))
+    goes_on = is_next & ~has_fallen & (F.lit(True) if is_like is None else is_like)
+    return looked.withColumn("goes_on", goes_on).withColumn("is_whole", has_fallen | has_started)
+
+
+_SHAPES: Final[Mapping[str, Callable[[DataFrame], DataFrame]]] = {
+    "gauge": _of_gauges,
+    "sum": _of_sums,
+    "histogram": _of_histograms,
+}

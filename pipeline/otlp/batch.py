@@ -1,0 +1,85 @@
+"""One batch of pushes into silver and gold, so that it may be repeated. For `run`.
+
+A gauge and a difference belong to their minute and to no other. A total is taken from the one before it, so
+a late one changes the minute of the one after it too.
+"""
+
+from datetime import timedelta
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from pipeline import silver
+from pipeline.formats import TELEMETRY
+from pipeline.gold import client_metrics
+from pipeline.gold.client_metrics import LOOK_BACK
+from pipeline.gold.usage import MINUTE, minute_of
+from pipeline.otlp.points import CUMULATIVE
+from pipeline.otlp.tables import TABLES, decoded, points, refused
+from pipeline.tables import DATE, Warehouse, Write
+from pipeline.times import edges, from_to, near
+
+
+def take(house: Warehouse, raw: DataFrame, write: Write) -> None:
+    """The pushes among the records; their points are in silver and their minutes in gold when it returns."""
+    rows = decoded(raw).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+        if None in counts:
+            write(silver.QUARANTINE, refused(rows), TELEMETRY)
+        for kind, table in TABLES.items():
+            if kind in counts:
+                write(table, points(rows, kind), kind)
+        touched = edges(rows, minute_of("TimeUnix"))
+        if touched is not None:
+            first, last = touched
+            _make_minutes(house, first, max(last, _last_that_follows(house, rows, last)))
+    finally:
+        rows.unpersist()
+
+
+def _last_that_follows(house: Warehouse, rows: DataFrame, last: str) -> str:
+    """The last minute whose totals may be taken from those that have just come; `last` if there is none."""
+    instances = (
+        rows.where(F.col("AggregationTemporality") == CUMULATIVE).select("client_instance_id").distinct()
+    )
+    if instances.isEmpty():
+        return last
+    end = F.to_timestamp(F.lit(last))
+    follows = (F.col("TimeUnix") > end) & (F.col("TimeUnix") <= end + (LOOK_BACK + timedelta(minutes=1)))
+    found = last
+    for kind in ("sum", "histogram"):
+        if not house.exists(TABLES[kind]):
+            continue
+        totals = house.read(TABLES[kind]).where(near(DATE, last, last, after=1))
+        totals = totals.where((F.col("AggregationTemporality") == CUMULATIVE) & follows)
+        later = edges(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
+        found = found if later is None else max(found, later[1])
+    return found
+
+
+def _make_minutes(house: Warehouse, first: str, last: str) -> None:
+    """Gold for the minutes from `first` to `last`, both included."""
+    here = from_to(MINUTE, "TIMESTAMP", first, last)
+    dates = from_to(DATE, "DATE", first[:10], last[:10])
+    frames = {
+        kind: _of_minutes(house.read(table), kind, first, here, last)
+        for kind, table in TABLES.items()
+        if house.exists(table)
+    }
+    told = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
+    made = client_metrics.client_metrics_per_minute(told)
+    house.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
+
+
+def _of_minutes(rows: DataFrame, kind: str, first: str, here: str, last: str) -> DataFrame:
+    """What the minutes depend on: their points, and the totals before these."""
+    told = rows.where(near(DATE, first, last, before=0 if kind == "gauge" else 1))
+    told = told.withColumn(MINUTE, minute_of("TimeUnix"))
+    is_wanted = F.expr(here)
+    if kind != "gauge":
+        begin = F.to_timestamp(F.lit(first))
+        is_before = (F.col("TimeUnix") >= begin - LOOK_BACK) & (F.col(MINUTE) < begin)
+        is_wanted |= is_before & (F.col("AggregationTemporality") == CUMULATIVE)
+    return told.where(is_wanted).drop(MINUTE)

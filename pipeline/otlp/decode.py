@@ -1,0 +1,136 @@
+"""Pushes as Spark hands them to Python, in Arrow batches, to rows of points. Runs in the executors' workers.
+
+For `tables`, whose columns these are. Who pushed is never made into Python objects: those columns are only
+repeated by Arrow, once for each point.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pipeline.otlp.points import Aside, Points
+
+WHO: Final = (
+    *("topic", "partition", "offset", "timestamp", "node", "client_instance_id", "client_id", "principal"),
+    *("address", "software_name", "software_version", "subscription_id", "terminating"),
+)
+"""Columns that are repeated with each point."""
+
+AS_IT_CAME: Final = ("packed", "headers")
+"""Columns of what is kept aside whole. (Spark takes `value` and a point's `Value` for one name.)"""
+
+TEXTS: Final = pa.map_(pa.string(), pa.string())
+TIME: Final = pa.timestamp("us", tz="UTC")
+
+CONTEXT: Final = {
+    "ResourceAttributes": TEXTS,
+    "ResourceSchemaUrl": pa.string(),
+    "ScopeName": pa.string(),
+    "ScopeVersion": pa.string(),
+    "ScopeAttributes": TEXTS,
+    "ScopeDroppedAttrCount": pa.int64(),
+    "ScopeSchemaUrl": pa.string(),
+    "ServiceName": pa.string(),
+}
+"""The columns of a `Context`, in its order."""
+
+HEADING: Final = {
+    "MetricName": pa.string(),
+    "MetricDescription": pa.string(),
+    "MetricUnit": pa.string(),
+    "AggregationTemporality": pa.int32(),
+    "IsMonotonic": pa.bool_(),
+}
+"""Those of a `Heading`, after its first two."""
+
+POINT: Final = {
+    "point": pa.int32(),
+    "StartTimeUnix": TIME,
+    "TimeUnix": TIME,
+    "Flags": pa.int64(),
+}
+"""Of every point, after the places of its push, heading and attributes."""
+
+DISTRIBUTION: Final = {
+    "Count": pa.int64(),
+    "Sum": pa.float64(),
+    "BucketCounts": pa.list_(pa.int64()),
+    "ExplicitBounds": pa.list_(pa.float64()),
+    "Min": pa.float64(),
+    "Max": pa.float64(),
+}
+"""What a `Distribution` has beside these; a `Number` has its Value."""
+
+ASIDE: Final = {"reason": pa.string(), "points": pa.int64(), "metrics": pa.list_(pa.string())}
+"""Those of an `Aside`, after its first."""
+
+PORTION: Final = 8_192
+"""Rows that are handed to Spark at once; those of one push are not parted."""
+
+
+def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Of records with the columns of `WHO` and `AS_IT_CAME`, with `compression`, and `why` where nothing of
+    one is to be looked at: rows with all columns that are named here. A row is a point, or has a `reason` and
+    stands for a push.
+    """
+    for batch in batches:
+        found = Points()
+        said = (_plain(batch, name) for name in ("why", "compression", "packed", "timestamp"))
+        pushes = zip(*said, strict=True)
+        for row, (why, compression, packed, arrived) in enumerate(pushes):
+            if why is not None:
+                found.asides.append(Aside(row, why))
+            else:
+                found.take(row, compression, packed, arrived // 1_000)
+            if len(found) >= PORTION:
+                yield _rows(batch, found)
+                found = Points()
+        yield _rows(batch, found)
+
+
+def _plain(batch: pa.RecordBatch, name: str) -> list[Any]:
+    column = batch.column(name)
+    plain = column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    found: list[Any] = plain.to_pylist()
+    return found
+
+
+def _rows(batch: pa.RecordBatch, found: Points) -> pa.RecordBatch:
+    """Numbers first, then distributions, then what is kept aside."""
+    one, other = _columns(found.numbers, 8), _columns(found.distributions, 8)
+    measures = _columns(other[7], len(DISTRIBUTION))
+    aside = _columns(found.asides, 1 + len(ASIDE))
+    numbers, distributions, asides = len(found.numbers), len(found.distributions), len(found.asides)
+
+    def placed(at: int) -> pa.Array:
+        return pa.array([*one[at], *other[at], *[None] * asides], pa.int64())
+
+    pushes = pa.array([*one[0], *other[0], *aside[0]], pa.int64())
+    whole = [each.row if each.points is None else None for each in found.asides]
+    as_it_came = pa.array([*[None] * (numbers + distributions), *whole], pa.int64())
+    headings, attributes = placed(1), placed(2)
+    columns = {name: batch.column(name).take(pushes) for name in WHO}
+    columns |= {name: batch.column(name).take(as_it_came) for name in AS_IT_CAME}
+    kinds, contexts, *names = _columns(list(found.headings), 2 + len(HEADING))
+    columns["kind"] = pa.array(kinds, pa.string()).take(headings)
+    shared = zip(CONTEXT.items(), _columns(contexts, len(CONTEXT)), strict=True)
+    for (name, kind), values in (*shared, *zip(HEADING.items(), names, strict=True)):
+        columns[name] = pa.array(values, kind).take(headings)
+    columns["Attributes"] = pa.array(list(found.attributes), TEXTS).take(attributes)
+    for at, (name, kind) in enumerate(POINT.items(), 3):
+        columns[name] = placed(at).cast(kind)
+    columns["Value"] = _between(0, one[7], distributions + asides, pa.float64())
+    for at, (name, kind) in enumerate(DISTRIBUTION.items()):
+        columns[name] = _between(numbers, measures[at], asides, kind)
+    for at, (name, kind) in enumerate(ASIDE.items(), 1):
+        columns[name] = _between(numbers + distributions, aside[at], 0, kind)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _between(before: int, values: Sequence[Any], after: int, kind: pa.DataType) -> pa.Array:
+    return pa.concat_arrays([pa.nulls(before, kind), pa.array(values, kind), pa.nulls(after, kind)])
+
+
+def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[Sequence[Any]]:
+    return list(zip(*rows, strict=True)) if rows else [()] * width

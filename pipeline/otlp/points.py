@@ -1,0 +1,362 @@
+"""What one push says: OTLP metrics as rows, one for each point, and what is wrong with those that are none.
+(opentelemetry.proto.metrics.v1.MetricsData)
+
+For `decode`. A push may have good points and bad ones: each is judged by itself. Knows neither Spark nor
+Arrow: `Points` collects rows of several pushes, and what they have in common once.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable
+from itertools import pairwise
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    ResourceMetrics,
+    ScopeMetrics,
+)
+
+from pipeline.otlp.unpack import RefusedError, unpack
+
+MOST_POINTS: Final = 20_000
+"""Of one push. A broker shows the first 5,000; who says more than this is not read at all."""
+
+LONGEST_NAMES: Final = 4_096
+MOST_SHARED_BYTES: Final = 8_192
+"""Of what is repeated with each point: name, unit and description together; a resource; a scope."""
+
+DELTA: Final = 1
+CUMULATIVE: Final = 2
+"""AGGREGATION_TEMPORALITY_DELTA and _CUMULATIVE."""
+
+AHEAD_MS: Final = 3_600_000
+LATE_MS: Final = 86_400_000
+"""How far a point may lie ahead of the push's arrival, and how far behind, as with all events."""
+
+LARGEST: Final = 2**63 - 1
+"""What a table's whole number holds; OTLP's go on to 2**64."""
+
+KINDS: Final = frozenset({"gauge", "sum", "histogram"})
+
+NO_RECORDED_VALUE: Final = 1
+"""DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the client says that it has no figure."""
+
+Attributes = tuple[tuple[str, str], ...]
+
+
+class Context(NamedTuple):
+    """What the metrics of a scope have in common."""
+
+    resource_attributes: Attributes
+    resource_schema_url: str
+    scope_name: str
+    scope_version: str
+    scope_attributes: Attributes
+    scope_dropped_attributes: int
+    scope_schema_url: str
+    service_name: str
+
+
+class Heading(NamedTuple):
+    """What the points of a metric have in common."""
+
+    kind: str
+    context: Context
+    metric_name: str
+    metric_description: str
+    metric_unit: str
+    temporality: int | None
+    is_monotonic: bool | None
+
+
+Number = tuple[int, int, int, int, int | None, int, int, float | None]
+"""A point of a gauge or a sum: `row`, the push it came with; the places of its metric's heading and of its
+attributes in `Points`; `number`, its place within the push; start and time, microseconds since 1970, the
+start null where the client does not say it; flags; value.
+"""
+
+Measures = tuple[int | None, float | None, list[int] | None, list[float] | None, float | None, float | None]
+"""Of a histogram: count, sum, buckets, bounds, min and max."""
+
+NOTHING: Final[Measures] = (None, None, None, None, None, None)
+
+Distribution = tuple[int, int, int, int, int | None, int, int, Measures]
+"""A point of a histogram: the same as a `Number`, and these instead of the value."""
+
+
+class Aside(NamedTuple):
+    """A push of which something is kept aside: all of it if `points` is null, else so many of its points,
+    of the first few `metrics` in the order of their names.
+    """
+
+    row: int
+    reason: str
+    points: int | None = None
+    metrics: list[str] | None = None
+
+
+MOST_METRICS: Final = 20
+LONGEST_SHOWN: Final = 256
+"""Names that an `Aside` has, and characters of each."""
+
+
+class Points:
+    """Rows of several pushes. `take` them one by one. Headings and attributes are there once, however many
+    points have them: clients say the same ones with every push.
+    """
+
+    def __init__(self) -> None:
+        self.headings: dict[Heading, int] = {}
+        self.attributes: dict[Attributes, int] = {}
+        self.numbers: list[Number] = []
+        self.distributions: list[Distribution] = []
+        self.asides: list[Aside] = []
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.distributions) + len(self.asides)
+
+    def take(self, row: int, compression: str | None, packed: bytes, arrived_ms: int) -> None:
+        """Never raises for what a client may have sent."""
+        try:
+            data = _parsed(unpack(compression, packed))
+        except RefusedError as refusal:
+            self.asides.append(Aside(row, str(refusal)))
+            return
+        push = _Push(self, row, arrived_ms)
+        for resource in data.resource_metrics:
+            push.take(resource)
+        if push.bad:
+            names = sorted(push.names)[:MOST_METRICS]
+            self.asides.append(Aside(row, "; ".join(sorted(push.reasons)), push.bad, names))
+
+
+class _Push:
+    """One push on its way into `Points`."""
+
+    def __init__(self, into: Points, row: int, arrived_ms: int) -> None:
+        self._into = into
+        self._row = row
+        self._earliest_ns = (arrived_ms - LATE_MS) * 1_000_000
+        self._latest_ns = (arrived_ms + AHEAD_MS) * 1_000_000
+        self._number = 0
+        self.bad = 0
+        self.reasons: set[str] = set()
+        self.names: set[str] = set()
+
+    def take(self, resource: ResourceMetrics) -> None:
+        of_resource = _too_large("resource", resource.resource, resource.schema_url)
+        shared = () if of_resource else attributes_of(resource.resource.attributes)
+        for scope in resource.scope_metrics:
+            why = of_resource or _too_large("scope", scope.scope, scope.schema_url)
+            context = None if why else _context(resource, shared, scope)
+            for metric in scope.metrics:
+                kind = metric.WhichOneof("data")
+                if context is None or kind not in KINDS:
+                    wrong = why or ("no data" if kind is None else f"{kind} is not read")
+                    self._refuse(metric, wrong, len(_points_of(metric)))
+                else:
+                    self._take_metric(metric, kind, context)
+
+    def _take_metric(self, metric: Metric, kind: str, context: Context) -> None:
+        told = getattr(metric, kind)
+        heading = Heading(
+            kind,
+            context,
+            metric.name,
+            metric.description,
+            metric.unit,
+            None if kind == "gauge" else told.aggregation_temporality,
+            told.is_monotonic if kind == "sum" else None,
+        )
+        known = self._into.headings
+        place = known.get(heading)
+        if place is None:
+            wrong = _wrong_heading(heading)
+            if wrong is not None:
+                self._refuse(metric, wrong, len(told.data_points))
+                return
+            place = known[heading] = len(known)
+        if kind == "histogram":
+            self._take_distributions(metric, place)
+        else:
+            self._take_numbers(metric, place, told.data_points)
+
+    def _take_numbers(self, metric: Metric, heading: int, points: Iterable[Any]) -> None:
+        earliest_ns, latest_ns, row, take = (
+            self._earliest_ns,
+            self._latest_ns,
+            self._row,
+            self._into.numbers.append,
+        )
+        for told in points:
+            time_ns, flags, which = told.time_unix_nano, told.flags, told.WhichOneof("value")
+            value = wrong = None
+            if not earliest_ns <= time_ns <= latest_ns:
+                wrong = self._wrong_time(time_ns)
+            elif flags & NO_RECORDED_VALUE:
+                pass
+            elif which is None:
+                wrong = "no value"
+            else:
+                value = float(getattr(told, which))
+                if not isfinite(value):
+                    wrong = "Value is not a number"
+            if wrong is not None:
+                self._refuse(metric, wrong)
+                continue
+            start_us = told.start_time_unix_nano // 1_000 or None
+            place = self._place_of(told.attributes)
+            take((row, heading, place, self._number, start_us, time_ns // 1_000, flags, value))
+            self._number += 1
+
+    def _take_distributions(self, metric: Metric, heading: int) -> None:
+        for told in metric.histogram.data_points:
+            has_value = not told.flags & NO_RECORDED_VALUE
+            wrong = self._wrong_time(told.time_unix_nano) or (
+                _wrong_distribution(told) if has_value else None
+            )
+            if wrong is not None:
+                self._refuse(metric, wrong)
+                continue
+            start_us, time_us = told.start_time_unix_nano // 1_000 or None, told.time_unix_nano // 1_000
+            place = self._place_of(told.attributes)
+            common = self._row, heading, place, self._number, start_us, time_us, told.flags
+            measures = _measures(told) if has_value else NOTHING
+            self._into.distributions.append((*common, measures))
+            self._number += 1
+
+    def _place_of(self, attributes: Any) -> int:
+        known = self._into.attributes
+        return known.setdefault(attributes_of(attributes), len(known))
+
+    def _wrong_time(self, time_ns: int) -> str | None:
+        if self._earliest_ns <= time_ns <= self._latest_ns:
+            return None
+        if not time_ns:
+            return "no time"
+        return "too late" if time_ns < self._earliest_ns else "from the future"
+
+    def _refuse(self, metric: Metric, reason: str, points: int = 1) -> None:
+        if points:
+            self._number += points
+            self.bad += points
+            self.reasons.add(reason)
+            self.names.add(metric.name[:LONGEST_SHOWN])
+
+
+def _parsed(plain: bytes) -> MetricsData:
+    try:
+        data: MetricsData = MetricsData.FromString(plain)
+    except DecodeError as error:
+        raise RefusedError("not OTLP metrics") from error
+    if plain and not data.resource_metrics:
+        raise RefusedError("not OTLP metrics")
+    # The shortest point takes two bytes.
+    if len(plain) > 2 * MOST_POINTS and _count(data) > MOST_POINTS:
+        raise RefusedError("too many points")
+    return data
+
+
+def _count(data: MetricsData) -> int:
+    scopes = (scope for resource in data.resource_metrics for scope in resource.scope_metrics)
+    return sum(len(_points_of(metric)) for scope in scopes for metric in scope.metrics)
+
+
+def _points_of(metric: Metric) -> Any:
+    """A metric of no kind is one point, to be kept aside."""
+    kind = metric.WhichOneof("data")
+    return (metric,) if kind is None else getattr(metric, kind).data_points
+
+
+def _too_large(name: str, what: Any, url: str) -> str | None:
+    return f"{name} is too large" if what.ByteSize() + len(url) > MOST_SHARED_BYTES else None
+
+
+def _context(resource: ResourceMetrics, shared: Attributes, scope: ScopeMetrics) -> Context:
+    about = scope.scope
+    return Context(
+        shared,
+        resource.schema_url,
+        about.name,
+        about.version,
+        attributes_of(about.attributes),
+        about.dropped_attributes_count,
+        scope.schema_url,
+        dict(shared).get("service.name", ""),
+    )
+
+
+def _wrong_heading(heading: Heading) -> str | None:
+    if not heading.metric_name:
+        return "no name"
+    names = heading.metric_name, heading.metric_description, heading.metric_unit
+    if sum(map(len, names)) > LONGEST_NAMES:
+        return "name is too long"
+    if heading.temporality not in (None, DELTA, CUMULATIVE):
+        return "unknown temporality"
+    return None
+
+
+def _wrong_distribution(told: HistogramDataPoint) -> str | None:
+    """The first thing that is wrong with the figures of a histogram."""
+    for name, measure in (("Sum", told.sum), ("Min", told.min), ("Max", told.max)):
+        if not isfinite(measure):
+            return f"{name} is not a number"
+    counts, bounds = told.bucket_counts, told.explicit_bounds
+    if max(told.count, *counts, 0) > LARGEST:
+        return "Count is too large"
+    if counts or bounds:
+        is_rising = all(low < high for low, high in pairwise(bounds))
+        if len(counts) != len(bounds) + 1 or not is_rising or not all(map(isfinite, bounds)):
+            return "buckets do not fit their bounds"
+        if sum(counts) != told.count:
+            return "Count is not that of the buckets"
+    return None
+
+
+def _measures(told: HistogramDataPoint) -> Measures:
+    return (
+        told.count,
+        told.sum if told.HasField("sum") else None,
+        list(told.bucket_counts),
+        list(told.explicit_bounds),
+        told.min if told.HasField("min") else None,
+        told.max if told.HasField("max") else None,
+    )
+
+
+def attributes_of(said: Any) -> Attributes:
+    """In the order of their names, each once: the last one counts. Values are text, lists are JSON."""
+    if len(said) < 2:
+        return tuple([(each.key, _text(each.value)) for each in said])
+    return tuple(sorted({each.key: _text(each.value) for each in said}.items()))
+
+
+def _text(value: AnyValue) -> str:
+    kind = value.WhichOneof("value")
+    if kind == "string_value":
+        return value.string_value
+    if kind == "int_value":
+        return str(value.int_value)
+    plain = _plain(value)
+    if plain is None or isinstance(plain, str):
+        return plain or ""
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(value: AnyValue) -> Any:
+    kind = value.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "array_value":
+        return [_plain(each) for each in value.array_value.values]
+    if kind == "kvlist_value":
+        return {each.key: _plain(each.value) for each in value.kvlist_value.values}
+    found = getattr(value, kind)
+    return b64encode(found).decode() if isinstance(found, bytes) else found
