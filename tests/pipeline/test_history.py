@@ -1,11 +1,16 @@
 """What if: the records that are played, and that the broker's own arithmetic plays them."""
 
 import json
+import random
 
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
 
+from broker.clock import BASE_MS
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
 from broker.simulation.fields import BadFileError
 from broker.simulation.report import in_json
 from pipeline import history
@@ -57,6 +62,33 @@ def test_a_quota_below_the_use_lets_through_what_it_says_and_one_above_holds_nob
     assert (held["offered_bytes"], held["accepted_bytes"]) == (120_000, 61_000)
     free = rule_told(history.played(lines(), quotas(FREE)))
     assert (free["accepted_bytes"], free["throttles"]) == (120_000, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_would_have_been_is_what_the_broker_s_own_quotas_say_to_the_same_requests(quotas, seed):
+    dice = random.Random(seed)
+    sizes = [dice.choice([0, 300, 900, 2_500, 20_000]) for _ in range(120)]
+    load = [
+        json.dumps(request(at, requests=1, bytes_in=size, bytes_out=0))
+        for at, size in enumerate(sizes)
+        if size or not at
+    ]
+    limits = "limits: {producer_byte_rate: 1000}"
+    outcome = history.played(load, quotas(f"quotas: [{{entity: {{user: alice}}, {limits}}}]"))
+    own = ClientQuotas()
+    own.apply(Entity(user="alice"), "producer_byte_rate", 1_000)
+    free_us, told = 0, []
+    for at, size in enumerate(sizes):
+        sent_us = max(at * 1_000_000, free_us)
+        if sent_us >= outcome.scenario.duration_us or not (size or not at):
+            continue
+        throttle = own.record_produce("alice", "a", size, BASE_MS + sent_us // 1_000)
+        told += [throttle.throttle_ms] if throttle else []
+        free_us = sent_us + outcome.scenario.latency_us + (throttle.throttle_ms * 1_000 if throttle else 0)
+    (player,) = outcome.players
+    hold = player.connection.holds[QuotaKind.PRODUCE]
+    assert (hold.count, hold.total_ms, hold.longest_ms) == (len(told), sum(told), max(told))
+    assert len(told) > 5
 
 
 def test_a_quota_file_that_cannot_be_meant_is_refused(quotas):
