@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from tests.webui.browser.conftest import Watched
+from webui.history import Sample
 
 MINUTE_MS = 60_000
 
@@ -48,16 +49,11 @@ def remember(page: Watched, missing: range = range(0)) -> None:
         body = route.fetch().json()
         begun = int(time.time() * 1_000) - 9 * MINUTE_MS
         seconds = [second for second in range(9 * 60) if second not in missing]
-        body["history"] = {
+        body["history"] = dict.fromkeys(Sample._fields, [0] * len(seconds)) | {
             "at_ms": [begun + second * 1_000 for second in seconds],
             "bytes_in": [2_000_000] * len(seconds),
-            "bytes_out": [0] * len(seconds),
-            "requests": [10] * len(seconds),
-            "connections": [1] * len(seconds),
-            "throttled": [0] * len(seconds),
             "processor_idle": [0.75] * len(seconds),
             "handler_idle": [None] * len(seconds),
-            "acceptor_blocked": [0] * len(seconds),
         }
         route.fulfill(json=body)
 

@@ -32,7 +32,7 @@ const list = new Listing({
     { label: "Limit", sort: "limit", size: "limit", num: true, cell: limitCell },
     { label: "New per second", sort: "rate", size: "rate", num: true, cell: rateCell },
     { label: "Open now", sort: "connections", size: "count", num: true, cell: openCell },
-    { label: "Accepted", sort: "accepted", size: "count", num: true, cell: (row, td) => setText(td, row.use ? group(row.use.accepted) : "–") },
+    { label: "Accepted", sort: "accepted", size: "count", num: true, cell: acceptedCell },
     { label: "Held", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.held, "Held because the address connected too fast") },
     { label: "Refused", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.refused, "Closed by a limit") },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
@@ -53,6 +53,7 @@ function limitCell(row, td) {
 }
 
 function rateCell({ use, bound }, td) {
+  td.toggleAttribute("data-none", !use);
   const shown = use ? `${digits(use.rate)}/s` : "–";
   const used = use && bound ? use.rate / bound : null;
   once(td, `${shown} ${used === null ? "" : Math.round(used * 100)}`, () => {
@@ -65,9 +66,15 @@ function rateCell({ use, bound }, td) {
 }
 
 function openCell({ use }, td) {
+  td.toggleAttribute("data-none", !use);
   if (!use) return void once(td, "none", () => h("span.quiet", "–"));
   const most = use.max_connections;
   once(td, `${use.connections} ${most}`, () => [group(use.connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)]);
+}
+
+function acceptedCell({ use }, td) {
+  td.toggleAttribute("data-none", !use);
+  setText(td, use ? group(use.accepted) : "–");
 }
 
 function stopped(td, times, title) {
