@@ -6,6 +6,7 @@ who has not installed it is told so and `weir --help` stays quick.
 
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -51,8 +52,16 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
 @pipeline.command()
 @click.option("--once", "is_once", flag_value=True, default=True, help="What there is now.  [default]")
 @click.option("--continuous", "is_once", flag_value=False, type=bool, help="Until it is stopped.")
-@click.option("--every", default=10, show_default=True, help="Seconds from batch to batch, if continuous.")
-@click.option("--most", default=200_000, show_default=True, help="Records of one batch.")
+@click.option(
+    "--every",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Seconds from batch to batch, if continuous.",
+)
+@click.option(
+    "--most", default=500_000, show_default=True, type=click.IntRange(1), help="Records of one batch."
+)
 @_on_a_cluster
 @_on_a_warehouse
 def run(is_once: bool, every: int, most: int, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
@@ -76,12 +85,25 @@ def backfill(path: str, **where: Any) -> None:
     """Add the records in the files at PATH; those that the tables have already are passed over."""
     with _opened(**where) as warehouse:
         from pipeline import sources
+        from pipeline.extent import NotRecordsError
         from pipeline.run import Pipeline
 
-        pipeline = Pipeline(warehouse)
-        pipeline.add(sources.files(warehouse.spark, path))
+        began, pipeline = time.monotonic(), Pipeline(warehouse)
+        try:
+            pipeline.add(sources.files(warehouse.spark, path))
+        except NotRecordsError as error:
+            raise click.ClickException(f"{path}: {error}; nothing was written") from error
+        if not pipeline.rows:
+            raise click.ClickException(
+                f"{path} has no records; of a folder the files are read that end in .parquet "
+                "and do not begin with _ or a dot"
+            )
         pipeline.make_days()
-        click.echo(f"{pipeline.rows} records of {path} looked at, {warehouse.root}")
+        seconds = time.monotonic() - began
+        click.echo(
+            f"{pipeline.rows:,} records of {path} looked at in {seconds:.1f} s "
+            f"({pipeline.rows / seconds:,.0f}/s), {warehouse.root}"
+        )
 
 
 @pipeline.command()

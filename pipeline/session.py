@@ -26,6 +26,10 @@ SETTINGS: Final = {
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
     # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
+    # Rows of a few days go to a file each as they come; else all of them would be sorted by their day first.
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+    # What a file's writer keeps in memory before it writes. (Parquet: 128 MiB)
+    "spark.hadoop.parquet.block.size": str(32 << 20),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A push may be a megabyte; Python is handed as many as it can hold.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
@@ -61,6 +65,8 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         wanted["spark.driver.memory"] = memory
         wanted["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
+        # VACUUM lists its files in as many tasks; Spark's own 10,000 take minutes on one machine.
+        wanted["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
     on_disk = jars()
     if on_disk:
         wanted["spark.jars"] = ",".join(map(str, on_disk))
