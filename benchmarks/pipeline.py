@@ -1,0 +1,278 @@
+"""How much the pipeline takes, how soon, and in how much memory: `python -m benchmarks.pipeline`.
+
+Three parts, each `weir pipeline` as a user starts it, with Spark in local[2]: a day of 1,000 clients from
+files; the same kind of events from the topics of a broker; and how long it is from a client's request to its
+row in gold while the pipeline runs on. Memory is that of all processes of a run together, Python's too.
+Needs the package weir[pipeline], Java 17, and the jars (make jars).
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+import pyarrow.parquet as pq
+from confluent_kafka import Producer
+
+from benchmarks.pipeline_day import write_day
+from benchmarks.process import busy_s
+
+WEIR: Final = Path(sys.executable).with_name("weir")
+LOOKS_EVERY_S: Final = 0.25
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+OPEN_BROKER: Final = """
+from broker.metadata import image
+image.OUR_TOPICS = "\\0"
+from broker.__main__ import main
+main()
+"""
+"""A broker that lets clients write to the event topics: what no broker had to bear comes into them so."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """A process and all that it started: the most memory that they had at once (proportional set, bytes) and
+    the processor time that they took, in seconds.
+    """
+
+    pid: int
+    peak: int = 0
+    peaks: dict[str, int] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _cpu: dict[int, float] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator["Watched"]:
+        thread = threading.Thread(target=self._watch, daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(LOOKS_EVERY_S):
+            told: dict[str, int] = {}
+            for pid in _family(self.pid):
+                with contextlib.suppress(OSError, IndexError):
+                    name, memory, self._cpu[pid] = _looked_at(pid)
+                    told[name] = told.get(name, 0) + memory
+            if sum(told.values()) > self.peak:
+                self.peak, self.peaks = sum(told.values()), told
+            self.cpu_s = sum(self._cpu.values())
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for each in found:
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{each}/task").iterdir():
+                found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+def _looked_at(pid: int) -> tuple[str, int, float]:
+    """Its name, resident bytes with shared pages counted once, and processor seconds."""
+    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+    memory = int(re.findall(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)[0]) * 1024
+    head, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")
+    fields = rest.split()
+    return head.partition("(")[2], memory, (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one run took. `others` is the share of the machine's processor time that other processes had."""
+
+    seconds: float
+    watched: Watched
+    others: float
+    lines: list[str]
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in sorted(self.watched.peaks.items()))
+        return (
+            f"{self.seconds:.1f} s, processor time {self.watched.cpu_s:.1f} s, "
+            f"most memory {self.watched.peak / 1e6:,.0f} MB ({parts}), "
+            f"others had {self.others:.0%} of the cores"
+        )
+
+
+def run_weir(*arguments: str) -> Told:
+    """Until it ends. Raises CalledProcessError with its last words on stderr."""
+    busy, began = busy_s(), time.perf_counter()
+    lines: list[str] = []
+    process = subprocess.Popen([WEIR, "pipeline", *arguments], stdout=subprocess.PIPE, text=True)
+    with Watched(process.pid).watching() as watched:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            print(f"    {lines[-1]}", flush=True)
+        process.wait()
+    seconds = time.perf_counter() - began
+    if process.returncode:
+        raise click.ClickException(f"weir pipeline {arguments[0]} ended with {process.returncode}")
+    others = (busy_s() - busy - watched.cpu_s) / (seconds * (os.cpu_count() or 1))
+    return Told(seconds, watched, max(others, 0.0), lines)
+
+
+def _on(warehouse: Path, memory: str) -> list[str]:
+    return ["--warehouse", str(warehouse), "--master", "local[2]", "--memory", memory]
+
+
+def a_day(scratch: Path, clients: int, events: int, memory: str) -> None:
+    """From files to gold."""
+    began = time.perf_counter()
+    nbytes = write_day(scratch / "day", clients, events)
+    print(f"a day of {clients:,} clients: {events:,} events, {nbytes / 1e6:,.0f} MB of values, "
+          f"made in {time.perf_counter() - began:.0f} s", flush=True)  # fmt: skip
+    told = run_weir("backfill", str(scratch / "day"), *_on(scratch / "warehouse", memory))
+    print(f"  {told}")
+    print(f"  {_rates(events, nbytes, told)} (goals: 600 s, 3,000 MB, 50,000 events/s)", flush=True)
+
+
+@contextlib.contextmanager
+def broker(scratch: Path, *command: str) -> Iterator[str]:
+    """A broker of its own; its address."""
+    settings = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={scratch}", "console.listener=127.0.0.1:0")
+    process = subprocess.Popen(
+        [*command, "serve", *(f"--override={each}" for each in settings)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    address = ""
+    while not address:
+        line = process.stdout.readline()
+        if not line:
+            raise click.ClickException(f"the broker ended with {process.wait()}")
+        found = re.search(r"PLAINTEXT://(127\.0\.0\.1:\d+)", line)
+        address = found[1] if found else ""
+    threading.Thread(target=process.stdout.read, daemon=True).start()
+    try:
+        yield address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def fill(address: str, folder: Path) -> int:
+    """What the files hold, into the topics of a broker that lets us. Returns how many records."""
+    producer = Producer(
+        {
+            "bootstrap.servers": address,
+            "linger.ms": 50,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    count = 0
+    for path in sorted(folder.glob("*.parquet")):
+        for batch in pq.ParquetFile(path).iter_batches(50_000, columns=["topic", "timestamp", "value"]):
+            topics, times, values = (batch.column(name) for name in ("topic", "timestamp", "value"))
+            topic = topics[0].as_py()
+            for at, value in zip(times.cast("int64").to_pylist(), values.to_pylist(), strict=True):
+                producer.produce(topic, value, timestamp=at // 1000, headers=[("node", b"1")])
+            producer.poll(0)
+            if producer.flush(60):
+                raise click.ClickException("the broker does not take the events")
+            count += len(batch)
+    return count
+
+
+def a_stream(scratch: Path, clients: int, events: int, memory: str) -> None:
+    """From topics to gold."""
+    nbytes = write_day(scratch / "for-topics", clients, events)
+    with broker(scratch / "filled", sys.executable, "-c", OPEN_BROKER) as address:
+        count = fill(address, scratch / "for-topics")
+        print(f"a stream of {count:,} events, {nbytes / 1e6:,.0f} MB of values, from topics", flush=True)
+        told = run_weir("run", "--once", "--bootstrap", address, *_on(scratch / "streamed", memory))
+    print(f"  {told}")
+    print(f"  {_rates(count, nbytes, told)} (goal: 50,000 events/s)", flush=True)
+
+
+def _rates(events: int, nbytes: int, told: Told) -> str:
+    """From the start of the process to its end."""
+    return f"{events / told.seconds:,.0f} events/s, {nbytes / told.seconds / 1e6:.1f} MB/s in all"
+
+
+def a_wait(scratch: Path, tries: int, memory: str) -> None:
+    """From a client's request to its row in gold."""
+    warehouse = scratch / "waited"
+    with broker(scratch / "waiting", str(WEIR)) as address:
+        _ask(address, "first")
+        time.sleep(2)
+        on = _on(warehouse, memory)
+        process = subprocess.Popen([WEIR, "pipeline", "run", "--continuous", "--bootstrap", address, *on])
+        try:
+            with Watched(process.pid).watching() as watched:
+                waits = [_wait_for(address, f"client-{at}", warehouse, process) for at in range(tries)]
+        finally:
+            process.terminate()
+            process.wait(60)
+    told = ", ".join(f"{each:.0f}" for each in waits[1:])
+    print(f"from a client's request to its row in gold: {told} s (goal: 60 s)")
+    print(f"  with the start of Spark {waits[0]:.0f} s")
+    print(f"  most memory {watched.peak / 1e6:,.0f} MB, processor time {watched.cpu_s:.1f} s")
+
+
+def _wait_for(address: str, name: str, warehouse: Path, process: subprocess.Popen[bytes]) -> float:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    began = time.monotonic()
+    _ask(address, name)
+    while time.monotonic() - began < 600:
+        if process.poll() is not None:
+            raise click.ClickException(f"weir pipeline run ended with {process.returncode}")
+        with contextlib.suppress(TableNotFoundError):
+            gold = DeltaTable(warehouse / "gold/usage_per_minute").to_pyarrow_table(columns=["client_id"])
+            if name in gold["client_id"].to_pylist():
+                return time.monotonic() - began
+        time.sleep(LOOKS_EVERY_S)
+    raise click.ClickException(f"{name} did not come to gold within ten minutes")
+
+
+def _ask(address: str, name: str) -> None:
+    producer = Producer({"bootstrap.servers": address, "client.id": name})
+    producer.produce("orders", b"one")
+    if producer.flush(30):
+        raise click.ClickException("the broker does not take a record")
+
+
+@click.command()
+@click.option("--clients", default=1_000, show_default=True)
+@click.option("--events", default=10_000_000, show_default=True, help="Of the day.")
+@click.option("--streamed", default=2_000_000, show_default=True, help="Events that come through topics.")
+@click.option("--tries", default=5, show_default=True, help="Requests whose way to gold is timed.")
+@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM, for its heap.")
+@click.option("--parts", default="day,stream,wait", show_default=True)
+def main(clients: int, events: int, streamed: int, tries: int, memory: str, parts: str) -> None:
+    """Measure the pipeline."""
+    wanted = parts.split(",")
+    with tempfile.TemporaryDirectory(prefix="weir-pipeline-") as folder:
+        scratch = Path(folder)
+        if "day" in wanted:
+            a_day(scratch, clients, events, memory)
+        if "stream" in wanted:
+            a_stream(scratch, clients, streamed, memory)
+        if "wait" in wanted:
+            a_wait(scratch, tries, memory)
+
+
+if __name__ == "__main__":
+    main()
