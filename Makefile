@@ -82,7 +82,7 @@ pipeline/jars: pipeline/pom.xml
 jars: pipeline/jars
 
 test-pipeline: $(VENV)/pipeline pipeline/jars
-	$(BIN)/pytest -m spark tests/pipeline $(ARGS)
+	$(BIN)/pytest -m "spark and not slow" tests/pipeline $(ARGS)
 
 test-all: check
 	$(BIN)/pytest $(ARGS)
