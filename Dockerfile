@@ -19,6 +19,38 @@ COPY templates templates
 COPY pipeline pipeline
 RUN /opt/weir/bin/pip install --no-cache-dir ".${EXTRAS}"
 
+# Spark's jars, as pipeline/pom.xml names them.
+FROM ${BASE} AS jars
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends maven \
+    && rm -rf /var/lib/apt/lists/*
+COPY pipeline/pom.xml /src/pom.xml
+RUN mvn --quiet --batch-mode --file /src/pom.xml dependency:copy-dependencies -DoutputDirectory=/jars
+
+FROM build AS build-pipeline
+RUN /opt/weir/bin/pip install --no-cache-dir '.[pipeline]'
+
+# `weir pipeline` with Spark, Java and the jars: `docker build --target pipeline -t weir-pipeline .`, then
+# `docker run -v weir-tables:/var/lib/weir weir-pipeline run --continuous --bootstrap kafka.example:9092`.
+FROM ${BASE} AS pipeline
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --system --gid 909 weir \
+    && useradd --system --uid 909 --gid weir --home-dir /var/lib/weir --shell /usr/sbin/nologin weir \
+    && install --directory --owner=weir --group=weir --mode=0750 /var/lib/weir
+COPY --from=build-pipeline /opt/weir /opt/weir
+COPY --from=jars /jars /opt/weir/jars
+ENV PATH=/opt/weir/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    WEIR_PIPELINE_JARS=/opt/weir/jars
+USER 909:909
+WORKDIR /var/lib/weir
+VOLUME /var/lib/weir
+ENTRYPOINT ["weir", "pipeline"]
+
 FROM ${BASE}
 # Inside a container the world is outside: every address is listened on, and clients come through a published port.
 RUN groupadd --system --gid 909 weir \
