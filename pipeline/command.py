@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from os import environ
+from os import W_OK, X_OK, access, environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline.tables import Warehouse
 
 REACHED_WITHIN_S: Final = 5.0
+NO_TABLES: Final = "no tables at {}; weir pipeline run or backfill makes them"
 
 
 @click.group()
@@ -191,6 +192,8 @@ def _opened(
         ) from error
     if not environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("there is no Java; Spark needs Java 17, on PATH or in JAVA_HOME")
+    if master.startswith("local"):
+        _look(warehouse, must_exist)
     from pipeline import session
     from pipeline.tables import Warehouse
 
@@ -205,12 +208,26 @@ def _opened(
     try:
         house = Warehouse(spark, warehouse)
         if must_exist and not house.has("bronze"):
-            raise click.ClickException(f"no tables at {warehouse}; weir pipeline run or backfill makes them")
+            raise click.ClickException(NO_TABLES.format(warehouse))
         yield house
     except (PySparkException, Py4JError) as error:
         raise click.ClickException(_first_line(error)) from error
     finally:
         spark.stop()
+
+
+def _look(warehouse: str, must_exist: bool) -> None:
+    """Told here at once of a folder of this machine; Spark would need half a minute to begin to."""
+    if ":" in warehouse:
+        return
+    folder = Path(warehouse).absolute()
+    if must_exist and not (folder / "bronze").is_dir():
+        raise click.ClickException(NO_TABLES.format(warehouse))
+    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if not nearest.is_dir():
+        raise click.ClickException(f"{nearest} is not a folder")
+    if not must_exist and not access(nearest, W_OK | X_OK):
+        raise click.ClickException(f"nothing can be written to {nearest}")
 
 
 def _first_line(error: Exception) -> str:

@@ -56,6 +56,36 @@ def test_a_machine_without_java_is_told(monkeypatch, tmp_path):
     assert done.exit_code == 1 and "Java 17" in done.output
 
 
+@pytest.fixture
+def java(monkeypatch):
+    """Said to be there; nobody comes as far as to start it."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+
+
+@pytest.mark.parametrize("command", [("tables",), ("maintain",)])
+def test_a_warehouse_without_tables_is_told_before_spark_starts(java, tmp_path, command):
+    done = weir(*command, "--warehouse", tmp_path / "nothing")
+    assert done.exit_code == 1 and f"no tables at {tmp_path}" in done.output
+
+
+def test_a_warehouse_that_is_a_file_is_told_before_spark_starts(java, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = weir("backfill", tmp_path, "--warehouse", tmp_path / "file/warehouse")
+    assert done.exit_code == 1 and "is not a folder" in done.output
+
+
+def test_a_warehouse_that_cannot_be_written_is_told_before_spark_starts(java, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.command.access", lambda *_: False)
+    done = weir("backfill", tmp_path, "--warehouse", tmp_path / "new/warehouse")
+    assert done.exit_code == 1 and f"nothing can be written to {tmp_path}" in done.output
+
+
+@pytest.mark.parametrize("wrong", [("--most", 0), ("--every", -1)])
+def test_numbers_that_cannot_be_meant_are_refused(nobody, wrong):
+    assert weir("run", "--bootstrap", nobody, *wrong).exit_code == 2
+
+
 def test_a_machine_without_the_packages_is_told(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "delta", None)
     done = weir("tables", "--warehouse", tmp_path)

@@ -86,7 +86,7 @@ def test_after_kills_and_without_its_checkpoint_the_tables_are_those_of_an_undis
 
 
 def test_files_give_the_tables_that_the_topics_give(cluster):
-    assert len(cluster.tables) == 11
+    assert {"gold/quota_advice", "gold/quota_utilisation_per_minute"} <= cluster.tables.keys()
     assert_equal(cluster.tables_of("from-files", "backfill", str(cluster.folder / "files")), cluster.tables)
 
 
