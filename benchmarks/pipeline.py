@@ -256,8 +256,8 @@ def _ask(address: str, name: str) -> None:
 
 @click.command()
 @click.option("--clients", default=1_000, show_default=True)
-@click.option("--events", default=10_000_000, show_default=True, help="Of the day.")
-@click.option("--streamed", default=2_000_000, show_default=True, help="Events that come through topics.")
+@click.option("--events", default=8_000_000, show_default=True, help="Of the day.")
+@click.option("--streamed", default=1_000_000, show_default=True, help="Events that come through topics.")
 @click.option("--tries", default=5, show_default=True, help="Requests whose way to gold is timed.")
 @click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM, for its heap.")
 @click.option("--parts", default="day,stream,wait", show_default=True)

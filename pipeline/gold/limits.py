@@ -4,6 +4,8 @@ The search is the broker's: of the eight entities that could govern a client the
 for each key by itself (docs/quotas.md). Clients under one rule share what the rule does not tell apart.
 """
 
+from functools import reduce
+from operator import and_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -60,17 +62,23 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
     """`used` with the limit that held at the end of the minute: `rule`, `value`, and `sharer`, the name that
     tells this client's use from that of others under the rule. Use without a limit is left out.
     """
+    who = ("principal", "client_id", "key")
     wanted = F.array(*(_candidate(rank, *level) for rank, level in enumerate(LEVELS)))
-    asked = use.withColumn("each", F.explode(wanted)).select(
-        *use.columns, "each.rank", "each.rule", "each.sharer"
-    )
+    # Rules are looked for once for each name, of which there are few, and not for each of its minutes.
+    names = use.select(*who).distinct().withColumn("each", F.explode(wanted))
+    asked = names.select(*who, "each.rank", "each.rule", "each.sharer")
+    rules = asked.join(F.broadcast(limits), ["rule", "key"]).alias("rules")
+    same = reduce(and_, (F.col(f"use.{name}").eqNullSafe(F.col(f"rules.{name}")) for name in who))
     at = F.col(MINUTE) + F.expr("INTERVAL 1 MINUTE")
-    held = asked.join(F.broadcast(limits), ["rule", "key"]).where(
-        (F.col("since") < at) & (F.col("until").isNull() | (F.col("until") >= at))
+    held = (
+        use.alias("use")
+        .join(rules, same)
+        .where((F.col("since") < at) & (F.col("until").isNull() | (F.col("until") >= at)))
     )
-    first = Window.partitionBy(MINUTE, "node", "principal", "client_id", "key").orderBy("rank")
+    told = held.select("use.*", "rules.rank", "rules.rule", "rules.sharer", "rules.value")
+    first = Window.partitionBy(MINUTE, "node", *who).orderBy("rank")
     return (
-        held.withColumn("place", F.row_number().over(first)).where(F.col("place") == 1).drop("place", "rank")
+        told.withColumn("place", F.row_number().over(first)).where(F.col("place") == 1).drop("place", "rank")
     )
 
 
