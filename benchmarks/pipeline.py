@@ -151,17 +151,15 @@ def broker(scratch: Path, *command: str) -> Iterator[str]:
     process = subprocess.Popen(
         [*command, "serve", *(f"--override={each}" for each in settings)],
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.DEVNULL,
         text=True,
     )
     assert process.stdout is not None
-    address = ""
-    while not address:
-        line = process.stdout.readline()
-        if not line:
-            raise click.ClickException(f"the broker ended with {process.wait()}")
-        found = re.search(r"PLAINTEXT://(127\.0\.0\.1:\d+)", line)
-        address = found[1] if found else ""
+    greeting = process.stdout.readline()
+    found = re.search(r"127\.0\.0\.1:\d+", greeting)
+    if not found:
+        raise click.ClickException(f"the broker ended with {process.wait()}")
+    address = found[0]
     threading.Thread(target=process.stdout.read, daemon=True).start()
     try:
         yield address

@@ -84,7 +84,10 @@ def _busy_seconds(count: int) -> np.ndarray:
     moment = np.arange(DAY_S + 1)
     rate = 2 - np.cos(2 * np.pi * moment / DAY_S)
     so_far = np.concatenate([[0], np.cumsum(rate[:-1])])
-    return 1 + np.floor(np.interp((np.arange(count) + 0.5) / count, so_far / so_far[-1], moment))
+    seconds: np.ndarray = 1 + np.floor(
+        np.interp((np.arange(count) + 0.5) / count, so_far / so_far[-1], moment)
+    )
+    return seconds
 
 
 def _client(topic: str, number: int) -> str:
