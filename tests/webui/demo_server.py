@@ -15,14 +15,14 @@ from tests.webui.simulation import Simulation
 from webui.serving import serve_console
 
 
-async def serve(port: int, *, empty: bool) -> None:
+async def serve(port: int, *, empty: bool, warehouse: str) -> None:
     broker = FakeBroker(now_ms=time.time_ns() // 1_000_000)
     async with trio.open_nursery() as nursery:
         if not empty:
             simulation = Simulation(broker)
             simulation.step(250)
             nursery.start_soon(simulation.run)
-        settings = FakeSettings(FakeAddress(port=port))
+        settings = FakeSettings(FakeAddress(port=port), insights_warehouse=warehouse)
         start = partial(serve_console, broker.backend(), settings, shutdown=trio.Event())
         host, bound = await nursery.start(start)
         print(f"Console: http://{host}:{bound}/?token=admin-token", flush=True)
@@ -32,9 +32,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8099)
     parser.add_argument("--empty", action="store_true", help="a broker that nobody has used yet")
+    parser.add_argument("--warehouse", default="", help="of `weir pipeline`, for the page Insights")
     given = parser.parse_args()
     try:
-        trio.run(lambda: serve(given.port, empty=given.empty))
+        trio.run(lambda: serve(given.port, empty=given.empty, warehouse=given.warehouse))
     except KeyboardInterrupt:
         print("stopped")
 

@@ -22,6 +22,9 @@ LONGEST_S: Final = 60.0
 """For an answer, waiting for those before it included."""
 
 FRESH_S: Final = 10.0
+STATE_FRESH_S: Final = 1.0
+"""Whoever has just started the pipeline looks again; logs alone are quickly read."""
+
 IDLE_S: Final = 60.0
 MOST_KEPT_BYTES: Final = 16 << 20
 MOST_KEPT: Final = 256
@@ -124,7 +127,8 @@ class Reader:
     async def _kept_or_asked(self, key: bytes, question: Mapping[str, Any]) -> bytes:
         kept = self._kept.pop(key, None)
         now = trio.current_time()
-        if kept is not None and now - kept.at < FRESH_S:
+        fresh_s = STATE_FRESH_S if question["ask"] == "look" else FRESH_S
+        if kept is not None and now - kept.at < fresh_s:
             self._kept[key] = kept
             return kept.body
         head, body = await self._exchange(question, None if kept is None else kept.stamp)

@@ -65,6 +65,13 @@ PAGES: Final = (
         "Broker",
         (*_FRAME, "audit_words", "quota_preview", "table", "undo_panel"),
     ),
+    Page(
+        "insights",
+        "/insights",
+        "Insights",
+        "Broker",
+        (*_FRAME, "chart", "insight_advice", "insight_section", "insight_tables", "table"),
+    ),
     Page("access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "token_panels")),
 )
 

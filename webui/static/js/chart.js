@@ -1,7 +1,7 @@
 // Lines over time, in SVG: axes, a reading under the pointer or the arrow keys, and gaps where nothing is known.
 
 import { h, replace, setText, svg } from "./dom.js";
-import { clock, utcClock } from "./units.js";
+import { clock, day, utcClock, utcDay } from "./units.js";
 
 const PAD = { left: 62, right: 10, top: 10, bottom: 22 };
 // Samples come at an even step; where more than this many are missing, nobody knows what happened.
@@ -44,6 +44,7 @@ export class LineChart {
   constructor(container, { series, format, label, top = null, levels = [], whole = false, height = 190 }) {
     Object.assign(this, { container, series, format, label, top, levels, whole, height });
     this.seconds = 300;
+    this.until = null;
     this.data = null;
     this.at = null;
     this.plot = `plot-${(charts += 1)}`;
@@ -58,10 +59,14 @@ export class LineChart {
     this.drawing.addEventListener("keydown", (event) => this.key(event));
   }
 
-  /** `data`: columns of equal length, `at_ms` among them, oldest first; null is not known. */
-  show(data, seconds) {
+  /**
+   * `data`: columns of equal length, `at_ms` among them, oldest first; null is not known. The axis ends with the
+   * newest, or at the time `until`; then it has dates.
+   */
+  show(data, seconds, until = null) {
     this.data = data;
     this.seconds = seconds;
+    this.until = until;
     this.draw();
   }
 
@@ -69,7 +74,7 @@ export class LineChart {
     const width = this.container.clientWidth;
     if (!this.data || width === 0) return;
     const times = this.data.at_ms;
-    this.start = (times.at(-1) ?? Date.now()) - this.seconds * 1000;
+    this.start = (this.until ?? times.at(-1) ?? Date.now()) - this.seconds * 1000;
     this.first = Math.max(0, times.findIndex((at) => at >= this.start) - 1);
     const highest = this.top ?? Math.max(...this.series.flatMap(({ key }) => this.data[key].slice(this.first)), 0);
     const marks = ticks(highest || 1, this.height < 150 ? 3 : 4, this.whole ? 1 : 0);
@@ -101,6 +106,7 @@ export class LineChart {
   }
 
   times(width) {
+    if (this.until !== null) return this.dates(width);
     const minutes = this.seconds / 60;
     const step = minutes <= 1 ? 0.25 : minutes <= 60 ? minutes / 5 : minutes / 6;
     const room = ((width - PAD.left - PAD.right) * step) / minutes;
@@ -111,6 +117,20 @@ export class LineChart {
       const anchor = back === 0 ? "end" : back >= minutes ? "start" : "middle";
       const words = back === 0 ? "now" : back < 1 ? `${back * 60} s` : minutes > 60 ? `${back / 60} h` : `${back} min`;
       marks.push(svg("text.axis", { x, y: this.height - 5, "text-anchor": anchor }, words));
+    }
+    return marks;
+  }
+
+  /** UTC days, or the hours of one. */
+  dates(width) {
+    const step = this.seconds <= 86400 ? 4 * 3600 : 86400;
+    const room = ((width - PAD.left - PAD.right) * step) / this.seconds;
+    const every = step * Math.ceil(ROOM_FOR_TIME / Math.max(room, 1));
+    const marks = [];
+    for (let past = 0; past < this.seconds; past += every) {
+      const at = this.start + past * 1000;
+      const words = step < 86400 ? utcClock(at).slice(0, 5) : utcDay(at);
+      marks.push(svg("text.axis", { x: this.scale.x(at), y: this.height - 5, "text-anchor": past ? "middle" : "start" }, words));
     }
     return marks;
   }
@@ -175,12 +195,16 @@ export class LineChart {
     replace(this.cursor, svg("line.cursor", { x1: x, x2: x, y1: PAD.top, y2: this.height - PAD.bottom }), dots);
     this.cursor.setAttribute("visibility", "visible");
     const rows = values.map(({ label, tone, value }) => h("p", h(`i.${tone}`), label, h("b", this.words(value))));
-    replace(this.reading, h("p.quiet", `${clock(this.at)} · ${utcClock(this.at)} UTC`), rows);
+    replace(this.reading, h("p.quiet", `${this.moment(this.at)} · ${utcClock(this.at)} UTC`), rows);
     this.reading.hidden = false;
     const { width } = this.drawing.getBoundingClientRect();
     const left = x + 14 + this.reading.offsetWidth > width ? x - 14 - this.reading.offsetWidth : x + 14;
     this.reading.style.transform = `translate(${Math.max(0, left)}px, ${PAD.top}px)`;
     this.describe(index);
+  }
+
+  moment(at) {
+    return this.until === null ? clock(at) : `${day(at)}, ${clock(at)}`;
   }
 
   words(value) {
@@ -190,7 +214,7 @@ export class LineChart {
   /** What a screen reader says of it: the sample that is read, or the newest. */
   describe(index = (this.data?.at_ms.length ?? 0) - 1) {
     const values = index < 0 ? "no figures yet" : this.series.map(({ key, label }) => `${label} ${this.words(this.data[key][index])}`).join(", ");
-    const when = index < 0 ? "" : `${clock(this.data.at_ms[index])}: `;
+    const when = index < 0 ? "" : `${this.moment(this.data.at_ms[index])}: `;
     const state = { min: this.first ?? 0, max: Math.max(this.first ?? 0, (this.data?.at_ms.length ?? 0) - 1), now: Math.max(index, 0), text: when + values };
     for (const [name, value] of Object.entries(state)) this.drawing.setAttribute(`aria-value${name}`, value);
   }

@@ -137,6 +137,10 @@ export function clock(ms) {
   return new Date(ms).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 }
 
+export function utcDay(ms) {
+  return new Date(ms).toLocaleDateString(undefined, { timeZone: "UTC", day: "numeric", month: "short" });
+}
+
 export function utcClock(ms) {
   return new Date(ms).toISOString().slice(11, 19);
 }

@@ -1,0 +1,165 @@
+// The tables of the Insights page but for the advice: their columns and what they say when they are empty.
+
+import { h, setText } from "./dom.js";
+import { entityChips, entityKey, ruleLink } from "./entity.js";
+import { Section } from "./insight_section.js";
+import { once } from "./table.js";
+import { bytes, clock, day, digits, duration, group, KEYS, percent, quantile, rate } from "./units.js";
+
+/** Half a second is worth saying; hours are not told in milliseconds. */
+export function held(ms) {
+  return ms < 60_000 ? `${digits(ms / 1000)} s` : duration(ms);
+}
+
+export function micros(us) {
+  return quantile(us / 1000);
+}
+
+const ANONYMOUS = "ANONYMOUS";
+
+function entityOf({ user, client_id: clientId }) {
+  if (user === ANONYMOUS && clientId) return { "client-id": clientId };
+  return clientId === null ? { user } : { user, "client-id": clientId };
+}
+
+function who(row, td) {
+  once(td, entityKey(entityOf(row)), () => entityChips(entityOf(row)));
+}
+
+function number(label, key, words = group, more = {}) {
+  return { label, size: "small", num: true, cell: (row, td) => setText(td, row[key] === null ? "–" : words(row[key])), ...more };
+}
+
+function moment(at, td) {
+  once(td, at, () => h("span.two", { title: at }, h("time", { datetime: at }, day(at)), h("span", clock(at))));
+}
+
+/** `onwho(row)`: only this one's, on the whole page. */
+export function usageSection({ query, onsort, onwho }) {
+  return new Section({
+    id: "usage",
+    path: "/api/v1/insights/usage",
+    label: "Usage per tenant",
+    keyOf: (row) => `${row.user} ${row.client_id}`,
+    none: "Nobody did anything on these days.",
+    missing: "There is no usage yet.",
+    query,
+    onsort,
+    columns: [
+      { label: "Tenant", size: "who", whole: "bare", cell: (row, td) => once(td, entityKey(entityOf(row)), () => h("button.who-button", { type: "button", title: "Only this one’s", onclick: () => onwho(row) }, entityChips(entityOf(row)))) },
+      number("Produced", "produce_bytes", bytes, { sort: "produce_bytes" }),
+      number("Fetched", "fetch_bytes", bytes, { sort: "fetch_bytes" }),
+      number("Requests", "requests", group, { sort: "requests" }),
+      number("Handler time", "handler_us", (us) => held(us / 1000), { sort: "handler_us" }),
+      number("Held", "throttle_ms", (ms) => (ms ? held(ms) : "–"), { sort: "throttle_ms" }),
+      number("Errors", "errors", (count) => (count ? group(count) : "–"), { sort: "errors" }),
+      number("Client time", "minutes", (minutes) => duration(minutes * 60_000)),
+    ],
+  });
+}
+
+export function throttlingSection() {
+  return new Section({
+    id: "throttling",
+    path: "/api/v1/insights/throttling",
+    label: "Who was held, by which rule",
+    keyOf: (row) => JSON.stringify([row.kind, row.rule, row.user, row.client_id]),
+    none: "Nobody was held on these days.",
+    missing: "Nobody was ever held: there is no such table yet.",
+    columns: [
+      { label: "Client", size: "who", whole: "bare", cell: who },
+      { label: "Kind", size: "small", cell: ({ kind }, td) => once(td, kind, () => h("span.tag", { data: { kind } }, kind)) },
+      { label: "Rule", size: "rule", whole: true, cell: ({ rule }, td) => once(td, entityKey(rule), () => ruleLink(rule)) },
+      number("Times", "throttles"),
+      number("Together", "throttle_ms", held),
+      number("Longest", "longest_ms", held),
+      { label: "Last", size: "when", cell: ({ last_at: at }, td) => moment(at, td) },
+    ],
+  });
+}
+
+export function latencySection({ query }) {
+  return new Section({
+    id: "latency",
+    path: "/api/v1/insights/latency",
+    label: "How long the phases of requests took",
+    keyOf: (row) => `${row.api} ${row.phase}`,
+    none: "No request was timed on these days.",
+    missing: "No request was ever timed: there is no such table yet.",
+    query,
+    columns: [
+      { label: "API", size: "rule", cell: ({ api }, td) => once(td, api, () => h("b.name", api)) },
+      { label: "Phase", size: "small", cell: ({ phase }, td) => setText(td, phase.replaceAll("_", " ")) },
+      number("Timed", "timed"),
+      number("p50", "p50_us", micros),
+      number("p95", "p95_us", micros),
+      number("Worst p99", "p99_us", micros),
+      number("Longest", "max_us", micros),
+    ],
+  });
+}
+
+export function utilisationSection() {
+  return new Section({
+    id: "utilisation",
+    path: "/api/v1/insights/utilisation",
+    label: "How full limits were",
+    keyOf: (row) => JSON.stringify([row.key, row.rule, row.sharer]),
+    none: "No limit was in use on these days.",
+    missing: "No limit was ever in use: there is no such table yet.",
+    columns: [
+      { label: "Rule", size: "rule", whole: "bare", cell: ({ rule }, td) => once(td, entityKey(rule), () => ruleLink(rule)) },
+      { label: "Used by", size: "who", whole: true, cell: ({ sharer }, td) => once(td, JSON.stringify(sharer), () => h("span.name", sharer.filter((name) => name !== null).join(", "))) },
+      { label: "Limit", size: "small", num: true, cell: ({ key, bound }, td) => once(td, `${key} ${bound}`, () => h("span.two", bound === null ? "–" : rate(key, bound), h("span", KEYS[key]?.label ?? key))) },
+      { label: "At most", size: "small", num: true, cell: ({ peak }, td) => once(td, String(peak), () => fullness(peak)) },
+      number("Mean", "mean", percent),
+      { label: "From 80 % on", size: "small", num: true, cell: ({ minutes_nearly: nearly, minutes }, td) => setText(td, `${group(nearly)} of ${group(minutes)} min`) },
+      number("At it", "minutes_at_limit", (minutes) => `${group(minutes)} min`),
+    ],
+  });
+}
+
+function fullness(peak) {
+  const bar = h("i");
+  bar.style.transform = `scaleX(${Math.min(1, peak ?? 0)})`;
+  const level = peak > 1 ? "urgent" : peak > 0.8 ? "watch" : "good";
+  return h("span", h("b", peak === null ? "–" : percent(peak)), h("span.bar", { data: { level } }, bar));
+}
+
+export function stormsSection() {
+  return new Section({
+    id: "storms",
+    path: "/api/v1/insights/storms",
+    label: "Connection storms, newest first",
+    keyOf: (row) => JSON.stringify([row.at, row.node, row.listener, row.address]),
+    none: "No storms on these days.",
+    missing: "Nobody has connected yet since the pipeline runs.",
+    columns: [
+      { label: "When", size: "when", cell: ({ at }, td) => moment(at, td) },
+      { label: "Address", size: "who", whole: true, cell: ({ address }, td) => once(td, address, () => h("a.name", { href: `/ip-quotas?${new URLSearchParams({ q: address })}` }, address)) },
+      { label: "Listener", size: "small", cell: ({ listener }, td) => setText(td, listener) },
+      number("Attempts", "attempts"),
+      number("Let in", "opened"),
+      number("Held first", "throttled"),
+      number("Refused", "refused"),
+    ],
+  });
+}
+
+export function namesSection() {
+  return new Section({
+    id: "names",
+    path: "/api/v1/insights/borrowed-names",
+    label: "Borrowed client ids, newest first",
+    keyOf: (row) => `${row.day} ${row.client_id}`,
+    none: "Every client id was one user’s, at one address.",
+    missing: "Nobody has connected yet since the pipeline runs.",
+    columns: [
+      { label: "Client id", size: "who", whole: "bare", cell: ({ client_id: id }, td) => once(td, id, () => entityChips({ "client-id": id })) },
+      { label: "Day", size: "when", cell: ({ day: on }, td) => setText(td, on) },
+      { label: "Users", size: "rule", whole: true, cell: (row, td) => once(td, JSON.stringify(row.principals), () => h("span.name", { data: { shared: String(row.is_shared_by_principals) } }, row.principals.join(", "))) },
+      { label: "Addresses", size: "rule", whole: true, cell: ({ addresses }, td) => once(td, JSON.stringify(addresses), () => h("span.name", addresses.join(", "))) },
+      number("Connections", "connections"),
+    ],
+  });
+}
