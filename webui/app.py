@@ -6,6 +6,7 @@ then what it wants; only then a handler sees it. Knows nothing of any single rou
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from quart import Response, request
 from quart.typing import ResponseReturnValue
@@ -14,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 
 from broker.control.commands import Actor, Door, Role
 from broker.errors import ApiError
-from webui.asgi import WholeSendConnection
+from webui.asgi import paced_connection
 from webui.console import Console
 from webui.json_text import encode
 from webui.pages.doors import add_pages
@@ -27,7 +28,7 @@ from webui.rest.schema import Invalid
 from webui.security import headers
 from webui.security.gate import check_body, check_framing, check_origin, is_still_signed_in, visitor_of
 from webui.static_files import StaticFiles
-from webui.web_request import body_of, connection_of, knock_of
+from webui.web_request import body_of, connection_of, knock_of, line_of
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ PUBLIC_PATHS = frozenset(route.path for route in ROUTES if route.public)
 
 def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
-    app.asgi_http_class = WholeSendConnection
+    app.asgi_http_class = paced_connection(console.lines, partial(line_of, console))
     app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = console.settings.request_max_bytes
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
@@ -57,8 +58,6 @@ def build_app(console: Console) -> QuartTrio:
         knock = knock_of(request)
         check_framing(knock)
         check_origin(console, knock, any_host=knock.path in PUBLIC_PATHS)
-        if not await console.pace.turn():
-            raise Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
 
     @app.after_request
     async def on_the_way_out(response: Response) -> Response:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from webui.backend import Backend, ConsoleSettings
 from webui.insights.reader import Reader
+from webui.lines import Lines
 from webui.live import Live
-from webui.pace import Pace
 from webui.security.doorkeeper import Doorkeeper
 from webui.security.hosts import AllowedHosts
 
@@ -37,7 +37,7 @@ class Console:
     live: Live
     now_ms: Callable[[], int]
     insights: Reader
-    pace: Pace = field(default_factory=Pace)
+    lines: Lines = field(default_factory=Lines)
 
 
 def make_console(

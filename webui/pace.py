@@ -1,9 +1,8 @@
 """How much of the broker's one thread the console may take, and of a core for hashing passwords.
 
-Asked by webui.app before every request and by webui.security.passwords. Pages and clients share an
-interpreter: a flood of page requests must cost the clients a known share and not their latency. A bucket of
-turns: a page load is a burst and is served at once, a flood waits in line, and who would wait too long is
-told so.
+Asked by webui.lines before every request and by webui.security.passwords. Pages and clients share an
+interpreter: what pages ask for must cost the clients a known share. A bucket of turns: a page load is a burst
+and is served at once, more than that waits in line, and who would wait too long gets no turn.
 """
 
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 import trio
 
 TURNS_PER_S: Final = 60
-"""A request costs some 2 ms: an eighth of the thread."""
+"""A request costs 1 to 2 ms: an eighth of the thread at most."""
 
 BURST: Final = 120
 LONGEST_WAIT_S: Final = 10
@@ -39,12 +38,3 @@ class Pace:
             return None
         self._paid_at = paid_at
         return wait_ns / 1e9
-
-    async def turn(self) -> bool:
-        """Waits for a turn; False at once if that would take too long."""
-        wait_s = self.take()
-        if wait_s is None:
-            return False
-        if wait_s > 0:
-            await trio.sleep(wait_s)
-        return True

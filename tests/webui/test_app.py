@@ -7,7 +7,6 @@ import pytest
 from broker.errors import ApiError, ErrorCode
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.console import Console
 from webui.rest.problem import PROBLEM
 from webui.rest.routes import ROUTES
 from webui.security.headers import ALWAYS
@@ -130,14 +129,3 @@ async def test_a_bug_is_logged_and_not_explained_to_strangers(
     text = (await answer.get_data()).decode()
     assert "secret" not in text and "Traceback" not in text
     assert "/secret/path" in caplog.text
-
-
-async def test_a_flood_is_told_to_come_back(
-    http: Browserless, console: Console, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def no() -> bool:
-        return False
-
-    monkeypatch.setattr(type(console.pace), "turn", lambda pace: no())
-    answer = await http.get("/api/v1/overview")
-    assert answer.status_code == 503 and answer.headers["Retry-After"] == "5"

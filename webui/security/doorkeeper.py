@@ -51,12 +51,16 @@ class Doorkeeper:
         self._used_ms: dict[str, int] = {}
         self._wall_ms = wall_ms
 
+    def holder(self, secret: str) -> TokenRow | None:
+        """Whose token it is. Lets nobody in, and counts no guesses: `bearer` does."""
+        return self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
+
     def bearer(self, secret: str, address: str) -> TokenRow:
         """Raises Problem 401, or 429 to an address that has guessed too often."""
         wait_ms = self._backoff.wait_ms(address, self._now_ms())
         if wait_ms:
             raise too_often(wait_ms)
-        token = self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
+        token = self.holder(secret)
         if token is None:
             self._backoff.failed(address, secret, self._now_ms())
             raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
