@@ -11,13 +11,13 @@ from typing import Final
 
 import trio
 
-from broker.control.views import Views
+from broker.control.views import Overview, Views
 from webui.doctor.recent import Recent
 from webui.doctor.symptoms import totals_of
 from webui.follower import Follower
 from webui.held import HELD, HeldLately
 from webui.history import History
-from webui.snapshot import Diagnosis, LiveTable, Snapshot, live_tables
+from webui.snapshot import Diagnosis, LiveTable, Second, Snapshot, live_tables
 
 BEAT_S: Final = 0.5
 """Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
@@ -40,46 +40,55 @@ class Live:
         self.history = History()
         self.watchers = 0
         self.ended = False
-        self.snapshot = Snapshot(views, self.tables, self.diagnosis, now_ms(), None)
+        self.snapshot = self._look(self._second())
 
     async def run(self) -> None:
         """Beats until cancelled."""
         sampled_at = -1.0
+        second = self.snapshot.second
         while True:
             begun = trio.current_time()
             if begun - sampled_at >= 2 * BEAT_S:
                 sampled_at = begun
-                self.history.add(self._views.overview().figures, self._now_ms())
+                overview = self._views.overview()
+                self.history.add(overview.figures, self._now_ms())
                 self.held.add(self._views.throttled(), self._now_ms())
                 if self.recent.is_due(self._now_ms()):
                     self.recent.add(totals_of(self._views), self._now_ms())
+                second = self._second(overview)
+            elif self._views.version != second.version:
+                second = self._second()
             if self.watchers:
-                await self._tell()
+                await self._tell(second)
             with trio.move_on_at(begun + BEAT_S):
                 await self._nudge.wait()
             self._nudge = trio.Event()
 
-    async def _tell(self) -> None:
+    async def _tell(self, second: Second) -> None:
         """A new snapshot for everybody who waits, one after the other."""
-        snapshot = self.snapshot = self._look()
+        snapshot = self.snapshot = self._look(second)
         for _ in range(len(self._waiting)):
             self._waiting.unpark()
             await trio.lowlevel.checkpoint()
         for follower in list(self._directly):
-            if follower in self._directly:
-                await self._tell_directly(follower, snapshot)
+            if follower in self._directly and await self._told(follower, snapshot):
                 await trio.lowlevel.checkpoint()
 
-    async def _tell_directly(self, follower: Follower, snapshot: Snapshot) -> None:
+    async def _told(self, follower: Follower, snapshot: Snapshot) -> bool:
+        """Whether there was something to tell."""
         if not follower.signed_in():
             follower.call()
-            return
+            return True
         news = await follower.news(snapshot)
         if news and follower in self._directly:
             follower.send(news)
+        return bool(news)
 
-    def _look(self) -> Snapshot:
-        return Snapshot(self._views, self.tables, self.diagnosis, self._now_ms(), self.history.last)
+    def _second(self, overview: Overview | None = None) -> Second:
+        return Second(self._views, self._now_ms(), self.history.last, overview)
+
+    def _look(self, second: Second) -> Snapshot:
+        return Snapshot(self._views, self.tables, self.diagnosis, self._now_ms(), second)
 
     def nudge(self) -> None:
         """Something was changed through this console: do not wait for the next beat to show it."""
@@ -97,7 +106,7 @@ class Live:
         that somebody looked.
         """
         if not self.watchers:
-            self.snapshot = self._look()
+            self.snapshot = self._look(self._second())
         self.watchers += 1
 
     def leave(self) -> None:

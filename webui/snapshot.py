@@ -12,7 +12,7 @@ from typing import Any, Final, Generic
 
 import trio
 
-from broker.control.views import QuotaRow, Views
+from broker.control.views import Overview, QuotaRow, Views
 from webui.addresses.listing import ADDRESSES, limit_json
 from webui.doctor.answer import doctor_json
 from webui.doctor.recent import Recent
@@ -32,6 +32,31 @@ MOST_THROTTLED: Final = 500
 """Rows of one live event, longest wait first; its `total` says how many there are."""
 
 
+class Second:
+    """What pages are told once a second, as JSON: figures of which nothing is missed in between. `overview`
+    is the one that `sample` was made of; without one it is asked for.
+    """
+
+    def __init__(
+        self, views: Views, now_ms: int, sample: Sample | None, overview: Overview | None = None
+    ) -> None:
+        self._views = views
+        self._now_ms = now_ms
+        self._row = overview
+        self.sample = sample
+        self.version = views.version
+
+    @cached_property
+    def overview(self) -> bytes:
+        row = self._views.overview() if self._row is None else self._row
+        overview = overview_json(row, self._now_ms)
+        return encode(overview | {"sample": sample_json(self.sample), "version": self.version})
+
+    @cached_property
+    def tasks(self) -> bytes:
+        return encode({"items": [task_json(row) for row in self._views.tasks()]})
+
+
 class Snapshot:
     """The broker at one beat, by topic of the stream, as JSON. Each figure is asked for and written once,
     when the first stream wants it, however many want it.
@@ -43,18 +68,13 @@ class Snapshot:
         tables: Mapping[str, "LiveTable[Any]"],
         diagnosis: "Diagnosis",
         now_ms: int,
-        sample: Sample | None,
+        second: Second,
     ) -> None:
         self._views = views
         self._tables = tables
         self._diagnosis = diagnosis
         self.now_ms = now_ms
-        self.sample = sample
-
-    @cached_property
-    def _overview(self) -> bytes:
-        overview = overview_json(self._views.overview(), self.now_ms)
-        return encode(overview | {"sample": sample_json(self.sample), "version": self._views.version})
+        self.second = second
 
     @cached_property
     def _throttled(self) -> bytes:
@@ -62,18 +82,14 @@ class Snapshot:
         items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
         return encode({"items": items, "total": len(rows)})
 
-    @cached_property
-    def _tasks(self) -> bytes:
-        return encode({"items": [task_json(row) for row in self._views.tasks()]})
-
     async def overview(self) -> bytes:
-        return self._overview
+        return self.second.overview
 
     async def throttled(self) -> bytes:
         return self._throttled
 
     async def tasks(self) -> bytes:
-        return self._tasks
+        return self.second.tasks
 
     async def doctor(self) -> bytes:
         return self._diagnosis.data(self.now_ms)

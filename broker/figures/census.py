@@ -6,6 +6,7 @@ are those of Kafka's threads. Who owns what is asked of `owners`, by task name.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import groupby
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,6 +22,9 @@ NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "f
 """Those of the broker's main task, from the outermost, which ends last."""
 
 ROOT: Final = "broker"
+
+MOST_NAMES: Final = 1_000
+"""What is known of so many names need not be found out with every look."""
 
 KINDS: Final = (
     ("quota", re.compile(r"^connection-quota|-parked$")),
@@ -148,10 +152,12 @@ class _Walk:
         return TaskRow(name, kind, parent, depth, holding.owns, idle, began_ms, count)
 
 
+@lru_cache(MOST_NAMES)
 def _kind(name: str) -> str:
     return next((kind for kind, pattern in KINDS if pattern.search(name)), "other")
 
 
+@lru_cache(MOST_NAMES)
 def _natural(name: str) -> list[str | int]:
     """Thread 10 after thread 9."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
