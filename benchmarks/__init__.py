@@ -13,6 +13,9 @@ In reading order:
     quota.py     apart from the peers: what a quota costs, and how well it holds
     purgatory.py apart from the peers: what waiting requests cost, from ten to a million
     pipelining.py apart from the peers: many requests on one connection, in both modes of the server
+    console.py   apart from the peers: what open pages and a flood of page requests cost the clients
+    pages.py     the browsers and the flood of console.py
+    watched.py   `weir serve` for console.py, with a look at what the console takes of the thread
     report.py    medians, ratios, hits and misses, as Markdown
 
 `make bench` runs all of it and writes the figures into docs/benchmarks.md.

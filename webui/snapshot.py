@@ -92,7 +92,7 @@ class Snapshot:
         return self.second.tasks
 
     async def doctor(self) -> bytes:
-        return self._diagnosis.data(self.now_ms)
+        return await self._diagnosis.data(self.now_ms)
 
     async def table(self, name: str, page: Page) -> bytes:
         return await self._tables[name].page(page, self)
@@ -107,11 +107,11 @@ class Diagnosis:
         self._made_ms = 0
         self._data = b""
 
-    def data(self, now_ms: int) -> bytes:
+    async def data(self, now_ms: int) -> bytes:
         """As JSON."""
         if not self._data or now_ms - self._made_ms >= EXAMINED_EVERY_MS:
             self._made_ms = now_ms
-            self._data = encode(doctor_json(self._views, self._recent, now_ms))
+            self._data = encode(await doctor_json(self._views, self._recent, now_ms))
         return self._data
 
 
@@ -170,7 +170,7 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
 
     def client_rules() -> Iterator[QuotaRow]:
         """Those for addresses have a table of their own."""
-        return (row for row in views.quotas() if row.entity[0][0] != "ip")
+        return (row for row in views.each_quota() if row.entity[0][0] != "ip")
 
     def limits() -> dict[str, Any]:
         return {"limits": [limit_json(row) for row in views.connection_limits()]}
@@ -182,8 +182,8 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
 
     return {
         "quotas": LiveTable(RULES, client_rules, views),
-        "usage": LiveTable(USAGE, views.usage, views),
-        "connections": LiveTable(CONNECTIONS, views.connections, views),
+        "usage": LiveTable(USAGE, views.each_usage, views),
+        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
         "topics": LiveTable(TOPICS, views.topics, views),
         "groups": LiveTable(GROUPS, views.groups, views),
         "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),

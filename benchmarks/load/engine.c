@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,6 +41,11 @@ struct engine {
     int epoll;
     size_t batch_length;
     int busy; /* connections with a request in flight */
+    int timer; /* paced: tells when the next request is due */
+    uint64_t paced_from, paced; /* the first was due then; so many were asked since */
+    struct connection **idle; /* paced: a stack of those that wait for their turn */
+    int idle_count;
+    bool starved; /* a request was due and no connection free */
     bool counting;
     uint8_t *scratch;
 };
@@ -109,8 +116,42 @@ static void ask(struct engine *engine, struct connection *connection)
     patch_i32(connection->request.frame.bytes + CORRELATION_AT, ++connection->correlation_id);
     if (load->ask == ASK_FETCH)
         patch_i64(connection->request.frame.bytes + connection->request.offset_at, connection->fetch_offset);
-    connection->started_ns = now_ns();
     send_on(engine, connection);
+}
+
+static uint64_t due_ns(const struct engine *engine)
+{
+    return engine->paced_from + (uint64_t)((double)engine->paced * 1e9 / engine->load->rate);
+}
+
+/* Whoever is due and has a connection asks. A request that finds none free is late through the broker's fault:
+ * its time runs from when it was due. */
+static void ask_when_due(struct engine *engine)
+{
+    uint64_t now = now_ns();
+    while (engine->idle_count > 0 && due_ns(engine) <= now) {
+        struct connection *connection = engine->idle[--engine->idle_count];
+        connection->started_ns = engine->starved ? due_ns(engine) : now_ns();
+        engine->paced++;
+        ask(engine, connection);
+    }
+    engine->starved = engine->idle_count == 0 && due_ns(engine) <= now;
+    uint64_t due = due_ns(engine);
+    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)}};
+    if (!engine->starved && timerfd_settime(engine->timer, TFD_TIMER_ABSTIME, &at, NULL) != 0)
+        fail(engine, "timerfd_settime", errno);
+}
+
+static void ask_next(struct engine *engine, struct connection *connection)
+{
+    if (engine->load->rate > 0) {
+        engine->idle[engine->idle_count++] = connection;
+        if (engine->starved)
+            ask_when_due(engine);
+        return;
+    }
+    connection->started_ns = now_ns();
+    ask(engine, connection);
 }
 
 /* Bytes that the answer brought or confirmed; moves a fetching connection on, and round at the end. */
@@ -148,7 +189,7 @@ static void answered(struct engine *engine, struct connection *connection, size_
         outcome->sent_bytes += (int64_t)connection->request.frame.length - PREFIX;
         histogram_add(&outcome->latency, now_ns() - connection->started_ns);
     }
-    ask(engine, connection);
+    ask_next(engine, connection);
 }
 
 static void receive_on(struct engine *engine, struct connection *connection)
@@ -199,6 +240,12 @@ static void pump(struct engine *engine)
             fail(engine, "no answer within milliseconds", STALL_MS);
         for (int i = 0; i < ready && engine->outcome->fault[0] == 0; i++) {
             struct connection *connection = events[i].data.ptr;
+            if (connection == NULL) {
+                uint64_t expirations;
+                if (read(engine->timer, &expirations, sizeof expirations) > 0)
+                    ask_when_due(engine);
+                continue;
+            }
             if (events[i].events & EPOLLOUT)
                 send_on(engine, connection);
             if (events[i].events & ~(uint32_t)EPOLLOUT)
@@ -211,6 +258,17 @@ static void pump(struct engine *engine)
         }
     }
     engine->outcome->seconds = (double)(now - counted_from) / 1e9;
+}
+
+static void begin_paced(struct engine *engine)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    engine->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    engine->idle = calloc((size_t)engine->load->connections, sizeof(struct connection *));
+    engine->paced_from = now_ns();
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+    if (engine->timer < 0 || engine->idle == NULL || epoll_ctl(engine->epoll, EPOLL_CTL_ADD, engine->timer, &event) != 0)
+        fail(engine, "cannot pace", errno);
 }
 
 void run_load(const struct load *load, struct outcome *outcome)
@@ -231,14 +289,21 @@ void run_load(const struct load *load, struct outcome *outcome)
         connection->fetch_offset = load->batches * opened / load->connections * load->records;
         open_connection(&engine, connection);
     }
+    if (load->rate > 0)
+        begin_paced(&engine);
     for (int i = 0; i < load->connections && outcome->fault[0] == 0; i++)
-        ask(&engine, &connections[i]);
+        ask_next(&engine, &connections[i]);
+    if (load->rate > 0)
+        ask_when_due(&engine);
     pump(&engine);
     for (int i = 0; i < opened; i++) {
         close(connections[i].fd);
         free(connections[i].request.frame.bytes);
     }
+    if (load->rate > 0)
+        close(engine.timer);
     close(engine.epoll);
+    free(engine.idle);
     free(batch.bytes);
     free(engine.scratch);
     free(connections);

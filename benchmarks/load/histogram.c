@@ -25,6 +25,8 @@ void histogram_add(struct histogram *histogram, uint64_t nanoseconds)
 double histogram_quantile_us(const struct histogram *histogram, double share)
 {
     uint64_t wanted = (uint64_t)(share * (double)histogram->total);
+    if (wanted >= histogram->total && wanted > 0)
+        wanted = histogram->total - 1; /* the greatest */
     uint64_t seen = 0;
     for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
         seen += histogram->counts[bucket];

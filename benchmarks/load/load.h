@@ -21,6 +21,7 @@ struct load {
     int64_t max_bytes;  /* stop when so many batch bytes were counted, 0 = never */
     double seconds;     /* counted time */
     double warm_up;     /* time before that, not counted */
+    double rate;        /* requests a second, evenly spaced over all connections; 0 = as fast as they are answered */
 };
 
 #endif

@@ -13,7 +13,7 @@
 static const char USAGE[] =
     "usage: load (api_versions|metadata|produce|fetch) --port N [--host A.B.C.D] [--topic NAME] [--partitions N]\n"
     "            [--connections N] [--acks 1|-1] [--records N] [--record-bytes N] [--fetch-bytes N] [--batches N]\n"
-    "            [--max-bytes N] [--seconds S] [--warm-up S]\n";
+    "            [--max-bytes N] [--seconds S] [--warm-up S] [--rate N]\n";
 
 static const char *const ASKS[] = {"api_versions", "metadata", "produce", "fetch"};
 
@@ -48,7 +48,7 @@ static struct load parse(int argc, char **argv)
         {"partitions", 1, NULL, 'P'},  {"connections", 1, NULL, 'c'},  {"acks", 1, NULL, 'a'},
         {"records", 1, NULL, 'r'},     {"record-bytes", 1, NULL, 'b'}, {"fetch-bytes", 1, NULL, 'f'},
         {"batches", 1, NULL, 'n'},     {"max-bytes", 1, NULL, 'm'},    {"seconds", 1, NULL, 's'},
-        {"warm-up", 1, NULL, 'w'},     {NULL, 0, NULL, 0},
+        {"warm-up", 1, NULL, 'w'},     {"rate", 1, NULL, 'R'},        {NULL, 0, NULL, 0},
     };
     struct load load = {
         .ask = parse_ask(argc, argv), .host = "127.0.0.1", .topic = "load", .partitions = 1, .connections = 1,
@@ -70,6 +70,7 @@ static struct load parse(int argc, char **argv)
         case 'm': load.max_bytes = (int64_t)number(optarg); break;
         case 's': load.seconds = number(optarg); break;
         case 'w': load.warm_up = number(optarg); break;
+        case 'R': load.rate = number(optarg); break;
         default: refuse("unknown option");
         }
     }
@@ -77,6 +78,8 @@ static struct load parse(int argc, char **argv)
         refuse("--port is wanted");
     if (load.connections < 1 || load.partitions < 1 || load.records < 1 || load.record_bytes < 0)
         refuse("--connections, --partitions and --records are 1 or more");
+    if (load.rate < 0)
+        refuse("--rate is 0 or more");
     if (load.ask == ASK_FETCH && load.batches < 1)
         refuse("fetch wants --batches, how many lie in each partition");
     return load;
@@ -94,11 +97,12 @@ int main(int argc, char **argv)
     double seconds = outcome.seconds > 0 ? outcome.seconds : 1e-9;
     printf("{\"ask\": \"%s\", \"connections\": %d, \"seconds\": %.3f, \"requests\": %lu, \"answered\": %lu, \"batch_bytes\": %ld, \"sent_bytes\": %ld, "
            "\"requests_per_second\": %.1f, \"megabytes_per_second\": %.2f, "
-           "\"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f}\n",
+           "\"p50_us\": %.1f, \"p99_us\": %.1f, \"p999_us\": %.1f, \"max_us\": %.1f}\n",
            ASKS[load.ask], load.connections, outcome.seconds, (unsigned long)outcome.requests,
            (unsigned long)outcome.answered,
            (long)outcome.batch_bytes, (long)outcome.sent_bytes, (double)outcome.requests / seconds,
            (double)outcome.batch_bytes / seconds / 1e6, histogram_quantile_us(&outcome.latency, 0.5),
-           histogram_quantile_us(&outcome.latency, 0.99), histogram_quantile_us(&outcome.latency, 0.999));
+           histogram_quantile_us(&outcome.latency, 0.99), histogram_quantile_us(&outcome.latency, 0.999),
+           histogram_quantile_us(&outcome.latency, 1.0));
     return 0;
 }

@@ -107,16 +107,22 @@ class ControlViews:
         return sorted(self._live.throttled(), key=lambda row: -row.remaining_ms)
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
+        return sorted(self.each_quota(components, strict=strict), key=_by_entity)
+
+    def each_quota(
+        self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
+    ) -> Iterator[QuotaRow]:
         wanted = filters.EntityFilter(
             [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
             strict=strict,
         )
+        everything = not components and not strict
         use, shadows = self._use(), self._shadows()
-        return [
+        return (
             _quota_row(entry, use, shadows)
-            for pairs, entry in sorted(self._control.image.quotas.items(), key=_by_entity)
-            if wanted.matches(Entity.of(pairs))
-        ]
+            for pairs, entry in self._control.image.quotas.items()
+            if everything or wanted.matches(Entity.of(pairs))
+        )
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
         entry = self._control.image.quotas.get(Entity.of(entity).pairs)
@@ -149,10 +155,16 @@ class ControlViews:
         return self._control.rooms.connections.ipv6_prefix_length
 
     def usage(self) -> list[ClientUsage]:
-        return sorted(self._live.usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
+        return sorted(self.each_usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))
+
+    def each_usage(self) -> Iterator[ClientUsage]:
+        return iter(self._live.usage())
 
     def connections(self) -> list[ConnectionRow]:
         return list(self._live.connections())
+
+    def each_connection(self) -> Iterator[ConnectionRow]:
+        return iter(self._live.connections())
 
     def addresses(self) -> list[AddressRow]:
         return address_rows(self._control.image, self._live.addresses(), self._ipv6_prefix)
@@ -226,9 +238,9 @@ class ControlViews:
         return Resolver(image.quotas, proposed(alterations, image, self._ipv6_prefix), self._live)
 
 
-def _by_entity(item: tuple[EntityPairs, QuotaEntry]) -> list[tuple[str, bool, str]]:
+def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:
     """Named entities before the default of the same type."""
-    return [(kind, name is None, name or "") for kind, name in item[0]]
+    return [(kind, name is None, name or "") for kind, name in row.entity]
 
 
 def _quota_row(

@@ -9,7 +9,7 @@ wall-clock milliseconds since the epoch; fractions run from 0.0 to 1.0. A quota 
 `commands.EntityPairs`.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from broker.control.client_telemetry import ClientTelemetry
@@ -90,7 +90,8 @@ class LiveFigures(Protocol):
 
     def throttled(self) -> Sequence[ThrottledRow]: ...
 
-    def connections(self) -> Sequence[ConnectionRow]: ...
+    def connections(self) -> Iterable[ConnectionRow]:
+        """Made as they are taken: one may do something else in between."""
 
     def addresses(self) -> Sequence[AddressUse]: ...
 
@@ -104,8 +105,10 @@ class LiveFigures(Protocol):
     def decided(self, user: str, client_id: str, key: str) -> Decided | None:
         """None where no callback decides."""
 
-    def usage(self) -> Sequence[ClientUsage]:
-        """Of every client that has done something lately; the idlest of very many are forgotten."""
+    def usage(self) -> Iterable[ClientUsage]:
+        """Of every client that has done something lately; the idlest of very many are forgotten. Made as they
+        are taken.
+        """
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         """What the sensor measures that counts for this client now, or this address; None without one."""
@@ -152,6 +155,13 @@ class Views(Protocol):
         Raises ApiError INVALID_REQUEST or UNSUPPORTED_VERSION as DescribeClientQuotas does.
         """
 
+    def each_quota(
+        self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
+    ) -> Iterator[QuotaRow]:
+        """As `quotas`, in no order, and made as they are taken: ten thousand take a tenth of a second, and
+        who goes through them can let others have the thread in between. They are of one moment all the same.
+        """
+
     def quota(self, entity: EntityPairs) -> QuotaRow | None: ...
 
     def resolve(
@@ -180,7 +190,13 @@ class Views(Protocol):
     def usage(self) -> list[ClientUsage]:
         """The busiest first, by bytes in and out."""
 
+    def each_usage(self) -> Iterator[ClientUsage]:
+        """As `usage`, in no order, and made as they are taken."""
+
     def connections(self) -> list[ConnectionRow]: ...
+
+    def each_connection(self) -> Iterator[ConnectionRow]:
+        """As `connections`, made as they are taken: of those that were open at the beginning."""
 
     def addresses(self) -> list[AddressRow]:
         """Those with a `connection_creation_rate`, and those that have connected in the last hour."""

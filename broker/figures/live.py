@@ -163,9 +163,9 @@ class BrokerFigures:
             for row in self._quotas.rows(self._clock.ms())
         ]
 
-    def connections(self) -> Sequence[ConnectionRow]:
+    def connections(self) -> Iterator[ConnectionRow]:
         protocols = {listener.name: listener.protocol for listener in self._server.listeners}
-        return [
+        return (
             ConnectionRow(
                 connection_id=channel.id,
                 listener=channel.listener,
@@ -183,8 +183,8 @@ class BrokerFigures:
                 tls="" if channel.tls is None else " ".join(reversed(channel.tls)),
                 obeys=self._quotas.obedience.obeys(channel),
             )
-            for channel in self._server.channels()
-        ]
+            for channel in list(self._server.channels())
+        )
 
     def quota_use(self) -> Sequence[QuotaUse]:
         now_ms = self._clock.ms()
@@ -221,10 +221,10 @@ class BrokerFigures:
     def connection_limits(self) -> Sequence[ConnectionLimitRow]:
         return connection_limits(self._server.gate.quotas, self._clock.ms())
 
-    def usage(self) -> Sequence[ClientUsage]:
+    def usage(self) -> Iterator[ClientUsage]:
         accounts, now_ms = self._server.accounts.look(), self._clock.ms()
         since_ms = self._clock.wall_ms() - now_ms
-        return [self._client_usage(account, now_ms, since_ms) for account in accounts]
+        return (self._client_usage(account, now_ms, since_ms) for account in list(accounts))
 
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         now_ms = self._clock.ms()

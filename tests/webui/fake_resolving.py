@@ -45,6 +45,9 @@ class FakeResolving:
     def usage(self) -> list[ClientUsage]:
         return list(self.usage_rows)
 
+    def each_usage(self) -> Iterator[ClientUsage]:
+        return iter(self.usage())
+
     def _resolver(self, changes: Sequence[QuotaAlteration]) -> Resolver:
         image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
         live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions)

@@ -3,7 +3,7 @@
 Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -268,6 +268,11 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
         return [self._with_use(row) for row in self.rows.values() if fits(row)]
 
+    def each_quota(
+        self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
+    ) -> Iterator[QuotaRow]:
+        return iter(self.quotas(components, strict=strict))
+
     def _with_use(self, row: QuotaRow) -> QuotaRow:
         seen = self.observed.get(row.entity, {})
         held = [one for one in self.throttled_rows if one.entity == row.entity]
@@ -287,6 +292,9 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
     def connections(self) -> list[ConnectionRow]:
         return list(self.connection_rows)
+
+    def each_connection(self) -> Iterator[ConnectionRow]:
+        return iter(self.connections())
 
     @property
     def client_telemetry(self) -> ClientTelemetry:

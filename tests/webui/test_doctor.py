@@ -15,8 +15,8 @@ from webui.doctor.symptoms import examine, totals_of
 from webui.rest.doctor import DOCTOR
 
 
-def check(broker: FakeBroker, symptom: str, title: str, recent: Recent | None = None) -> Check:
-    found = {each.key: each for each in examine(broker, recent or Recent(), NOW_MS)}
+async def check(broker: FakeBroker, symptom: str, title: str, recent: Recent | None = None) -> Check:
+    found = {each.key: each for each in (await examine(broker, recent or Recent(), NOW_MS))}
     (wanted,) = [each for each in found[symptom].checks if each.title == title]
     return wanted
 
@@ -24,11 +24,11 @@ def check(broker: FakeBroker, symptom: str, title: str, recent: Recent | None = 
 @pytest.mark.parametrize(
     ("idle", "level"), [(1.0, "good"), (0.5, "good"), (0.499, "watch"), (0.2, "watch"), (0.199, "urgent")]
 )
-def test_idle_threads(idle: float, level: str) -> None:
+async def test_idle_threads(idle: float, level: str) -> None:
     assert idle_level(idle) == level
     broker = FakeBroker(now=figures(processor_idle=idle, handler_idle=idle))
-    assert check(broker, "io", "Network threads idle").level == level
-    assert check(broker, "handlers", "Request handlers idle").level == level
+    assert (await check(broker, "io", "Network threads idle")).level == level
+    assert (await check(broker, "handlers", "Request handlers idle")).level == level
 
 
 @pytest.mark.parametrize(
@@ -44,31 +44,31 @@ def test_a_figure_that_is_not_there_worries_nobody() -> None:
     assert [above(value, 1, 2) for value in (0.99, 1, 1.99, 2)] == ["good", "watch", "watch", "urgent"]
 
 
-def test_an_untouched_broker_is_well() -> None:
-    assert {each.level for each in examine(FakeBroker(), Recent(), NOW_MS)} == {Level.GOOD}
+async def test_an_untouched_broker_is_well() -> None:
+    assert {each.level for each in (await examine(FakeBroker(), Recent(), NOW_MS))} == {Level.GOOD}
 
 
-def test_a_broker_that_listens_nowhere_cannot_be_reached() -> None:
-    assert check(FakeBroker(bootstrap=()), "connect", "Listeners that accept").level is Level.URGENT
+async def test_a_broker_that_listens_nowhere_cannot_be_reached() -> None:
+    assert (await check(FakeBroker(bootstrap=()), "connect", "Listeners that accept")).level is Level.URGENT
 
 
-def test_places_that_are_nearly_taken_are_told_with_the_setting() -> None:
+async def test_places_that_are_nearly_taken_are_told_with_the_setting() -> None:
     broker = FakeBroker(limit_rows=[ConnectionLimitRow("", 96, 100, 1.0, None, ())])
-    taken = check(broker, "connect", "Open connections")
+    taken = await check(broker, "connect", "Open connections")
     assert (taken.level, taken.setting, taken.more) == (Level.URGENT, "max.connections", True)
 
 
-def test_what_was_refused_long_ago_is_over() -> None:
+async def test_what_was_refused_long_ago_is_over() -> None:
     broker, recent = FakeBroker(), Recent()
     broker.address_uses = [use("10.0.0.7", held=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]
     recent.add(totals_of(broker), NOW_MS - SPAN_MS)
     title = "Refused: too many of one address"
-    assert check(broker, "connect", title, recent).value == 0
+    assert (await check(broker, "connect", title, recent)).value == 0
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 9),))]
-    refused = check(broker, "connect", title, recent)
+    refused = await check(broker, "connect", title, recent)
     assert (refused.value, refused.level) == (2, Level.WATCH)
-    assert check(broker, "connect", "Held: an address was too fast", recent).value == 0
+    assert (await check(broker, "connect", "Held: an address was too fast", recent)).value == 0
 
 
 def test_totals_are_looked_at_every_ten_seconds_for_five_minutes() -> None:
@@ -82,37 +82,37 @@ def test_totals_are_looked_at_every_ten_seconds_for_five_minutes() -> None:
     assert recent.growth({"a": now_ms, "b": 4}, now_ms) == {"a": SPAN_MS, "b": 4}
 
 
-def test_a_queue_that_fills_and_the_time_in_it() -> None:
+async def test_a_queue_that_fills_and_the_time_in_it() -> None:
     queue = QueueRow("requests", 480, 500, 490)
     phases = (PhaseRow("Produce", "RequestQueueTimeMs", 9, 1.0, 51.0),)
     broker = FakeBroker(now=figures(queues=(queue,), phases=phases))
-    assert check(broker, "queue", "Requests in the queue").level is Level.URGENT
-    waiting = check(broker, "queue", "Longest time in the queue")
+    assert (await check(broker, "queue", "Requests in the queue")).level is Level.URGENT
+    waiting = await check(broker, "queue", "Longest time in the queue")
     assert (waiting.level, waiting.setting) == (Level.WATCH, "num.io.threads")
     assert waiting.says.startswith("Produce")
 
 
-def test_memory_that_runs_out_and_who_waits_for_it() -> None:
+async def test_memory_that_runs_out_and_who_waits_for_it() -> None:
     broker = FakeBroker(now=figures(memory_pool_used=96, memory_pool_size=100))
     broker.connection_rows = [connection("big", mute_state="muted_for_memory")]
-    assert check(broker, "queue", "Request memory").level is Level.URGENT
-    assert check(broker, "queue", "Connections that wait for memory").level is Level.WATCH
+    assert (await check(broker, "queue", "Request memory")).level is Level.URGENT
+    assert (await check(broker, "queue", "Connections that wait for memory")).level is Level.WATCH
 
 
-def test_the_slowest_kind_of_request_is_named() -> None:
+async def test_the_slowest_kind_of_request_is_named() -> None:
     nan = float("nan")
     rows = (("Fetch", 40.0), ("CreateTopics", 600.0), ("Metadata", nan))
     phases = tuple(PhaseRow(api, "LocalTimeMs", 1, 1.0, p99) for api, p99 in rows)
-    slow = check(FakeBroker(now=figures(phases=phases)), "handlers", "Slowest to be handled")
+    slow = await check(FakeBroker(now=figures(phases=phases)), "handlers", "Slowest to be handled")
     assert (slow.value, slow.level) == (600.0, Level.URGENT) and slow.says.startswith("CreateTopics")
 
 
-def test_fetches_may_wait_and_produces_may_not() -> None:
+async def test_fetches_may_wait_and_produces_may_not() -> None:
     fetches = (PhaseRow("Fetch", "RemoteTimeMs", 1, 1.0, 500.0),)
     broker = FakeBroker(now=figures(phases=fetches))
-    assert check(broker, "handlers", "Produce requests that wait").value is None
+    assert (await check(broker, "handlers", "Produce requests that wait")).value is None
     broker.now = replace(broker.now, phases=(replace(fetches[0], api="Produce"),))
-    assert check(broker, "handlers", "Produce requests that wait").level is Level.URGENT
+    assert (await check(broker, "handlers", "Produce requests that wait")).level is Level.URGENT
 
 
 async def test_the_diagnosis_comes_with_the_setting_and_its_command(

@@ -14,8 +14,8 @@ from webui.doctor.symptoms import examine, level_of
 from webui.shapes import finite
 
 
-def doctor_json(views: Views, recent: Recent, now_ms: int) -> dict[str, Any]:
-    symptoms = examine(views, recent, now_ms)
+async def doctor_json(views: Views, recent: Recent, now_ms: int) -> dict[str, Any]:
+    symptoms = await examine(views, recent, now_ms)
     overview = views.overview()
     node = str(overview.node_id)
     rows = {row.name: row for row in views.describe_configs(ConfigResource(ResourceType.BROKER, node))}

@@ -4,12 +4,15 @@ queue that is stuck, slow handlers.
 Asked by GET /doctor and by the live stream. Reads control's views and nothing else.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Final
 
-from broker.control.views import ConnectionLimitRow, ConnectionRow, Overview, PhaseRow, Views
+from broker.control.views import ConnectionLimitRow, Overview, PhaseRow, Views
 from webui.doctor.checks import Check, Level, Symptom, Unit, above, idle_level, share, use_level, worst
 from webui.doctor.recent import Recent
+from webui.slices import sliced
 
 PER_IP: Final = "max.connections.per.ip"
 SLOTS: Final = "max.connections"
@@ -25,14 +28,19 @@ def totals_of(views: Views) -> dict[str, int]:
     return {PER_IP: 0, SLOTS: 0, RATE: 0, **totals, HELD: held}
 
 
-def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
-    overview, connections = views.overview(), views.connections()
+async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
+    """Five thousand connections are gone through in slices."""
+    states: Counter[str] = Counter()
+    async with aclosing(sliced(views.each_connection())) as slices:
+        async for some in slices:
+            states.update(row.mute_state for row in some)
+    overview = views.overview()
     limits = views.connection_limits()
     lately = recent.growth(totals_of(views), now_ms)
     return [
         Symptom("connect", "Clients cannot connect", tuple(_connecting(overview, limits, lately))),
-        Symptom("io", "Requests are slow to get in and out", tuple(_moving(overview, connections))),
-        Symptom("queue", "Requests wait before they are handled", tuple(_waiting(overview, connections))),
+        Symptom("io", "Requests are slow to get in and out", tuple(_moving(overview, states))),
+        Symptom("queue", "Requests wait before they are handled", tuple(_waiting(overview, states))),
         Symptom("handlers", "Requests are slow to be handled", tuple(_handling(overview))),
     ]
 
@@ -102,7 +110,7 @@ def _refused(rule: str, title: str, lately: Mapping[str, int], setting: str | No
     return Check(title, count, Unit.COUNT, above(count, 1, 1_000), says, setting=setting, page=page)
 
 
-def _moving(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterable[Check]:
+def _moving(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     figures = overview.figures
     idle = figures.processor_idle
     level = idle_level(idle)
@@ -117,26 +125,26 @@ def _moving(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterabl
         setting="num.network.threads",
         page="/tasks",
     )
-    throttled = sum("throttled" in row.mute_state for row in connections)
+    throttled = sum(count for state, count in states.items() if "throttled" in state)
     yield Check(
         "Connections held by a quota",
         throttled,
         Unit.COUNT,
-        above(share(throttled, len(connections)), 0.25, 0.75),
+        above(share(throttled, states.total()), 0.25, 0.75),
         "Being held is meant: the rule that did it says by how much."
         if throttled
         else "No connection is held.",
-        of=len(connections),
+        of=states.total(),
         page="/throttled",
     )
-    muted = sum(row.mute_state != "not_muted" for row in connections)
+    muted = states.total() - states["not_muted"]
     yield Check(
         "Connections with a request in hand",
         muted,
         Unit.COUNT,
         Level.GOOD,
         "A connection is not read while its request is handled.",
-        of=len(connections),
+        of=states.total(),
         page="/connections?shape=muted",
     )
     sending = _slowest(figures.phases, "ResponseSendTimeMs")
@@ -151,7 +159,7 @@ def _moving(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterabl
     )
 
 
-def _waiting(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterable[Check]:
+def _waiting(overview: Overview, states: Counter[str]) -> Iterable[Check]:
     figures = overview.figures
     for queue in figures.queues:
         if queue.name.startswith("requests"):
@@ -183,7 +191,7 @@ def _waiting(overview: Overview, connections: Sequence[ConnectionRow]) -> Iterab
         setting="queued.max.request.bytes",
         more=True,
     )
-    hungry = sum(row.mute_state == "muted_for_memory" for row in connections)
+    hungry = states["muted_for_memory"]
     yield Check(
         "Connections that wait for memory",
         hungry,

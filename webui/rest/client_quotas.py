@@ -21,6 +21,7 @@ from webui.rest.conditions import etag, expected_version
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
+from webui.slices import gathered
 
 MOST_ENTRIES: Final = 1_000
 MOST_PREVIEWS: Final = 8
@@ -60,7 +61,7 @@ _PATCH: Final = Record(
 
 async def list_quotas(call: Call) -> Reply:
     components = _components(call.query)
-    rows = call.console.backend.views.quotas(components, strict=call.query["strict"])
+    rows = await gathered(call.console.backend.views.each_quota(components, strict=call.query["strict"]))
     headers = {}
     if call.query["strict"] and components and all(one.match is not MatchType.ANY for one in components):
         # The filter names one entity: what a later If-Match is about.

@@ -51,7 +51,7 @@ DOCTOR: Final = Record(
 
 async def doctor(call: Call) -> Reply:
     console = call.console
-    return Reply(doctor_json(console.backend.views, console.live.recent, console.now_ms()))
+    return Reply(await doctor_json(console.backend.views, console.live.recent, console.now_ms()))
 
 
 ROUTES: Final = (

@@ -76,7 +76,7 @@ GROUP_DETAIL: Final = Record(
 
 
 async def connections(call: Call) -> Reply:
-    return await _listed(call, CONNECTIONS, call.console.backend.views.connections())
+    return await _listed(call, CONNECTIONS, call.console.backend.views.each_connection())
 
 
 async def connection(call: Call) -> Reply:

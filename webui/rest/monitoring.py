@@ -41,7 +41,7 @@ async def held_lately(call: Call) -> Reply:
 
 
 async def usage(call: Call) -> Reply:
-    return Reply(await clients.USAGE.cut(call.console.backend.views.usage(), page_of(call.query)))
+    return Reply(await clients.USAGE.cut(call.console.backend.views.each_usage(), page_of(call.query)))
 
 
 async def tasks(call: Call) -> Reply:

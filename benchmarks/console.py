@@ -1,0 +1,207 @@
+"""What the console costs those who use the broker: `python -m benchmarks.console`.
+
+Small requests are sent to a broker with nobody at its console, and again with 50 browsers on live pages or
+with a flood of 200 connections (as of `wrk -c 200`), by turns, so that whatever else the machine does falls
+on both. Their latencies say what a client notices. Then the broker is looked into (benchmarks.watched): how much
+processor time the console takes of the one thread, and the longest piece of it, which depend little on what
+else the machine does. It takes less than three minutes. The goal is a p99 that grows by less than 20 %.
+
+`--first` puts broker and load before every other process of the machine (SCHED_RR, needs root): for a machine
+that others use. Only the paced load is measured then, as the other one would take both cores.
+"""
+
+import json
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import sleep
+from typing import Any, Final
+
+import click
+
+from benchmarks.install import install_load_program
+from benchmarks.loads import REQUESTS, Load, measure
+from benchmarks.peers import PEERS, Peer
+from benchmarks.process import Broker, running
+
+GOAL: Final = 1.2
+WARM_UP_S: Final = 0.5
+INSIDE_S: Final = 6
+PRIORITY: Final = 19
+
+PACED: Final = Load("paced", "1,000 a second over 10 connections", "api_versions", REQUESTS, 1.0, 10)
+CLOSED: Final = Load(
+    "closed", "20 connections, as fast as they are answered", "api_versions", REQUESTS, 1.0, 20
+)
+LOADS: Final = (replace(PACED, options=("--rate=1000",)), CLOSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    title: str
+    arguments: tuple[str, ...]
+
+
+CASES: Final = (
+    Case("50 browsers on live pages", ("50",)),
+    Case("a flood of 200 connections", ("200", "--flood")),
+)
+
+
+@dataclass(slots=True)
+class Cell:
+    """One load in one case: what was measured without and with it, pair by pair, in microseconds."""
+
+    case: str
+    load: str
+    quiet: list[dict[str, float]] = field(default_factory=list)
+    busy: list[dict[str, float]] = field(default_factory=list)
+
+    def ratios(self, figure: str) -> list[float]:
+        return [busy[figure] / quiet[figure] for quiet, busy in zip(self.quiet, self.busy, strict=True)]
+
+
+@contextmanager
+def visited(broker: Broker, case: Case) -> Iterator[None]:
+    """The case's visitors are there while the block runs; they are never put first."""
+    count, *options = case.arguments
+    command = [sys.executable, "-m", "benchmarks.pages", str(broker.port + 1), count, "600", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=_stand_back)
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "ready":
+            raise click.ClickException(f"{case.title}: they did not come")
+        sleep(1.0)
+        yield
+    finally:
+        process.kill()
+        process.communicate()
+        sleep(0.5)
+
+
+def _stand_back() -> None:
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _await_console(broker: Broker) -> None:
+    for _ in range(200):
+        with (
+            suppress(OSError),
+            urllib.request.urlopen(f"http://127.0.0.1:{broker.port + 1}/healthz", timeout=5),
+        ):
+            return
+        sleep(0.1)
+    raise click.ClickException("the console does not answer")
+
+
+def latencies(peer: Peer, scratch: Path, loads: tuple[Load, ...], pairs: int, seconds: float) -> list[Cell]:
+    """Without and with each case, by turns, on one broker."""
+    cells = {(case.title, load.name): Cell(case.title, load.title) for case in CASES for load in loads}
+
+    def once(broker: Broker, load: Load) -> dict[str, float]:
+        return measure(load, broker.port, "none", seconds=seconds, warm_up_s=WARM_UP_S)
+
+    with running(peer, scratch) as broker:
+        _await_console(broker)
+        for number in range(pairs):
+            for case in CASES:
+                for load in loads:
+                    cells[case.title, load.name].quiet.append(once(broker, load))
+                with visited(broker, case):
+                    for load in loads:
+                        cells[case.title, load.name].busy.append(once(broker, load))
+            click.echo(f"pair {number + 1} of {pairs}", err=True)
+    return list(cells.values())
+
+
+def insides(peer: Peer, scratch: Path) -> dict[str, dict[str, float]]:
+    """By case: the console's processor time in ms of a second, and its longest piece in ms, under the paced
+    load.
+    """
+    found: dict[str, dict[str, float]] = {}
+    told = scratch / "inside"
+
+    def command(directory: Path, port: int) -> list[str]:
+        _, *arguments = peer.command(directory, port)
+        return [sys.executable, "-m", "benchmarks.watched", str(told), *arguments]
+
+    with running(replace(peer, command=command), scratch) as broker:
+        _await_console(broker)
+        for case in CASES:
+            with visited(broker, case):
+                before = len(_lines(told))
+                measure(LOADS[0], broker.port, "none", seconds=INSIDE_S, warm_up_s=WARM_UP_S)
+                # The second that was under way when the load began is not one of this case alone.
+                lines = _lines(told)[before + 1 :]
+            found[case.title] = {
+                "ms_per_s": statistics.median(line["console_ms"] / line["seconds"] for line in lines),
+                "longest_turn_ms": max(line["longest_turn_ms"] for line in lines),
+            }
+    return found
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def report(cells: list[Cell], inside: dict[str, dict[str, float]]) -> Iterator[str]:
+    """Markdown for docs/benchmarks.md."""
+    yield "| visitors | load | p50, us | p99, us | p99.9, us | p99, of that without (least-most) | |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for cell in cells:
+        ratios = cell.ratios("p99_us")
+        ratio = statistics.median(ratios)
+        figures = [
+            f"{_median(cell.quiet, name):,.0f} to {_median(cell.busy, name):,.0f}"
+            for name in ("p50_us", "p99_us", "p999_us")
+        ]
+        verdict = "hit" if ratio < GOAL else "MISS"
+        yield (
+            f"| {cell.case} | {cell.load} | {' | '.join(figures)} "
+            f"| {ratio:.2f} ({min(ratios):.2f}-{max(ratios):.2f}) | {verdict} (goal under {GOAL}) |"
+        )
+    yield ""
+    yield "| visitors | processor time of the console, ms a second | its longest piece, ms |"
+    yield "| --- | --- | --- |"
+    for title, figure in inside.items():
+        yield f"| {title} | {figure['ms_per_s']:.1f} | {figure['longest_turn_ms']:.1f} |"
+
+
+def _median(measured: list[dict[str, float]], name: str) -> float:
+    return statistics.median(each[name] for each in measured)
+
+
+@click.command()
+@click.option("--pairs", default=3, show_default=True, help="Of measurements, without and with visitors.")
+@click.option("--seconds", default=4.0, show_default=True, help="Counted for each measurement.")
+@click.option("--first", is_flag=True, help="Broker and load go before everything else (needs root).")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Every figure, into this file.")
+def main(pairs: int, seconds: float, first: bool, json_file: Path | None) -> None:
+    """What the console costs those who use the broker."""
+    install_load_program()
+    os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(24)
+    loads = LOADS[:1] if first else LOADS
+    if first:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+    with tempfile.TemporaryDirectory(prefix="weir-console-") as scratch:
+        cells = latencies(PEERS["weir"], Path(scratch), loads, pairs, seconds)
+        inside = insides(PEERS["weir"], Path(scratch))
+    for line in report(cells, inside):
+        click.echo(line)
+    load1, _, _ = os.getloadavg()
+    click.echo(f"\nload average at the end: {load1:.1f}")
+    if json_file is not None:
+        found = [{name: getattr(cell, name) for name in Cell.__slots__} for cell in cells]
+        json_file.write_text(json.dumps({"cells": found, "inside": inside}, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
