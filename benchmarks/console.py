@@ -2,9 +2,9 @@
 
 Small requests are sent to a broker with nobody at its console, and again with 50 browsers on live pages or
 with a flood of 200 connections (as of `wrk -c 200`), by turns, so that whatever else the machine does falls
-on both. Their latencies say what a client notices. Then the broker is looked into (benchmarks.watched): how much
-processor time the console takes of the one thread, and the longest piece of it, which depend little on what
-else the machine does. It takes less than three minutes. The goal is a p99 that grows by less than 20 %.
+on both. Their latencies say what a client notices. Then the broker is looked into (benchmarks.watched): how
+much processor time the console takes of the one thread, and the longest piece of it, which depend little on
+what else the machine does. It takes less than three minutes. The goal is a p99 that grows by less than 20 %.
 
 `--first` puts broker and load before every other process of the machine (SCHED_RR, needs root): for a machine
 that others use. Only the paced load is measured then, as the other one would take both cores.
