@@ -52,11 +52,13 @@ class _Line:
 
 
 class Lines:
-    __slots__ = ("_lines", "_pace")
+    """`pace` is what all visitors have together."""
+
+    __slots__ = ("_lines", "pace")
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
-        self._pace = Pace()
+        self.pace = Pace()
 
     def __len__(self) -> int:
         """Visitors with a request in hand."""
@@ -75,7 +77,7 @@ class Lines:
                 return Turn(self, line, FLOOD_WAIT_S, granted=False)
             line.next_at = at + FLOOD_TURN_S
             return Turn(self, line, at - now, granted=True)
-        wait_s = self._pace.take()
+        wait_s = self.pace.take()
         if wait_s is None:
             return Turn(self, line, LONGEST_WAIT_S, granted=False)
         return Turn(self, line, wait_s, granted=True)

@@ -1,8 +1,9 @@
 """How much of the broker's one thread the console may take, and of a core for hashing passwords.
 
-Asked by webui.lines before every request and by webui.security.passwords. Pages and clients share an
-interpreter: what pages ask for must cost the clients a known share. A bucket of turns: a page load is a burst
-and is served at once, more than that waits in line, and who would wait too long gets no turn.
+Asked by webui.lines before every request, before a TLS handshake, and by webui.security.passwords. Pages and
+clients share an interpreter: what pages ask for must cost the clients a known share. A bucket of turns: a
+page load is a burst and is served at once, more than that waits in line, and who would wait too long gets no
+turn.
 """
 
 from typing import Final
@@ -38,3 +39,12 @@ class Pace:
             return None
         self._paid_at = paid_at
         return wait_ns / 1e9
+
+    async def turn(self) -> bool:
+        """Waits for a turn; False at once if that would take too long."""
+        wait_s = self.take()
+        if wait_s is None:
+            return False
+        if wait_s > 0:
+            await trio.sleep(wait_s)
+        return True

@@ -60,7 +60,7 @@ async def serve_console(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
             nursery.start_soon(console.insights.run)
-            encryption = None if tls is None else Encryption(tls, console.pace.turn)
+            encryption = None if tls is None else Encryption(tls, console.lines.pace.turn)
             await serve_connections(app, sockets, stopping, encryption)
             nursery.cancel_scope.cancel()
 

@@ -35,3 +35,13 @@ async def test_who_would_wait_too_long_gets_no_turn_and_takes_none(mock_clock: M
     assert waits[within - 1] == pytest.approx(LONGEST_WAIT_S) and waits[within:] == [None] * 7
     mock_clock.jump(1 / TURNS_PER_S + 1e-6)
     assert pace.take() is not None and trio.current_time() < 1
+
+
+async def test_a_turn_is_waited_for(autojump_clock: MockClock) -> None:
+    pace = Pace()
+    for _ in range(BURST + TURNS_PER_S):
+        assert await pace.turn()
+    assert trio.current_time() == pytest.approx(1.0)
+    taken(pace, LONGEST_WAIT_S * TURNS_PER_S)
+    assert not await pace.turn()
+    assert trio.current_time() == pytest.approx(1.0)
