@@ -64,7 +64,7 @@ def _make_minutes(house: Warehouse, first: str, last: str) -> None:
     here = from_to(MINUTE, "TIMESTAMP", first, last)
     dates = from_to(DATE, "DATE", first[:10], last[:10])
     frames = {
-        kind: _of_minutes(house.read(table), kind, first, here, last)
+        kind: _of_minutes(house.read(table), kind, first, last)
         for kind, table in TABLES.items()
         if house.exists(table)
     }
@@ -73,13 +73,14 @@ def _make_minutes(house: Warehouse, first: str, last: str) -> None:
     house.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
 
 
-def _of_minutes(rows: DataFrame, kind: str, first: str, here: str, last: str) -> DataFrame:
-    """What the minutes depend on: their points, and the totals before these."""
-    told = rows.where(near(DATE, first, last, before=0 if kind == "gauge" else 1))
-    told = told.withColumn(MINUTE, minute_of("TimeUnix"))
-    is_wanted = F.expr(here)
+def _of_minutes(rows: DataFrame, kind: str, first: str, last: str) -> DataFrame:
+    """What the minutes depend on: their points, and the totals before these. Asked for by the times that lie
+    in the files, so that Delta need not read those of other times.
+    """
+    begin, end = F.to_timestamp(F.lit(first)), F.to_timestamp(F.lit(last)) + timedelta(minutes=1)
+    is_wanted = F.col("TimeUnix") > begin
     if kind != "gauge":
-        begin = F.to_timestamp(F.lit(first))
-        is_before = (F.col("TimeUnix") >= begin - LOOK_BACK) & (F.col(MINUTE) < begin)
-        is_wanted |= is_before & (F.col("AggregationTemporality") == CUMULATIVE)
-    return told.where(is_wanted).drop(MINUTE)
+        is_total = F.col("AggregationTemporality") == CUMULATIVE
+        is_wanted |= is_total & (F.col("TimeUnix") >= begin - LOOK_BACK)
+    on_days = rows.where(near(DATE, first, last, before=0 if kind == "gauge" else 1))
+    return on_days.where(is_wanted & (F.col("TimeUnix") <= end))
