@@ -3,11 +3,9 @@ client.
 """
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from urllib.parse import quote
 
 import pytest
 import zstandard
@@ -15,20 +13,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from benchmarks.install import KAFKA_LIBS
-from broker.control.commands import OpType, ResourceType
-from broker.protocol import codec
-from broker.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.support.broker_process import BrokerProcess, within
 from tests.support.prometheus import parse
+from tests.support.telemetry import CONNECTIONS, gauges_answered, gauges_shown, shown, subscribe
 
 pytestmark = pytest.mark.endtoend
 
 INTERVAL_MS = 300
-CONNECTIONS = "org_apache_kafka_producer_connection_creation_total"
 PUSHES = "kafka_server_client_metrics_plugin_export_count"
 
 
@@ -39,38 +30,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         yield process
 
 
-def subscribe(broker: BrokerProcess, **configs: str) -> None:
-    ops = [AlterableConfig(key.replace("_", "."), OpType.SET, text) for key, text in configs.items()]
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ResourceType.CLIENT_METRICS, "s", ops)])
-    frame = b"".join(map(bytes, codec.encode_request(request.API_KEY, 1)(request, 1, "test")))
-    host, _, port = broker.plain.partition(":")
-    with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(frame)
-        assert connection.recv(4)
-
-
-def shown(broker: BrokerProcess, name: str, client_id: str) -> list[float]:
-    """The figures of this name that a client has."""
-    family = parse(broker.ask("GET", "/metrics")).get(name)
-    if family is None:
-        return []
-    return [value for (_, labels), value in family.samples.items() if ("client_id", client_id) in labels]
-
-
 def pushes(broker: BrokerProcess) -> float:
     family = parse(broker.ask("GET", "/metrics"))[PUSHES]
     return sum(family.samples.values())
-
-
-def gauges_shown(broker: BrokerProcess, client_id: str) -> dict[str, float]:
-    """What Prometheus reads of a client, by family; those without labels of their own."""
-    return {
-        name: value
-        for name, family in parse(broker.ask("GET", "/metrics")).items()
-        for (_, labels), value in family.samples.items()
-        if family.kind == "gauge" and name.startswith("org_") and len(labels) == 2
-        if ("client_id", client_id) in labels
-    }
 
 
 def gauges_in(payload: bytes) -> dict[str, float]:
@@ -83,18 +45,6 @@ def gauges_in(payload: bytes) -> dict[str, float]:
         for metric in scope.metrics
         for point in metric.gauge.data_points
         if not point.attributes
-    }
-
-
-def gauges_answered(broker: BrokerProcess, client_id: str) -> dict[str, float]:
-    """What the REST API says of a client, by family; those without labels of their own."""
-    (row,) = broker.ask("GET", f"/api/v1/client-instances?search={client_id}")["items"]
-    instance = broker.ask("GET", f"/api/v1/client-instances/{quote(row['instance_id'], safe='')}")
-    assert (instance["software_name"], instance["subscriptions"]) == ("confluent-kafka-python", ["s"])
-    return {
-        figure["name"].replace(".", "_"): figure["value"]
-        for figure in instance["figures"]
-        if figure["shape"] == "gauge" and not figure["attributes"]
     }
 
 
