@@ -78,6 +78,15 @@ def test_editing_in_place(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     expect(quotas.get_by_label("Edit client id app")).to_be_focused()
 
 
+def test_a_double_click_on_a_limit_edits_that_one(quotas: Any, expect: Any, broker: FakeBroker) -> None:
+    quotas.locator("#table td[data-label=Fetch]").dblclick()
+    expect(field(quotas, "Fetch")).to_be_focused()
+    quotas.keyboard.type("5 MB")
+    quotas.keyboard.press("Enter")
+    expect(quotas.locator(".editor")).to_have_count(0)
+    assert broker.rows[APP].value(FETCH) == 5e6
+
+
 def test_an_edit_can_be_undone(quotas: Any, expect: Any, broker: FakeBroker) -> None:
     quotas.get_by_label("Edit client id app").click()
     field(quotas, "Produce").fill("")

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
 import { startLive } from "./shell.js";
 import { once } from "./table.js";
-import { bytes, digits, group, percent, quantile } from "./units.js";
+import { bytes, digits, group, isBinary, percent, quantile } from "./units.js";
 
 const WORDS = { good: "fine", watch: "worth a look", urgent: "trouble" };
 const VERDICTS = {
@@ -79,10 +79,19 @@ function figure({ value, of, unit }) {
 function setting({ setting: found }) {
   if (!found) return h("div.setting");
   const { name, value, dynamic, command } = found;
-  const words = value === null || value === "" ? "not set" : value === String(2 ** 31 - 1) ? "no limit" : value;
+  const when = dynamic ? "It can be changed while the broker runs" : "It holds from the next start on";
   return h("div.setting",
-    h("p.small", { title: dynamic ? "It can be changed while the broker runs" : "It holds from the next start on" }, h("code", name), h("span.quiet", ` ${words}${dynamic ? "" : ", at the next start"}`)),
+    h("p.small", { title: `${when}; ${value || "not set"}` }, h("code", name), h("span.quiet", ` ${settingWords(name, value)}${dynamic ? "" : ", at the next start"}`)),
     command && copyable(command, `Command that changes ${name}`));
+}
+
+// What Java's largest numbers mean here.
+const NO_LIMIT = [String(2 ** 31 - 1), "9223372036854775807"];
+
+function settingWords(name, value) {
+  if (value === null || value === "") return "not set";
+  if (NO_LIMIT.includes(value)) return "no limit";
+  return name.endsWith(".bytes") && /^\d+$/.test(value) ? bytes(Number(value), isBinary(Number(value))) : value;
 }
 
 async function start() {

@@ -62,8 +62,8 @@ export class QuotaEditor {
     return { key, input, note, hint: `${now}e.g. ${hint}${per}`, element: h("div.field", head, input, note) };
   }
 
-  focus() {
-    (this.picker ?? this.fields.get("producer_byte_rate").input).focus();
+  focus(key = "producer_byte_rate") {
+    (this.picker ?? this.fields.get(key).input).focus();
   }
 
   close() {

@@ -61,6 +61,8 @@ function shadowBadge() {
 
 function limitCell(key, row, td) {
   const limit = row.limits[key];
+  td.row = row;
+  td.ondblclick ??= () => mayEdit && edit(td.row, key);
   const shown = limit ? `${limit.value} ${limit.observed} ${limit.throttled} ${limit.would_have?.times} ${limit.would_have?.held_ms}` : "";
   td.dataset.limit = limit ? "yes" : "no";
   once(td, shown || "none", () => (limit ? limitFigure(key, limit) : h("span.quiet", { title: "No limit of this kind in this rule" }, "–")));
@@ -108,9 +110,10 @@ function actionsCell(row, td) {
   });
 }
 
-function edit(row) {
+/** `limit`: the one to begin with. */
+function edit(row, limit) {
   const key = entityKey(row.entity);
-  openBelow(key, new QuotaEditor({ row, onclose: () => closePanel(key, "Edit"), onedit: edit }));
+  openBelow(key, new QuotaEditor({ row, onclose: () => closePanel(key, "Edit"), onedit: (other) => edit(other) }), limit);
 }
 
 function remove(row) {
@@ -140,12 +143,12 @@ async function everyMatch() {
   }
 }
 
-function openBelow(key, panel) {
+function openBelow(key, panel, limit) {
   closeAll();
   const cell = h("td", { colspan: table.columns.length }, panel.element);
   open = { key, panel, element: h("tr.panel", cell) };
   show();
-  panel.focus();
+  panel.focus(limit);
 }
 
 function add(limits = {}, start = {}) {
