@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.webui.browser.conftest import Watched
+from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, throttled
 
@@ -117,7 +118,15 @@ def another_site(html: str) -> Iterator[str]:
 
 
 BODY = '{"entries":[{"entity":{"user":"mallory"},"ops":[{"key":"producer_byte_rate","value":1}]}]}'
+TOKEN = '{"role":"admin","name":"mallory"}'
+"""What a form of plain text sends is `name=value`, which makes JSON of a kind: a token called `mallory=`."""
+
 ATTACKS = {
+    "form that is JSON": """<form method=post action="{target}/api/v1/tokens" enctype="text/plain">
+        <input name='{{"role":"admin","name":"mallory' value='"}}'></form>
+        <script>document.forms[0].submit()</script>""",
+    "no-cors that is JSON": """<script>fetch("{target}/api/v1/tokens", {{method: "POST", mode: "no-cors",
+        credentials: "include", body: '{token}'}}).catch(() => 0)</script>""",
     "form": """<form method=post action="{target}/api/v1/client-quotas" enctype="text/plain">
         <input name='{body}'></form><script>document.forms[0].submit()</script>""",
     "form to sign out": """<form method=post action="{target}/logout"></form>
@@ -142,12 +151,12 @@ def test_a_page_on_another_port_changes_nothing_and_reads_nothing(
     opened.goto("about:blank")
     answers: list[tuple[str, int]] = []
     opened.on("response", lambda response: answers.append((response.url, response.status)))
-    with another_site(ATTACKS[attack].format(target=page.console.address, body=BODY)) as site:
+    with another_site(ATTACKS[attack].format(target=page.console.address, body=BODY, token=TOKEN)) as site:
         opened.goto(site)
         opened.wait_for_timeout(500)
     ours = [(url, status) for url, status in answers if url.startswith(page.console.address)]
     assert all(status in (403, 404, 405, 421) for _, status in ours), ours
-    assert broker.applied == [] and broker.rows == {}
+    assert broker.applied == [] and broker.rows == {} and broker.token_rows == [ADMIN, EDITOR, VIEWER]
     page.troubles.clear()
     page.go("/quotas")
     assert "Client quotas" in opened.title() and 'data-may-edit="yes"' in opened.content()
