@@ -35,6 +35,9 @@ from benchmarks.process import Broker, running
 GOAL: Final = 1.2
 WARM_UP_S: Final = 0.5
 INSIDE_S: Final = 6
+SETTLED_S: Final = 3.0
+"""Whoever has come has been answered by then, or waits in line."""
+
 PRIORITY: Final = 19
 
 PACED: Final = Load("paced", "1,000 a second over 10 connections", "api_versions", REQUESTS, 1.0, 10)
@@ -79,7 +82,7 @@ def visited(broker: Broker, case: Case) -> Iterator[None]:
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
             raise click.ClickException(f"{case.title}: they did not come")
-        sleep(1.0)
+        sleep(SETTLED_S)
         yield
     finally:
         process.kill()

@@ -130,9 +130,12 @@ async def browse(port: int, token: str, page: PageLoad, tally: Tally) -> None:
         raise ConnectionError(f"the console did not let a browser in: {status}")
     cookie = next(line[11:].strip() for line in head.splitlines() if line.lower().startswith("set-cookie:"))
     headers = {"Cookie": cookie.partition(";")[0]}
-    for target in (page.path, *page.asks):
+    *first, last = (page.path, *page.asks)
+    for target in first:
         await connection.ask("GET", target, headers)
         await connection.answer()
+    await connection.ask("GET", last, headers | {"Connection": "close"})
+    await connection.answer()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_watch, port, page, headers, tally)
         if page.again_s:

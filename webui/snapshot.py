@@ -28,6 +28,9 @@ from webui.telemetry.listing import INSTANCES, subscription_json
 
 EXAMINED_EVERY_MS: Final = 2_000
 
+GATHERED_EVERY_S: Final = 0.9
+"""With every second beat, unless somebody changed something."""
+
 MOST_THROTTLED: Final = 500
 """Rows of one live event, longest wait first; its `total` says how many there are."""
 
@@ -162,7 +165,9 @@ class LiveTable(Generic[Row]):
             return self._pages[page]
 
     def _is_old(self, now: float) -> bool:
-        return self._views.version != self._version or now - self._gathered_at >= 20 * self._cost
+        if self._views.version != self._version:
+            return True
+        return now - self._gathered_at >= max(GATHERED_EVERY_S, 20 * self._cost)
 
 
 def live_tables(views: Views) -> dict[str, LiveTable[Any]]:

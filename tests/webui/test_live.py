@@ -119,10 +119,11 @@ class SlowViews(FakeBroker):
 
     asked = 0
     seconds = 0.0
+    each_takes = 1.0
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
         self.asked += 1
-        self.seconds += 1.0
+        self.seconds += self.each_takes
         return super().quotas(components, strict=strict)
 
 
@@ -140,6 +141,17 @@ async def test_gathering_the_rules_takes_a_twentieth_of_the_time() -> None:
     views.seconds = 20.0
     await quotas.page(Page(), "beat 20")
     assert views.asked == 2
+
+
+@pytest.mark.parametrize(("after_s", "asked"), [(0.5, 1), (0.89, 1), (0.9, 2)])
+async def test_a_short_table_is_gathered_once_a_second(after_s: float, asked: int) -> None:
+    views = SlowViews()
+    views.each_takes = 0.0
+    quotas = live_rules(views)
+    await quotas.page(Page(), "beat 1")
+    views.seconds = after_s
+    await quotas.page(Page(), "beat 2")
+    assert views.asked == asked
 
 
 async def test_a_changed_rule_is_gathered_with_the_next_beat() -> None:
