@@ -11,7 +11,7 @@ CHROMIUM := $(shell command -v chromium || command -v chromium-browser || comman
 MARKS    := not slow and not spark$(if $(CHROMIUM),, and not browser)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check house format bench demo image-test test-clients test-pipeline jars test-all clean
+.PHONY: help run test check house format lock audit bench demo image-test test-clients test-pipeline jars test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -23,19 +23,26 @@ help:
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
+	@echo "make lock              write the locked versions and hashes of what pyproject.toml pins anew"
+	@echo "make audit             look the locked versions up among known vulnerabilities (needs the network)"
 	@echo "make image-test        build the container image and use it (needs root and Debian)"
 
-# A stamp is older than pyproject.toml when a dependency may have changed.
-$(VENV)/runtime: pyproject.toml
+# A stamp is older than pyproject.toml when a dependency may have changed. What is installed is what is locked: every
+# file that comes from a registry has one of the hashes in requirements/. `make lock` writes them anew.
+LOCKED := --require-hashes --requirement
+
+$(VENV)/runtime: pyproject.toml requirements/runtime.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/runtime.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/dev: pyproject.toml
+$(VENV)/dev: pyproject.toml requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Weir needs CPython 3.11 or newer")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[dev]'
+	$(PIP) $(LOCKED) requirements/build.txt $(LOCKED) requirements/dev.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/runtime
 
 run: $(VENV)/runtime
@@ -71,8 +78,8 @@ test-clients: $(VENV)/dev
 	$(BIN)/python -m benchmarks.install kafka
 	$(BIN)/pytest tests/endtoend/test_clients_kafka_tools*.py
 
-$(VENV)/pipeline: pyproject.toml $(VENV)/dev
-	$(PIP) --editable '.[dev,pipeline]'
+$(VENV)/pipeline: requirements/pipeline.txt $(VENV)/dev
+	$(PIP) $(LOCKED) requirements/pipeline.txt
 	@touch $@
 
 pipeline/jars: pipeline/pom.xml
@@ -86,6 +93,30 @@ test-pipeline: $(VENV)/pipeline pipeline/jars
 
 test-all: check
 	$(BIN)/pytest $(ARGS)
+
+# For those who change a dependency. Of what is locked already only that is changed which pyproject.toml changed;
+# UPGRADE=--upgrade takes the newest of everything that it does not pin.
+LOCK := UV_NO_CONFIG=1 $(VENV)-lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
+
+lock: $(VENV)-lock/tools
+	@printf '%s\n' $(BUILD_REQUIRES) | $(LOCK) --output-file requirements/build.txt - >/dev/null
+	@$(LOCK) --output-file requirements/runtime.txt pyproject.toml >/dev/null
+	@$(LOCK) --constraint requirements/runtime.txt --extra dev --output-file requirements/dev.txt pyproject.toml >/dev/null
+	@$(LOCK) --constraint requirements/dev.txt --extra insights --output-file requirements/insights.txt pyproject.toml >/dev/null
+	@$(LOCK) --constraint requirements/dev.txt --extra pipeline --output-file requirements/pipeline.txt pyproject.toml >/dev/null
+
+BUILD_REQUIRES = $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])')
+
+# Asks about each locked version, so it needs the network, and is no part of `make test`.
+audit: $(VENV)-lock/tools
+	@for each in build runtime dev insights pipeline; do \
+		$(VENV)-lock/bin/pip-audit --disable-pip --require-hashes --requirement requirements/$$each.txt || exit 1; done
+
+$(VENV)-lock/tools: Makefile
+	@test -x $(VENV)-lock/bin/python || $(PYTHON) -m venv $(VENV)-lock
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-lock/bin/pip install --quiet uv==0.13.9 pip-audit==2.10.1
+	@touch $@
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks.run $(ARGS)
