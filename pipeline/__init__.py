@@ -7,7 +7,6 @@
     silver        rows that were understood, a table for each kind, and those that were not, with the reason
     gold          what an operator asks: by minute and client, by day, and advice
     tables        where the tables lie, and writing that may be repeated
-    extent        which records a batch has
     times         stretches of minutes and days
     run           one batch after the other, from the sources to gold
     history       what if: a recorded load against a proposed quota file

@@ -61,7 +61,7 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
     help="Seconds from batch to batch, if continuous.",
 )
 @click.option(
-    "--most", default=500_000, show_default=True, type=click.IntRange(1), help="Records of one batch."
+    "--most", default=200_000, show_default=True, type=click.IntRange(1), help="Records of one batch."
 )
 @_on_a_cluster
 @_on_a_warehouse
@@ -86,14 +86,10 @@ def backfill(path: str, **where: Any) -> None:
     """Add the records in the files at PATH; those that the tables have already are passed over."""
     with _opened(**where) as warehouse:
         from pipeline import sources
-        from pipeline.extent import NotRecordsError
         from pipeline.run import Pipeline
 
         began, pipeline = time.monotonic(), Pipeline(warehouse)
-        try:
-            pipeline.add(sources.files(warehouse.spark, path))
-        except NotRecordsError as error:
-            raise click.ClickException(f"{path}: {error}; nothing was written") from error
+        pipeline.add(sources.files(warehouse.spark, path))
         if not pipeline.rows:
             raise click.ClickException(
                 f"{path} has no records; of a folder the files are read that end in .parquet "

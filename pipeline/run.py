@@ -9,23 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import bronze, silver
-from pipeline.extent import Extent
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, latency, limits, obedience, people, throttling, usage
 from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp import batch as pushes
 from pipeline.tables import DATE, Table, Warehouse, Write
-from pipeline.times import as_text, days, during, from_to, near, stretches
+from pipeline.times import days, edges, from_to, near
 
 STREAM: Final = "stream"
 """Under which name the stream's batches are counted in the tables."""
-
-DUE: Final = "_due"
-"""Where the warehouse has the days that were touched and are still to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +49,8 @@ class Pipeline:
         self.warehouse = warehouse
         self.policy = policy
         self.rows = 0
+        self.days: set[str] = set()
+        """Those of which a minute was made, until `make_days`."""
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
@@ -59,44 +58,47 @@ class Pipeline:
         def append(table: Table, rows: DataFrame, part: str) -> None:
             self.warehouse.append_once(table, rows, f"{writer}:{part}", batch)
 
-        self._take(raw, Extent.of(raw), append, is_all=True)
+        self._take(raw, append)
 
     def add(self, raw: DataFrame) -> None:
-        """Rows of any source: those that are there already are passed over. Raises NotRecordsError."""
-        extent = Extent.of(raw)
+        """Rows of any source: those that are there already are passed over."""
 
         def add(table: Table, rows: DataFrame, _part: str) -> None:
-            self.warehouse.add(table, rows, extent.where)
+            self.warehouse.add(table, rows)
 
-        alone = raw.dropDuplicates(list(bronze.EVENTS.keys)) if extent.copies else raw
-        self._take(alone, extent, add, is_all=extent.is_whole)
+        self._take(raw.dropDuplicates(list(bronze.EVENTS.keys)), add)
 
-    def _take(self, raw: DataFrame, extent: Extent, write: Write, is_all: bool) -> None:
-        """`is_all`: what a table has within `extent` are rows of this batch and no others."""
-        raw = bronze.dated(raw)
-        self.rows += extent.rows
-        if not extent.rows:
-            return
-        write(bronze.EVENTS, raw, "all")
-        for topic in sorted(extent.topics & silver.TABLES.keys()):
-            self._take_topic(topic, silver.opened(raw, topic), extent.part({topic}), write, is_all)
-        if TELEMETRY in extent.topics:
-            pushes.take(self.warehouse, raw, write)
-        known = {*silver.TABLES, TELEMETRY}
-        if extent.topics - known:
-            write(silver.QUARANTINE, silver.strangers(raw, sorted(known)), "strangers")
+    def _take(self, raw: DataFrame, write: Write) -> None:
+        raw = bronze.dated(raw).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            counts = {row["topic"]: row["count"] for row in raw.groupBy("topic").count().collect()}
+            topics = counts.keys()
+            self.rows += sum(counts.values())
+            if topics:
+                write(bronze.EVENTS, raw, "all")
+            for topic in sorted(topics & silver.TABLES.keys()):
+                self._take_topic(topic, silver.opened(raw, topic), write)
+            if TELEMETRY in topics:
+                pushes.take(self.warehouse, raw, write)
+            known = [*silver.TABLES, TELEMETRY]
+            if topics - set(known):
+                write(silver.QUARANTINE, silver.strangers(raw, known), "strangers")
+        finally:
+            raw.unpersist()
 
-    def _take_topic(self, topic: str, events: DataFrame, extent: Extent, write: Write, is_all: bool) -> None:
-        write(silver.TABLES[topic], silver.accepted(events), topic)
-        # Asked of the table, for a batch that is repeated writes nothing and has its minutes all the same.
-        here = self.warehouse.read(silver.TABLES[topic]).where(extent.where)
-        counts = here.groupBy(as_text(minute_of()).alias(MINUTE)).count().collect()
-        if not is_all or sum(row["count"] for row in counts) < extent.rows:
-            write(silver.QUARANTINE, silver.refused(events), topic)
-        for first, last in stretches(row[MINUTE] for row in counts):
-            for day in days(first, last):
-                self.warehouse.note(f"{DUE}/{day}")
-            self._make_minutes(topic, first, last)
+    def _take_topic(self, topic: str, events: DataFrame, write: Write) -> None:
+        events = events.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            accepted, refused = silver.accepted(events), silver.refused(events)
+            if not refused.isEmpty():
+                write(silver.QUARANTINE, refused, topic)
+            minutes = edges(accepted, minute_of())
+            if minutes is not None:
+                write(silver.TABLES[topic], accepted, topic)
+                self._make_minutes(topic, *minutes)
+                self.days |= days(*minutes)
+        finally:
+            events.unpersist()
 
     def _make_minutes(self, topic: str, first: str, last: str) -> None:
         """Gold of one topic, for the minutes from `first` to `last`, both included."""
@@ -104,15 +106,15 @@ class Pipeline:
         dates = from_to(DATE, "DATE", first[:10], last[:10])
         for each in BY_MINUTE:
             if each.source == topic:
-                events = self.warehouse.read(silver.TABLES[topic])
-                events = events.where(near(DATE, first, last)).where(during("time", first, last))
+                events = self.warehouse.read(silver.TABLES[topic]).where(near(DATE, first, last))
+                events = events.withColumn(MINUTE, minute_of()).where(here).drop(MINUTE)
                 self.warehouse.replace(each.table, each.make(events), f"{dates} AND {here}")
 
     def make_days(self) -> None:
-        """What is made of whole days, for those that were touched since it was made, by whichever process."""
-        for day in self.warehouse.noted(DUE):
+        """What is made of whole days, for those that were touched since the last time."""
+        for day in sorted(self.days):
             self._make_day(day)
-            self.warehouse.forget(f"{DUE}/{day}")
+        self.days = set()
 
     def _make_day(self, day: str) -> None:
         house = self.warehouse

@@ -26,8 +26,6 @@ SETTINGS: Final = {
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
     # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
-    # Rows of a few days go to a file each as they come; else all of them would be sorted by their day first.
-    "spark.sql.maxConcurrentOutputFileWriters": "8",
     # What a file's writer keeps in memory before it writes. (Parquet: 128 MiB)
     "spark.hadoop.parquet.block.size": str(32 << 20),
     "spark.sql.execution.arrow.pyspark.enabled": "true",

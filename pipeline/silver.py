@@ -5,7 +5,6 @@ lies; nothing is thrown away: what cannot be trusted goes to the quarantine, as 
 """
 
 from functools import reduce
-from itertools import count
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -42,23 +41,12 @@ AHEAD_MS: Final = 3_600_000
 LATE_MS: Final = 86_400_000
 """And how far behind it: what comes later than that would change days that were looked at already."""
 
-_NUMBERS: Final = count()
-"""Of observations: no two of one query may have the same name."""
-
 
 def opened(raw: DataFrame, topic: str) -> DataFrame:
     """The records of one topic as `event`, with `reason` where it is not to be used."""
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
-    read = _once(raw.where(F.col("topic") == topic).withColumn("event", event))
-    return _once(read.withColumn("reason", _reason(topic)))
-
-
-def _once(rows: DataFrame) -> DataFrame:
-    """What was worked out so far is worked out once for each row. Spark would parse a value again for each
-    field that is asked for; it does not look through an observation, which is all that this one is for.
-    """
-    return rows.observe(f"rows-{next(_NUMBERS)}", F.count(F.lit(1)).alias("rows"))
+    return raw.where(F.col("topic") == topic).withColumn("event", event).withColumn("reason", _reason(topic))
 
 
 def accepted(events: DataFrame) -> DataFrame:
@@ -67,21 +55,13 @@ def accepted(events: DataFrame) -> DataFrame:
         name for name in events.schema["event"].dataType.fieldNames() if name not in ("v", "time_ms", BROKEN)
     ]
     time = F.timestamp_millis("event.time_ms")
-    # Added up here, while it is at hand: to read the histograms again is most of what usage would cost.
-    derived = [_sum_of("event.phases.local").alias("local_us")] if "phases" in fields else []
     return events.where(F.col("reason").isNull()).select(
         F.to_date(time).alias(DATE),
         time.alias("time"),
         node_of().alias("node"),
         *(F.col(f"event.`{name}`").alias(name) for name in fields),
-        *derived,
         *PLACE,
     )
-
-
-def _sum_of(histogram: str) -> Column:
-    """The microseconds of all who are in it, null where there is none."""
-    return F.aggregate(histogram, F.lit(0).cast("long"), lambda total, each: total + each[0] * each[1])
 
 
 def refused(events: DataFrame) -> DataFrame:

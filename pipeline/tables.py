@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,6 @@ Write = Callable[[Table, DataFrame, str], None]
 DATE: Final = "date"
 """What every table is partitioned by: the UTC day of the event."""
 
-ADDED: Final = "added"
-"""What a version says of itself that no stream has appended."""
-
 
 class Warehouse:
     """`root` is a path or a URL."""
@@ -53,51 +49,36 @@ class Warehouse:
         """Raises AnalysisException where the table has never been written."""
         return self.spark.read.format("delta").load(self.path(table))
 
+    def history(self, table: Table) -> DataFrame:
+        """A row for each version: when, and by which operation."""
+        return DeltaTable.forPath(self.spark, self.path(table)).history()
+
     def has(self, path: str) -> bool:
         """Whether there is a file or folder of this name in the warehouse."""
-        files, here = self._file(path)
-        return bool(files.exists(here))
-
-    def note(self, path: str) -> None:
-        """Leaves an empty file of this name, which outlives this process."""
-        files, here = self._file(path)
-        files.create(here, True).close()
-
-    def noted(self, folder: str) -> list[str]:
-        """The names of what was noted in a folder, in order."""
-        files, here = self._file(folder)
-        found = files.listStatus(here) if files.exists(here) else ()
-        return sorted(str(each.getPath().getName()) for each in found)
-
-    def forget(self, path: str) -> None:
-        files, here = self._file(path)
-        files.delete(here, False)
-
-    def _file(self, path: str) -> tuple[Any, Any]:
-        """The file system, and the path as it wants it."""
         jvm: Any = self.spark.sparkContext._jvm
         here = jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
-        return here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), here
+        files = here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration())
+        return bool(files.exists(here))
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Appends, unless `writer` has appended this batch or a later one already."""
-        self._append(table, rows, txnAppId=f"{writer}:{table.path}", txnVersion=batch)
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .partitionBy(DATE)
+            .option("mergeSchema", "true")
+            .option("txnAppId", f"{writer}:{table.path}")
+            .option("txnVersion", batch)
+            .save(self.path(table))
+        )
 
-    def add(self, table: Table, rows: DataFrame, where: str) -> None:
-        """Adds those rows whose keys are not there yet. No two may have the same; `where` is what could be
-        there of them, and costs little where nothing is.
-        """
-        if self.exists(table) and not self.read(table).where(where).isEmpty():
-            known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
-            known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
-        else:
-            self._append(table, rows, userMetadata=ADDED)
-
-    def is_only_appended(self, table: Table) -> bool:
-        """Whether nothing has come into it by `add`."""
-        versions = DeltaTable.forPath(self.spark, self.path(table)).history()
-        is_added = (F.col("operation") == "MERGE") | (F.col("userMetadata") == ADDED)
-        return bool(versions.where(is_added).isEmpty())
+    def add(self, table: Table, rows: DataFrame) -> None:
+        """Adds those rows whose keys are not there yet; of rows with one key the first that comes."""
+        rows = rows.dropDuplicates(list(table.keys))
+        if not self.exists(table):
+            rows.limit(0).write.format("delta").partitionBy(DATE).mode("ignore").save(self.path(table))
+        known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
+        known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Puts `rows` in the place of all that are `where`; they must be so too."""
@@ -106,10 +87,6 @@ class Warehouse:
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
             writer.mode("append").save(self.path(table))
-
-    def _append(self, table: Table, rows: DataFrame, **options: object) -> None:
-        writer = rows.write.format("delta").mode("append").partitionBy(DATE).option("mergeSchema", "true")
-        writer.options(**options).save(self.path(table))
 
 
 def _same(keys: Sequence[str]) -> str:

@@ -26,17 +26,15 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     """
     named = requests.where(F.col("source") == "client").withColumn(MINUTE, minute_of())
     errors = F.aggregate(F.map_values("errors"), F.lit(0).cast("long"), lambda total, each: total + each)
-    # Whole numbers, for the sum of them is the same in whichever order they come.
-    handler_us = F.when(
-        F.col("timed") > 0, F.round(F.col("local_us") * F.col("requests") / F.col("timed")).cast("long")
-    )
+    timed = F.aggregate("phases.local", F.lit(0).cast("long"), lambda total, each: total + each[0] * each[1])
+    handler_us = F.when(F.col("timed") > 0, timed * F.col("requests") / F.col("timed")).otherwise(F.lit(0.0))
     return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", *WHO).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.sum("requests").alias("requests"),
         F.sum(F.coalesce(errors, F.lit(0))).alias("errors"),
         F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
-        F.sum(F.coalesce(handler_us, F.lit(0))).alias("handler_us"),
+        F.sum(F.coalesce(handler_us, F.lit(0.0))).cast("long").alias("handler_us"),
     )
 
 

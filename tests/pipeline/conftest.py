@@ -26,9 +26,7 @@ SETTINGS: Final = {
 HERE: Final = Path(__file__).parent
 
 # Without pyspark these cannot even be imported; the others say that they are skipped, and why.
-IMPORT_IT: Final = [
-    *("test_gold_*.py", "test_otlp_tables.py", "test_run.py", "test_silver.py", "test_extent.py")
-]
+IMPORT_IT: Final = ["test_gold_*.py", "test_otlp_tables.py", "test_run.py", "test_silver.py"]
 collect_ignore_glob = [] if find_spec("pyspark") else IMPORT_IT
 
 
