@@ -1,6 +1,6 @@
 """The console's parts, made once and handed to everything that answers a request.
 
-Built by webui.app. Holds no state of its own.
+Built by webui.http.app. Holds no state of its own.
 """
 
 import time
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from webui.backend import Backend, ConsoleSettings
+from webui.http.lines import Lines
 from webui.insights.reader import Reader
-from webui.lines import Lines
-from webui.live import Live
+from webui.live.beat import Live
 from webui.security.doorkeeper import Doorkeeper
 from webui.security.hosts import AllowedHosts
 

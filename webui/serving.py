@@ -45,10 +45,10 @@ async def serve_console(
         task_status.started((host, port))
         await _loaded()
 
-        from webui.app import build_app
         from webui.console import make_console
-        from webui.encryption import Encryption
-        from webui.front import serve_connections
+        from webui.http.app import build_app
+        from webui.http.encryption import Encryption
+        from webui.http.front import serve_connections
 
         console = make_console(backend, settings, port)
         app = await trio.to_thread.run_sync(build_app, console)
@@ -78,5 +78,5 @@ async def _loaded() -> None:
 
 
 def _load() -> None:
-    import webui.app
-    import webui.front  # noqa: F401
+    import webui.http.app
+    import webui.http.front  # noqa: F401

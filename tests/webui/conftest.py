@@ -8,8 +8,8 @@ from quart import Response
 from quart.typing import TestClientProtocol
 
 from tests.webui.fakes import FakeBroker, FakeSettings
-from webui.app import build_app
 from webui.console import Console, make_console
+from webui.http.app import build_app
 
 PORT = 8080
 

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from tests.webui.fakes import FakeBroker, FakeSettings
-from webui import front
+from webui.http import front
 from webui.serving import serve_console
 
 

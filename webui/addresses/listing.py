@@ -7,8 +7,8 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from broker.control.views import AddressRow, ConnectionLimitRow
-from webui.listing import Table
-from webui.shapes import finite, named, utc
+from webui.tables.listing import Table
+from webui.tables.shapes import finite, named, utc
 
 DEFAULT: Final = "<default>"
 """How a path names the rule for all other addresses; no address looks like it."""

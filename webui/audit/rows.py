@@ -14,7 +14,7 @@ from typing import Any, Final
 from broker.control.commands import EntityPairs, QuotaOp
 from broker.control.views import AuditEntry
 from webui.quotas.command_line import kafka_configs
-from webui.shapes import utc
+from webui.tables.shapes import utc
 
 CLIENT_QUOTA: Final = "client-quota"
 SHADOW: Final = "shadow"

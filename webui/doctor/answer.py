@@ -11,7 +11,7 @@ from broker.control.views import Views
 from webui.doctor.checks import Check, Level, Symptom
 from webui.doctor.recent import Recent
 from webui.doctor.symptoms import examine, level_of
-from webui.shapes import finite
+from webui.tables.shapes import finite
 
 
 async def doctor_json(views: Views, recent: Recent, now_ms: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Final
 from broker.control.views import ConnectionLimitRow, Overview, PhaseRow, Views
 from webui.doctor.checks import Check, Level, Symptom, Unit, above, idle_level, share, use_level, worst
 from webui.doctor.recent import Recent
-from webui.slices import sliced
+from webui.tables.slices import sliced
 
 PER_IP: Final = "max.connections.per.ip"
 SLOTS: Final = "max.connections"

@@ -1,6 +1,6 @@
 """The pages' addresses: the pages themselves, signing in and out, and the files they are made of.
 
-Added to the app by webui.app. Everything that a page then shows or changes it asks of the REST API, like any
+Added to the app by http.app. Everything that a page then shows or changes it asks of the REST API, like any
 program.
 """
 
@@ -12,7 +12,8 @@ from quart_trio import QuartTrio
 
 from broker.control.commands import Role
 from webui.console import Console
-from webui.json_text import encode
+from webui.http.static_files import StaticFiles
+from webui.http.web_request import body_of, knock_of
 from webui.pages.catalogue import PAGES, Page
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json
@@ -24,8 +25,7 @@ from webui.security import headers
 from webui.security.doorkeeper import LONGEST_SECRET, role_of
 from webui.security.gate import check_body, cookie_name, session_of, visitor_of
 from webui.security.origin import is_foreign
-from webui.static_files import StaticFiles
-from webui.web_request import body_of, knock_of
+from webui.tables.json_text import encode
 
 _SECRET = Text(shortest=1, longest=LONGEST_SECRET)
 _BY_TOKEN = Record({"token": _SECRET})

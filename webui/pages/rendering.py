@@ -8,8 +8,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from webui.http.static_files import StaticFiles
 from webui.pages.catalogue import sections
-from webui.static_files import StaticFiles
 
 
 class Renderer:

@@ -5,7 +5,7 @@ Read by the routes for the OpenAPI document, and by the tests, which hold every 
 
 from typing import Final
 
-from webui.history import Sample
+from webui.live.history import Sample
 from webui.quotas.entities import ALL_KEYS, ENTITY_TYPES
 from webui.rest.problem import PROBLEM_FIELDS
 from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text

@@ -11,13 +11,13 @@ from broker.control.commands import Door, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
 from webui.audit.rows import KINDS, csv_lines, entry_json, quota_entity, undo_command, undo_op
-from webui.json_text import encode
 from webui.quotas.preview import preview
 from webui.rest.answers import COUNT, ENTITY, NAME, REACH, TIME
 from webui.rest.client_quotas import reach_json
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import JSON, Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Text
+from webui.tables.json_text import encode
 
 MOST_ROWS: Final = 1_000
 MOST_EXPORTED: Final = 100_000

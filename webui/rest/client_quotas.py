@@ -21,7 +21,7 @@ from webui.rest.conditions import etag, expected_version
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Invalid, Listing, Number, OneOf, Record, Schema, Text
-from webui.slices import gathered
+from webui.tables.slices import gathered
 
 MOST_ENTRIES: Final = 1_000
 MOST_PREVIEWS: Final = 8

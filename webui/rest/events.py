@@ -1,6 +1,6 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of webui.live; each holds the whole of
+Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of live.beat; each holds the whole of
 its topic, so a browser that missed some has missed nothing. One is sent when it differs from the last; all
 that one beat has for a page goes out as one piece. Streams end at shutdown, and when the session or token
 behind them does.
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import trio
 
-from webui.follower import QUIET_S, Follower, Section
-from webui.listing import LONGEST_PAGE, Page, Table
-from webui.live import Live
+from webui.live.beat import Live
+from webui.live.follower import QUIET_S, Follower, Section
+from webui.live.snapshot import Snapshot
 from webui.quotas.usage import UNLIMITED
 from webui.rest.problem import Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
-from webui.snapshot import Snapshot
+from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 TOPICS: Final = ("overview", "throttled", "quotas")

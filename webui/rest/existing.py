@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 from broker.control.closing import CloseConnection
-from webui.listing import Table
 from webui.rest.answers import CONNECTION, COUNT, NAME
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
-from webui.shapes import connection_json
-from webui.tables import CONNECTIONS, GROUPS, TOPICS, group_detail_json, partition_json, topic_json
+from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS, group_detail_json, partition_json, topic_json
+from webui.tables.listing import Table
+from webui.tables.shapes import connection_json
 
 Row = TypeVar("Row")
 

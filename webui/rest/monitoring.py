@@ -4,14 +4,14 @@ changes.
 
 from typing import Final
 
-from webui.held import HELD
-from webui.history import KEPT_S
+from webui.live.held import HELD
+from webui.live.history import KEPT_S
 from webui.quotas import usage as clients
 from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Listing, Number
-from webui.shapes import overview_json, task_json, throttled_json
+from webui.tables.shapes import overview_json, task_json, throttled_json
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"

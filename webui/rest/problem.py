@@ -1,6 +1,6 @@
 """Refusals, as RFC 9457 problem details; and which HTTP status each of Kafka's error codes becomes.
 
-Raised anywhere in webui, turned into an answer by webui.app. The texts are for the person who asked: no
+Raised anywhere in webui, turned into an answer by webui.http.app. The texts are for the person who asked: no
 stack traces, no paths.
 """
 

@@ -1,6 +1,6 @@
 """What a REST route is: one value that dispatch, validation, the OpenAPI document and the tests all read.
 
-Written in the modules beside this one, gathered in webui.rest.routes, bound to HTTP by webui.app. Knows
+Written in the modules beside this one, gathered in webui.rest.routes, bound to HTTP by webui.http.app. Knows
 nothing of the web framework: a handler gets a `Call` and gives back a `Reply`.
 """
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from broker.control.commands import Actor
 from webui.console import Console
-from webui.follower import Connection
-from webui.listing import LONGEST_PAGE, Page, Table
+from webui.live.follower import Connection
 from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session
+from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 JSON: Final = "application/json"
 FARTHEST: Final = 10_000_000

@@ -1,6 +1,6 @@
 """Bytes to values, refusing what JSON parsers usually let pass.
 
-Used by webui.app for every body. Refuses: anything but UTF-8, duplicate keys, NaN and Infinity, numbers that
+Used by http.app for every body. Refuses: anything but UTF-8, duplicate keys, NaN and Infinity, numbers that
 a double cannot hold, integers of more than 20 digits, and deep nesting.
 """
 

@@ -15,7 +15,7 @@ from webui.rest.conditions import HEADERS, etag, expected_version
 from webui.rest.problem import PROBLEM, PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Listing, Maybe, Number, Record, Text
-from webui.shapes import utc
+from webui.tables.shapes import utc
 
 MOST_TOKENS: Final = 1_000
 ROLES: Final = ("viewer", "editor", "admin")

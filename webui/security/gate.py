@@ -1,7 +1,7 @@
 """What a request must show before anything looks at it: the right host, the right origin, a known token, and
 for changes the proof that a page of ours sent it.
 
-Called by webui.app with plain values, so that every rule is tested without a web server. Knows no framework,
+Called by http.app with plain values, so that every rule is tested without a web server. Knows no framework,
 no route and no role.
 """
 

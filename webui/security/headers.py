@@ -1,6 +1,6 @@
 """The headers that go out with every answer, and how those that came in are looked up.
 
-Put on by webui.app. Scripts, styles, images and connections come from the console itself or not at all; no
+Put on by http.app. Scripts, styles, images and connections come from the console itself or not at all; no
 inline script or style; nothing may frame it; `trusted-types 'none'` makes the browser refuse innerHTML even
 if one of our own scripts tried.
 """

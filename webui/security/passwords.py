@@ -14,7 +14,7 @@ import trio
 from broker.control.passwords import HashedPassword
 from broker.control.views import TokenRow
 from webui.backend import Backend
-from webui.pace import Pace
+from webui.http.pace import Pace
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff
 

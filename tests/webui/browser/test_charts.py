@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from tests.webui.browser.conftest import Watched
-from webui.history import Sample
+from webui.live.history import Sample
 
 MINUTE_MS = 60_000
 

@@ -7,11 +7,11 @@ from quart import Response
 
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from webui.app import build_app
 from webui.console import Console
+from webui.http.app import build_app
+from webui.http.static_files import StaticFiles
 from webui.pages.catalogue import PAGES, Page
 from webui.rest.routes import ROUTES
-from webui.static_files import StaticFiles
 
 NAVIGATION = {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
 

@@ -8,8 +8,8 @@ import pytest
 from broker.control.commands import EntityPairs
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import NOW_MS
-from webui.listing import Page
 from webui.quotas.listing import listed
+from webui.tables.listing import Page
 
 ALICE: EntityPairs = (("user", "alice"),)
 BOB_APP: EntityPairs = (("user", "Bob"), ("client-id", "app"))

@@ -13,9 +13,9 @@ from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
-from webui.app import build_app
 from webui.backend import Backend
 from webui.console import make_console
+from webui.http.app import build_app
 from webui.rest.answers import CONFIGS
 from webui.rest.broker_configs import REFUSED
 

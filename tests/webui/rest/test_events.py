@@ -12,10 +12,10 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from webui.console import Console
-from webui.follower import QUIET_S, Follower, Section
-from webui.live import Live
+from webui.live.beat import Live
+from webui.live.follower import QUIET_S, Follower, Section
+from webui.live.snapshot import Snapshot
 from webui.rest.events import MOST_STREAMS, stream
-from webui.snapshot import Snapshot
 
 THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
 

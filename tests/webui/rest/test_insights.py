@@ -11,8 +11,8 @@ import pytest
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeBroker, FakeSettings
 from tests.webui.insights.full import DAY, fill
-from webui.app import build_app
 from webui.console import Console, make_console
+from webui.http.app import build_app
 from webui.insights.reader import Reader
 from webui.rest import insights_answers as answers
 from webui.rest.insights import LEAST_STALE_MS, ROUTES, fresh

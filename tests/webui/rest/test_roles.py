@@ -38,9 +38,9 @@ from tests.control.live import Live
 from tests.control.world import StoreCommitter, actor
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
-from webui.app import build_app
 from webui.backend import Backend
 from webui.console import make_console
+from webui.http.app import build_app
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Route
 

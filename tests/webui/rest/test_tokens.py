@@ -7,7 +7,7 @@ import pytest
 from tests.webui.conftest import Browserless, Clock
 from tests.webui.fakes import FakeBroker
 from webui.rest.tokens import ISSUED, REFUSED, TOKEN, TOKENS
-from webui.shapes import utc
+from webui.tables.shapes import utc
 
 PATH = "/api/v1/tokens"
 

@@ -1,0 +1,95 @@
+"""Clients that are slow on purpose, as slowhttptest has them: two hundred that send their headers, or their
+body, a byte at a time. Each is hung up on in time, and meanwhile others are served. Of those that do not read
+their answer, test_front.py has one.
+
+The limits are shortened, so that this takes seconds; their real values are held below.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from tests.webui.fakes import FakeBroker
+from tests.webui.raw_http import Served, served
+from webui.http import app, front
+
+SLOW = 200
+DRIP_S = 0.25
+LIMIT_S = 1.0
+ENDS_WITHIN_S = 60.0
+"""Unloaded it takes two seconds; without a limit it takes for ever."""
+
+Attack = Callable[[trio.SocketStream], Awaitable[None]]
+
+
+@asynccontextmanager
+async def hasty(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    made = front.hypercorn_config
+
+    def config() -> Any:
+        config = made()
+        config.keep_alive_timeout = LIMIT_S
+        return config
+
+    monkeypatch.setattr(front, "hypercorn_config", config)
+    monkeypatch.setattr(app, "BODY_TIMEOUT_S", LIMIT_S)
+    async with served(broker) as server:
+        yield server
+
+
+async def drip(stream: trio.SocketStream, head: bytes) -> None:
+    """A byte at a time until the console has had enough."""
+    await stream.send_all(head)
+    while True:
+        await stream.send_all(b"a")
+        await trio.sleep(DRIP_S)
+
+
+async def slow_headers(stream: trio.SocketStream) -> None:
+    await drip(stream, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+
+
+async def slow_body(stream: trio.SocketStream) -> None:
+    head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    await drip(stream, head + b"Content-Length: 100000\r\n\r\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", [slow_headers, slow_body])
+async def test_two_hundred_slow_clients_hold_nobody_and_are_hung_up_on(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, attack: Attack
+) -> None:
+    ended: list[float] = []
+    all_ended = trio.Event()
+
+    async def slow(server: Served) -> None:
+        stream = await server.open()
+        try:
+            await attack(stream)
+        except trio.BrokenResourceError:
+            ended.append(trio.current_time())
+            if len(ended) == SLOW:
+                all_ended.set()
+        finally:
+            await trio.aclose_forcefully(stream)
+
+    async with hasty(broker, monkeypatch) as server, trio.open_nursery() as nursery:
+        for _ in range(SLOW):
+            nursery.start_soon(slow, server)
+        await trio.sleep(LIMIT_S / 2)
+        with trio.fail_after(ENDS_WITHIN_S):
+            stream = await server.ask("/healthz", b"Connection: close\r\n")
+            assert b"".join([chunk async for chunk in stream]).endswith(b"ok\n")
+            await stream.aclose()
+        with trio.fail_after(ENDS_WITHIN_S):
+            await all_ended.wait()
+    assert broker.applied == []
+
+
+def test_what_the_limits_really_are() -> None:
+    config = front.hypercorn_config()
+    assert (config.keep_alive_timeout, front.STALLED_AFTER_S, app.BODY_TIMEOUT_S) == (5.0, 10.0, 10)
+    assert front.MOST_CONNECTIONS > SLOW

@@ -1,0 +1,117 @@
+"""The last day, ever more coarsely."""
+
+import math
+
+import pytest
+
+from broker.control.views import PhaseRow, QueueRow
+from tests.webui.rows import figures
+from webui.live.history import KEPT_S, TIERS, History, sample_json
+
+
+def test_the_first_figures_have_nothing_to_be_compared_with() -> None:
+    history = History()
+    assert history.add(figures(), 1_000) is None and history.last is None
+    assert history.columns(10)["at_ms"] == []
+
+
+def test_a_rate_is_the_difference_over_the_time_that_passed() -> None:
+    history = History()
+    history.add(figures(bytes_in_total=1_000, bytes_out_total=0, requests_total=5), 1_000)
+    sample = history.add(
+        figures(bytes_in_total=4_000, bytes_out_total=500, requests_total=6, throttled=2), 3_000
+    )
+    assert sample is not None
+    assert (sample.bytes_in, sample.bytes_out, sample.requests, sample.throttled) == (1_500.0, 250.0, 0.5, 2)
+
+
+def test_a_clock_that_steps_back_gives_no_sample() -> None:
+    history = History()
+    history.add(figures(), 2_000)
+    assert history.add(figures(), 2_000) is None
+    assert history.add(figures(), 1_000) is None
+    assert history.add(figures(), 2_000) is not None
+
+
+def filled(seconds: int) -> History:
+    """A thousand bytes more in every second; in every 600th of them, somebody is held."""
+    history = History()
+    for second in range(seconds + 1):
+        held = 3 if second % 600 == 0 else 0
+        history.add(
+            figures(bytes_in_total=1_000 * second, connections=second % 10, throttled=held), second * 1_000
+        )
+    return history
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "step_s"), [(900, 900, 1), (901, 91, 10), (3_600, 361, 10), (3_601, 61, 60)]
+)
+def test_what_is_longer_ago_is_told_more_coarsely(seconds: int, count: int, step_s: int) -> None:
+    columns = filled(2 * 3_600).columns(seconds)
+    assert len(columns["at_ms"]) == count
+    assert columns["at_ms"][-3] - columns["at_ms"][-4] == step_s * 1_000
+    assert set(columns["bytes_in"]) == {1_000.0}
+
+
+def test_a_coarse_sample_is_the_mean_but_for_who_was_held() -> None:
+    columns = filled(7_200).columns(6_000)
+    at_600 = columns["at_ms"].index(6_659_000)
+    assert columns["connections"][at_600] == 4.5
+    # 6600 is a second in which somebody was held; the mean would be nearly nobody.
+    assert columns["throttled"][at_600] == 3 and columns["throttled"][at_600 + 1] == 0
+
+
+def test_a_day_is_kept_and_no_more() -> None:
+    history = filled(KEPT_S + 7_200)
+    columns = history.columns(KEPT_S)
+    assert columns["at_ms"][-1] - columns["at_ms"][0] <= KEPT_S * 1_000
+    assert len(columns["at_ms"]) in (1_440, 1_441)
+    assert sum(len(tier.samples) for tier in history._tiers) == sum(kept for _, kept in TIERS)
+
+
+def test_only_so_many_are_answered_the_newest() -> None:
+    history = History()
+    for second in range(5):
+        history.add(figures(connections=second), second * 1_000)
+    assert history.columns(2)["connections"] == [3, 4]
+    assert history.columns(0)["connections"] == []
+    assert history.columns(99)["connections"] == [1, 2, 3, 4]
+
+
+def test_a_sample_in_json_has_the_names_of_the_columns() -> None:
+    history = History()
+    history.add(figures(), 0)
+    sample = sample_json(history.add(figures(), 1_000))
+    assert sample is not None and sample.keys() == history.columns(1).keys()
+    assert sample_json(None) is None
+
+
+def test_what_fills_up_is_told_at_its_highest_and_phases_of_the_slowest_requests() -> None:
+    history = History()
+    for second in range(21):
+        phases = (
+            PhaseRow("Produce", "LocalTimeMs", 1, 0.1, 2.0),
+            PhaseRow("Fetch", "LocalTimeMs", 1, 0.1, 5.0 if second < 15 else 9.0),
+            PhaseRow("Metadata", "LocalTimeMs", 0, math.nan, math.nan),
+            PhaseRow("Fetch", "RequestQueueTimeMs", 0, math.nan, math.nan),
+        )
+        full = second == 12
+        now = figures(
+            memory_pool_size=100,
+            memory_pool_used=90 if full else 10,
+            queues=(QueueRow("requests", 7 if full else 0, 500, 7), QueueRow("responses", 99, 0, 99)),
+            phases=phases,
+        )
+        history.add(now, second * 1_000)
+    columns = history.columns(901)
+    assert (columns["memory_pool_used"][1], columns["requests_queued"][1]) == (90, 7)
+    assert (columns["local_ms"][1], columns["queue_ms"][1]) == (7.0, None)
+    assert history.last is not None and (history.last.local_ms, history.last.requests_queued) == (9.0, 0)
+
+
+def test_no_pool_is_not_an_empty_one() -> None:
+    history = History()
+    for second, size in ((0, None), (1, None), (2, 100)):
+        history.add(figures(memory_pool_size=size, memory_pool_used=0), second * 1_000)
+    assert history.columns(9)["memory_pool_used"] == [None, 0]

@@ -1,0 +1,163 @@
+"""The web application: every route bound to HTTP, behind one gate and with one way to refuse.
+
+Built by webui.serving and the tests. A request waits for its turn, shows host and origin, then who it is,
+then what it wants; only then a handler sees it. Knows nothing of any single route.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from quart import Response, request
+from quart.typing import ResponseReturnValue
+from quart_trio import QuartTrio
+from werkzeug.exceptions import HTTPException
+
+from broker.control.commands import Actor, Door, Role
+from broker.errors import ApiError
+from webui.console import Console
+from webui.http.asgi import paced_connection
+from webui.http.static_files import StaticFiles
+from webui.http.web_request import body_of, connection_of, knock_of, line_of
+from webui.pages.doors import add_pages
+from webui.pages.rendering import Renderer
+from webui.rest import strict_json
+from webui.rest.problem import PROBLEM_TYPE, Problem
+from webui.rest.routes import ROUTES
+from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
+from webui.rest.schema import Invalid
+from webui.security import headers
+from webui.security.gate import check_body, check_framing, check_origin, is_still_signed_in, visitor_of
+from webui.tables.json_text import encode
+
+log = logging.getLogger(__name__)
+
+BODY_TIMEOUT_S = 10
+PUBLIC_PATHS = frozenset(route.path for route in ROUTES if route.public)
+
+
+def build_app(console: Console) -> QuartTrio:
+    app = QuartTrio("webui", static_folder=None, template_folder=None)
+    app.asgi_http_class = paced_connection(console.lines, partial(line_of, console))
+    app.url_map.merge_slashes = False
+    app.config["MAX_CONTENT_LENGTH"] = console.settings.request_max_bytes
+    app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
+    app.config["RESPONSE_TIMEOUT"] = 30
+    renderer = add_pages(app, console, StaticFiles())
+    for route in ROUTES:
+        app.add_url_rule(
+            address_of(route),
+            route.operation,
+            _bind(console, route),
+            methods=[route.method],
+            provide_automatic_options=False,
+        )
+
+    @app.before_request
+    async def at_the_gate() -> None:
+        knock = knock_of(request)
+        check_framing(knock)
+        check_origin(console, knock, any_host=knock.path in PUBLIC_PATHS)
+
+    @app.after_request
+    async def on_the_way_out(response: Response) -> Response:
+        for name, value in headers.ALWAYS.items():
+            response.headers.setdefault(name, value)
+        response.headers.setdefault("Cache-Control", headers.NOT_STORED)
+        if request.scheme == "https":
+            response.headers.update(headers.OVER_TLS)
+        return response
+
+    _refuse(app, renderer)
+    return app
+
+
+def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseReturnValue]]:
+    async def handler(**place: str) -> ResponseReturnValue:
+        knock = knock_of(request)
+        if route.public:
+            actor = Actor("", Role.VIEWER, knock.address, Door.REST)
+            return _response(
+                await route.handle(Call(console, actor, {}, None, request.headers, lambda: True))
+            )
+        visitor = visitor_of(console, knock)
+        named = read_place(route, place)
+        query = read_query(route, request.args.to_dict(flat=False))
+        body = None
+        if route.body is not None:
+            check_body(knock)
+            body = route.body.check(strict_json.parse(await body_of(request)))
+        actor = visitor.actor()
+
+        def signed_in() -> bool:
+            return is_still_signed_in(console, knock, visitor)
+
+        call = Call(
+            console,
+            actor,
+            query,
+            body,
+            request.headers,
+            signed_in,
+            named,
+            connection_of(request),
+            visitor.session,
+        )
+        return _response(await route.handle(call))
+
+    return handler
+
+
+def _response(reply: Reply) -> Response:
+    if reply.is_stream:
+        # A stream is told what is there by GET; HEAD would hold it open for nothing.
+        content = b"" if request.method == "HEAD" else reply.content
+    else:
+        content = reply.content if isinstance(reply.content, bytes) else encode(reply.content)
+    response = Response(content, status=reply.status, headers=dict(reply.headers), content_type=reply.media)
+    if reply.is_stream:
+        response.timeout = None
+    return response
+
+
+def _refuse(app: QuartTrio, renderer: Renderer) -> None:
+    """Every way to say no: a problem document to programs, a page to people."""
+
+    def answer(problem: Problem) -> Response:
+        wants_page = request.method == "GET" and request.headers.get("Sec-Fetch-Dest") == "document"
+        if wants_page:
+            html = renderer.render("error.html", **problem.document())
+            response = Response(html, status=problem.status, content_type="text/html; charset=utf-8")
+        else:
+            response = Response(encode(problem.document()), status=problem.status, content_type=PROBLEM_TYPE)
+        response.headers.update(problem.headers)
+        return response
+
+    @app.errorhandler(Problem)
+    async def refused(problem: Problem) -> Response:
+        return answer(problem)
+
+    @app.errorhandler(Invalid)
+    async def invalid(error: Invalid) -> Response:
+        return answer(Problem(400, error.message, where=error.where))
+
+    @app.errorhandler(strict_json.NotJson)
+    async def not_json(error: strict_json.NotJson) -> Response:
+        return answer(Problem(400, str(error)))
+
+    @app.errorhandler(ApiError)
+    async def refused_by_control(error: ApiError) -> Response:
+        return answer(Problem.of(error.code, error.message))
+
+    @app.errorhandler(HTTPException)
+    async def refused_by_framework(error: HTTPException) -> Response:
+        problem = Problem(error.code or 500, error.description or "")
+        allowed = getattr(error, "valid_methods", None)
+        if allowed:
+            problem.headers["Allow"] = ", ".join(sorted(set(allowed) - {"OPTIONS"}))
+        return answer(problem)
+
+    @app.errorhandler(Exception)
+    async def broken(error: Exception) -> Response:
+        log.error("A request for %s broke", request.path.encode("unicode_escape").decode(), exc_info=error)
+        return answer(Problem(500, "Something broke in the broker; its log says what."))

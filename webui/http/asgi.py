@@ -1,0 +1,102 @@
+"""The request task: it waits for its turn before the framework sees it, and does not leak its connection.
+
+Set as `asgi_http_class` of the app by webui.http.app.
+
+When an answer is complete, hypercorn recycles or closes the connection inside the app's own `send`, and
+tells the task that reads messages; that one, in quart-trio, cancels the nursery in which `send` is still at
+work. The close is then cut off half way: the socket stays open, and so does the task that reads it. A
+shielded `send` lets the close finish; its time limit is for a peer that does not read.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from hypercorn.typing import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, ASGISendEvent, HTTPScope
+from quart_trio.asgi import TrioASGIHTTPConnection
+
+from webui.http.lines import Lines
+from webui.rest.problem import PROBLEM_TYPE, Problem
+from webui.security import headers
+from webui.tables.json_text import encode
+
+SEND_LIMIT_S = 15.0
+MOST_HEARD: Final = 8
+"""Messages of a request that waits; with more of its body than that, nobody hears its connection close."""
+
+REFUSAL: Final = Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
+
+
+class WholeSendConnection(TrioASGIHTTPConnection):
+    """`begun` is called when the answer begins."""
+
+    async def answer(
+        self, receive: ASGIReceiveCallable, send: ASGISendCallable, begun: Callable[[], None]
+    ) -> None:
+        async def send_whole(message: ASGISendEvent) -> None:
+            if message["type"] == "http.response.start":
+                begun()
+            with trio.fail_after(SEND_LIMIT_S, shield=True):
+                await send(message)
+
+        await super().__call__(receive, send_whole)
+
+
+def paced_connection(lines: Lines, visitor_of: Callable[[HTTPScope], str]) -> type[TrioASGIHTTPConnection]:
+    """The class of requests that wait for their turns in the line of whom `visitor_of` says they are."""
+
+    class PacedConnection(WholeSendConnection):
+        async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+            turn = lines.turn(visitor_of(self.scope))
+            try:
+                if turn.wait_s > 0:
+                    heard: list[ASGIReceiveEvent] = []
+                    if not await _waited(turn.wait_s, receive, heard):
+                        return
+                    receive = _after(heard, receive)
+                if turn.granted:
+                    await self.answer(receive, send, turn.done)
+                else:
+                    await _refuse(send)
+            finally:
+                turn.done()
+
+    return PacedConnection
+
+
+async def _waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIReceiveEvent]) -> bool:
+    """False as soon as the peer has gone. What it said meanwhile is `heard`."""
+    gone = False
+
+    async def hear() -> None:
+        nonlocal gone
+        while len(heard) < MOST_HEARD:
+            message = await receive()
+            heard.append(message)
+            if message["type"] == "http.disconnect":
+                gone = True
+                waiting.cancel()
+                return
+
+    async with trio.open_nursery() as nursery:
+        waiting = nursery.cancel_scope
+        nursery.start_soon(hear)
+        await trio.sleep(wait_s)
+        waiting.cancel()
+    return not gone
+
+
+def _after(heard: list[ASGIReceiveEvent], receive: ASGIReceiveCallable) -> ASGIReceiveCallable:
+    async def receive_on() -> ASGIReceiveEvent:
+        return heard.pop(0) if heard else await receive()
+
+    return receive_on
+
+
+async def _refuse(send: ASGISendCallable) -> None:
+    fields = headers.ALWAYS | REFUSAL.headers | {"Content-Type": PROBLEM_TYPE}
+    body = encode(REFUSAL.document())
+    fields |= {"Cache-Control": headers.NOT_STORED, "Content-Length": str(len(body))}
+    sent = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
+    await send({"type": "http.response.start", "status": REFUSAL.status, "headers": sent, "trailers": False})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,166 @@
+"""The console's connections: accepted, bounded, served by hypercorn, and never able to hurt the broker.
+
+Run by webui.serving. hypercorn's own server would do but for a few things: an exception in one connection
+would cancel the broker's nursery, a peer that does not read would hold its shielded `send_all` and with it
+the shutdown for ever, and the number of connections is not limited.
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+import h11
+import trio
+from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ASGIFramework
+from hypercorn.utils import wrap_app
+
+from webui.http.encryption import Encryption
+from webui.http.web_request import CONNECTION
+
+log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 512
+STALLED_AFTER_S: Final = 10.0
+GRACE_S: Final = 3.0
+
+
+def hypercorn_config() -> Config:
+    """Headers must be whole after 5 s and 16 KiB, and connections idle no longer; hypercorn configures no
+    logging of its own and names no software.
+    """
+    config = Config()
+    config.accesslog = None
+    config.errorlog = log
+    config.keep_alive_timeout = 5.0
+    config.h11_max_incomplete_size = 16 * 1024
+    config.include_server_header = False
+    return config
+
+
+class Patient:
+    """A stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self._stream = stream
+        self.receive_some = stream.receive_some
+
+    async def send_all(self, data: bytes) -> None:
+        with trio.move_on_after(STALLED_AFTER_S) as limit:
+            await self._stream.send_all(data)
+        if limit.cancelled_caught:
+            await trio.aclose_forcefully(self._stream)
+            raise trio.BrokenResourceError("the peer does not read")
+
+
+class PatientStream(Patient):
+    """A socket's. A `webui.live.follower.Connection`."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        super().__init__(stream)
+        self.socket = stream.socket
+        self.send_eof = stream.send_eof
+        self.aclose = stream.aclose
+
+    def send_nowait(self, data: bytes) -> int:
+        # Closed, a socket's number is -1: never that of another one.
+        return os.write(self.socket.fileno(), data)
+
+
+class EncryptedStream(Patient):
+    """The same over TLS, its handshake done: what hypercorn takes for such a stream."""
+
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
+        super().__init__(stream)
+        self.do_handshake = stream.do_handshake
+        self.transport_stream = stream.transport_stream
+
+    def selected_alpn_protocol(self) -> None:
+        """Nothing is negotiated: it is HTTP/1.1."""
+
+    async def aclose(self) -> None:
+        """Says goodbye, as long as somebody listens."""
+        with trio.move_on_after(STALLED_AFTER_S):
+            await self._stream.aclose()
+
+
+class Http1(H11Protocol):
+    """HTTP/1.1 and nothing else: hypercorn's own goes over to HTTP/2 where a request asks for it, past
+    whatever a proxy before us looks at.
+    """
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        pass
+
+
+class Connection(TCPServer):
+    """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted."""
+
+    async def _read_data(self) -> None:
+        made = self.protocol
+        made.protocol = Http1(
+            made.app,
+            made.config,
+            made.context,
+            made.task_group,
+            made.state,
+            made.ssl,
+            made.client,
+            made.server,
+            made.send,
+        )
+        await super()._read_data()
+        await self.idle_task.stop()
+
+
+async def serve_connections(
+    app: ASGIFramework,
+    listeners: Sequence[trio.SocketListener],
+    stopping: Callable[[], Awaitable[None]],
+    encryption: Encryption | None = None,
+) -> None:
+    """Serves `listeners` until `stopping` returns; then closes them, lets what is in hand finish for GRACE_S,
+    and closes the rest. With `encryption` nothing is answered that is not encrypted.
+    """
+    config = hypercorn_config()
+    wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
+    context = WorkerContext(None)
+    open_now = 0
+
+    async def connection(stream: trio.SocketStream) -> None:
+        nonlocal open_now
+        if open_now >= MOST_CONNECTIONS:
+            await trio.aclose_forcefully(stream)
+            return
+        open_now += 1
+        try:
+            await serve(stream)
+        except Exception:
+            log.exception("A connection of the console broke; it is closed")
+        finally:
+            open_now -= 1
+            await trio.aclose_forcefully(stream)
+
+    async def serve(stream: trio.SocketStream) -> None:
+        if encryption is None:
+            patient = PatientStream(stream)
+            state = {CONNECTION: patient}
+            await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
+        elif (begun := await encryption.begin(stream)) is not None:
+            encrypted = EncryptedStream(begun)
+            # Without CONNECTION: what is written past the framework is not encrypted.
+            await Connection(wrapped, config, context, {}, encrypted)  # type: ignore[arg-type]
+
+    async with trio.open_nursery() as connections:
+        async with trio.open_nursery() as accepting:
+            accept = partial(trio.serve_listeners, handler_nursery=connections)
+            accepting.start_soon(accept, connection, listeners)
+            await stopping()
+            accepting.cancel_scope.cancel()
+        await context.terminated.set()
+        connections.cancel_scope.deadline = trio.current_time() + GRACE_S

@@ -1,0 +1,88 @@
+"""Whose request is next: every visitor of the console stands in a line of its own.
+
+Asked by http.asgi before every request. All visitors together have the turns of http.pace. A visitor who
+asks for more at once than any browser does is a flood, and gets one turn a second until its line has
+emptied; nobody else notices, and least of all the Kafka clients, who share the thread.
+"""
+
+from typing import Final
+
+import trio
+
+from webui.http.pace import LONGEST_WAIT_S, Pace
+
+MOST_AT_ONCE: Final = 8
+"""Requests of one visitor that have not begun to be answered; a browser has six connections to a host."""
+
+FLOOD_TURN_S: Final = 1.0
+"""Three thousandths of the thread: then it is one of a hundred client requests that hardly ever meets one."""
+
+FLOOD_WAIT_S: Final = 60.0
+"""A refusal is an invitation to ask again, so it is not given early."""
+
+
+class Turn:
+    """What one request has to wait for: so many seconds, and then its answer, or the refusal where it is not
+    `granted`. `done` as soon as its answer has begun, however often.
+    """
+
+    __slots__ = ("_line", "_lines", "granted", "wait_s")
+
+    def __init__(self, lines: "Lines", line: "_Line", wait_s: float, granted: bool) -> None:
+        self._lines = lines
+        self._line: _Line | None = line
+        self.wait_s = wait_s
+        self.granted = granted
+
+    def done(self) -> None:
+        line, self._line = self._line, None
+        if line is not None:
+            self._lines.leave(line)
+
+
+class _Line:
+    """One visitor's requests that have not begun to be answered; as a flood it has its next turn then."""
+
+    __slots__ = ("count", "next_at", "visitor")
+
+    def __init__(self, visitor: str) -> None:
+        self.visitor = visitor
+        self.count = 0
+        self.next_at = 0.0
+
+
+class Lines:
+    """`pace` is what all visitors have together."""
+
+    __slots__ = ("_lines", "pace")
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+        self.pace = Pace()
+
+    def __len__(self) -> int:
+        """Visitors with a request in hand."""
+        return len(self._lines)
+
+    def turn(self, visitor: str) -> Turn:
+        """The next turn of this visitor. The waiting is the caller's."""
+        line = self._lines.get(visitor)
+        if line is None:
+            line = self._lines[visitor] = _Line(visitor)
+        line.count += 1
+        if line.count > MOST_AT_ONCE:
+            now = trio.current_time()
+            at = max(line.next_at, now + FLOOD_TURN_S)
+            if at - now > FLOOD_WAIT_S:
+                return Turn(self, line, FLOOD_WAIT_S, granted=False)
+            line.next_at = at + FLOOD_TURN_S
+            return Turn(self, line, at - now, granted=True)
+        wait_s = self.pace.take()
+        if wait_s is None:
+            return Turn(self, line, LONGEST_WAIT_S, granted=False)
+        return Turn(self, line, wait_s, granted=True)
+
+    def leave(self, line: _Line) -> None:
+        line.count -= 1
+        if line.count == 0:
+            del self._lines[line.visitor]

@@ -1,0 +1,133 @@
+"""What every open page is told: one look at the broker per beat, shared by all of them.
+
+Run by webui.serving; streams of webui.rest.events follow it. They are told one after the other, and between
+two of them the broker serves whoever has asked meanwhile. A stream that is still sending when the next beat
+comes simply takes the one after: the latest wins, nothing queues, and a browser costs one reference to a
+snapshot. While nobody watches, only the history is fed.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from broker.control.views import Overview, Views
+from webui.doctor.recent import Recent
+from webui.doctor.symptoms import totals_of
+from webui.live.follower import Follower
+from webui.live.held import HELD, HeldLately
+from webui.live.history import History
+from webui.live.snapshot import Diagnosis, LiveTable, Second, Snapshot, live_tables
+
+BEAT_S: Final = 0.5
+"""Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
+
+
+class Live:
+    """`now_ms` is the wall clock. Every second beat feeds the history."""
+
+    def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
+        self._views = views
+        self.tables = live_tables(views)
+        self.held = HeldLately()
+        self.tables["held"] = LiveTable(HELD, lambda: self.held.rows(now_ms()), views)
+        self.recent = Recent()
+        self.diagnosis = Diagnosis(views, self.recent)
+        self._now_ms = now_ms
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._directly: dict[Follower, None] = {}
+        self._nudge = trio.Event()
+        self.history = History()
+        self.watchers = 0
+        self.ended = False
+        self.snapshot = self._look(self._second())
+
+    async def run(self) -> None:
+        """Beats until cancelled."""
+        sampled_at = -1.0
+        second = self.snapshot.second
+        while True:
+            begun = trio.current_time()
+            if begun - sampled_at >= 2 * BEAT_S:
+                sampled_at = begun
+                overview = self._views.overview()
+                self.history.add(overview.figures, self._now_ms())
+                self.held.add(self._views.throttled(), self._now_ms())
+                if self.recent.is_due(self._now_ms()):
+                    self.recent.add(totals_of(self._views), self._now_ms())
+                second = self._second(overview)
+            elif self._views.version != second.version:
+                second = self._second()
+            if self.watchers:
+                await self._tell(second)
+            with trio.move_on_at(begun + BEAT_S):
+                await self._nudge.wait()
+            self._nudge = trio.Event()
+
+    async def _tell(self, second: Second) -> None:
+        """A new snapshot for everybody who waits, one after the other."""
+        snapshot = self.snapshot = self._look(second)
+        for _ in range(len(self._waiting)):
+            self._waiting.unpark()
+            await trio.lowlevel.checkpoint()
+        for follower in list(self._directly):
+            if follower in self._directly and await self._told(follower, snapshot):
+                await trio.lowlevel.checkpoint()
+
+    async def _told(self, follower: Follower, snapshot: Snapshot) -> bool:
+        """Whether there was something to tell."""
+        if not follower.signed_in():
+            follower.call()
+            return True
+        news = await follower.news(snapshot)
+        if news and follower in self._directly:
+            follower.send(news)
+        return bool(news)
+
+    def _second(self, overview: Overview | None = None) -> Second:
+        return Second(self._views, self._now_ms(), self.history.last, overview)
+
+    def _look(self, second: Second) -> Snapshot:
+        return Snapshot(self._views, self.tables, self.diagnosis, self._now_ms(), second)
+
+    def nudge(self) -> None:
+        """Something was changed through this console: do not wait for the next beat to show it."""
+        self._nudge.set()
+
+    def end(self) -> None:
+        """Ends every stream; the broker is going down."""
+        self.ended = True
+        self._waiting.unpark_all()
+        for follower in self._directly:
+            follower.call()
+
+    def join(self) -> None:
+        """A stream begins; `leave` when it ends. The first one finds figures of now, not of the last time
+        that somebody looked.
+        """
+        if not self.watchers:
+            self.snapshot = self._look(self._second())
+        self.watchers += 1
+
+    def leave(self) -> None:
+        self.watchers -= 1
+
+    async def next(self, seen: Snapshot | None) -> Snapshot | None:
+        """The newest snapshot, as soon as it is not the one already seen; None when there will be no more."""
+        while self.snapshot is seen and not self.ended:
+            await self._waiting.park()
+        return None if self.ended else self.snapshot
+
+    async def tell_directly(self, follower: Follower) -> None:
+        """From here on the beat itself tells this one, until there is something for its own task to do:
+        cancelled, too, nobody writes to its connection any more. Raises BrokenResourceError as
+        `Follower.send_rest` does.
+        """
+        if self.ended:
+            return
+        self._directly[follower] = None
+        try:
+            await follower.called()
+        finally:
+            del self._directly[follower]
+        await follower.send_rest()

@@ -1,0 +1,196 @@
+"""The broker at one moment, as open pages see it: every figure is asked for and written once, however many
+pages want it.
+
+Made by live.beat with every beat, read by live.follower. Tables outlive a snapshot, as ten thousand rows
+are not gathered twice a second. Knows nothing of streams.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final, Generic
+
+import trio
+
+from broker.control.views import Overview, QuotaRow, Views
+from webui.addresses.listing import ADDRESSES, limit_json
+from webui.doctor.answer import doctor_json
+from webui.doctor.recent import Recent
+from webui.live.history import Sample, sample_json
+from webui.quotas.listing import RULES
+from webui.quotas.usage import USAGE
+from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
+from webui.tables.json_text import encode
+from webui.tables.listing import Page, Row, Table
+from webui.tables.shapes import overview_json, task_json, throttled_json
+from webui.tables.slices import gathered
+from webui.telemetry.listing import INSTANCES, subscription_json
+
+EXAMINED_EVERY_MS: Final = 2_000
+
+GATHERED_EVERY_S: Final = 0.9
+"""With every second beat, unless somebody changed something."""
+
+MOST_THROTTLED: Final = 500
+"""Rows of one live event, longest wait first; its `total` says how many there are."""
+
+
+class Second:
+    """What pages are told once a second, as JSON: figures of which nothing is missed in between. `overview`
+    is the one that `sample` was made of; without one it is asked for.
+    """
+
+    def __init__(
+        self, views: Views, now_ms: int, sample: Sample | None, overview: Overview | None = None
+    ) -> None:
+        self._views = views
+        self._now_ms = now_ms
+        self._row = overview
+        self.sample = sample
+        self.version = views.version
+
+    @cached_property
+    def overview(self) -> bytes:
+        row = self._views.overview() if self._row is None else self._row
+        overview = overview_json(row, self._now_ms)
+        return encode(overview | {"sample": sample_json(self.sample), "version": self.version})
+
+    @cached_property
+    def tasks(self) -> bytes:
+        return encode({"items": [task_json(row) for row in self._views.tasks()]})
+
+
+class Snapshot:
+    """The broker at one beat, by topic of the stream, as JSON. Each figure is asked for and written once,
+    when the first stream wants it, however many want it.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        tables: Mapping[str, "LiveTable[Any]"],
+        diagnosis: "Diagnosis",
+        now_ms: int,
+        second: Second,
+    ) -> None:
+        self._views = views
+        self._tables = tables
+        self._diagnosis = diagnosis
+        self.now_ms = now_ms
+        self.second = second
+
+    @cached_property
+    def _throttled(self) -> bytes:
+        rows = self._views.throttled()
+        items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
+        return encode({"items": items, "total": len(rows)})
+
+    async def overview(self) -> bytes:
+        return self.second.overview
+
+    async def throttled(self) -> bytes:
+        return self._throttled
+
+    async def tasks(self) -> bytes:
+        return self.second.tasks
+
+    async def doctor(self) -> bytes:
+        return await self._diagnosis.data(self.now_ms)
+
+    async def table(self, name: str, page: Page) -> bytes:
+        return await self._tables[name].page(page, self)
+
+
+class Diagnosis:
+    """What the doctor says, made anew every `EXAMINED_EVERY_MS` while somebody looks; it asks every view."""
+
+    def __init__(self, views: Views, recent: Recent) -> None:
+        self._views = views
+        self._recent = recent
+        self._made_ms = 0
+        self._data = b""
+
+    async def data(self, now_ms: int) -> bytes:
+        """As JSON."""
+        if not self._data or now_ms - self._made_ms >= EXAMINED_EVERY_MS:
+            self._made_ms = now_ms
+            self._data = encode(await doctor_json(self._views, self._recent, now_ms))
+        return self._data
+
+
+class LiveTable(Generic[Row]):
+    """One table, as every open page of it wants to see it. Ten thousand rules take a while to gather and to
+    sort, so that happens in slices, and rows are not gathered again until twenty times that while has passed,
+    unless somebody changed something: at most a twentieth of the thread goes into it.
+    """
+
+    def __init__(
+        self,
+        table: Table[Row],
+        gather: Callable[[], Iterable[Row]],
+        views: Views,
+        beside: Callable[[], dict[str, Any]] = dict,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`beside` goes out with every page of it."""
+        self.table = table
+        self._gather = gather
+        self._views = views
+        self._beside = beside
+        self._clock = clock
+        self._rows: list[Row] = []
+        self._pages: dict[Page, bytes] = {}
+        self._version = -1
+        self._snapshot: object = None
+        self._gathered_at = self._cost = 0.0
+        self._busy = trio.Lock()
+
+    async def page(self, page: Page, snapshot: object) -> bytes:
+        """As JSON; the same for everybody who asks for the same page at the same beat. Who asks while it is
+        being made waits for it.
+        """
+        if snapshot is self._snapshot and page in self._pages:
+            return self._pages[page]
+        async with self._busy:
+            begun = self._clock()
+            if snapshot is not self._snapshot and self._is_old(begun):
+                version = self._views.version
+                self._rows = await gathered(self._gather())
+                self._pages = {}
+                self._version, self._gathered_at, self._cost = version, begun, 0.0
+            self._snapshot = snapshot
+            if page not in self._pages:
+                self._pages[page] = encode(await self.table.cut(self._rows, page) | self._beside())
+                self._cost += self._clock() - begun
+            return self._pages[page]
+
+    def _is_old(self, now: float) -> bool:
+        if self._views.version != self._version:
+            return True
+        return now - self._gathered_at >= max(GATHERED_EVERY_S, 20 * self._cost)
+
+
+def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
+    """By the name of their event."""
+
+    def client_rules() -> Iterator[QuotaRow]:
+        """Those for addresses have a table of their own."""
+        return (row for row in views.each_quota() if row.entity[0][0] != "ip")
+
+    def limits() -> dict[str, Any]:
+        return {"limits": [limit_json(row) for row in views.connection_limits()]}
+
+    telemetry = views.client_telemetry
+
+    def subscriptions() -> dict[str, Any]:
+        return {"subscriptions": [subscription_json(row) for row in telemetry.subscriptions()]}
+
+    return {
+        "quotas": LiveTable(RULES, client_rules, views),
+        "usage": LiveTable(USAGE, views.each_usage, views),
+        "connections": LiveTable(CONNECTIONS, views.each_connection, views),
+        "topics": LiveTable(TOPICS, views.topics, views),
+        "groups": LiveTable(GROUPS, views.groups, views),
+        "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),
+        "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
+    }

@@ -1,0 +1,130 @@
+"""Tables that are searched, sorted and cut to a page here, so that a browser never holds five thousand rows.
+
+Used by the REST lists and by the live stream of the same table, which therefore cannot disagree. A table is a
+value (`Table`); what its rows mean is said by the module that makes it. Ten thousand rows are gone through in
+slices. Knows nothing of HTTP.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final, Generic, TypeVar
+
+from webui.tables.slices import sliced
+
+Row = TypeVar("Row")
+
+LONGEST_PAGE: Final = 1_000
+
+_SORTED_AT_ONCE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`search` is looked for in the table's words, `shape` is one of the table's own filters; `sort` None is
+    the order in which the table stands by itself.
+    """
+
+    search: str = ""
+    shape: str | None = None
+    sort: str | None = None
+    descending: bool = False
+    offset: int = 0
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[Row]):
+    """`words` are what a search looks through, whatever the case. `order` is the natural order, by which
+    others are settled; the name of its column is `natural`. A measure of `sorts` that is None says that the
+    row has no such figure.
+    """
+
+    json: Callable[[Row], dict[str, Any]]
+    words: Callable[[Row], Iterable[str]]
+    natural: str
+    order: Callable[[Row], Any]
+    sorts: Mapping[str, Callable[[Row], Any]] = field(default_factory=dict)
+    shapes: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it can be sorted by."""
+        return (self.natural, *self.sorts)
+
+    async def cut(self, rows: Iterable[Row], page: Page) -> dict[str, Any]:
+        """The page, and how many rows there are behind it: `total` of those that match, `of` without a
+        filter. `rows` are not to change meanwhile: between slices others run.
+        """
+        of = 0
+        found = _Best(page.offset + page.limit, self._sorting(page))
+        async with aclosing(sliced(rows)) as slices:
+            async for some in slices:
+                of += len(some)
+                found.add([self._measured(row, page) for row in some if self._matches(row, page)])
+        items: list[dict[str, Any]] = []
+        async with aclosing(sliced(row for *_, row in found.best()[page.offset :])) as slices:
+            async for some in slices:
+                items += [self.json(row) for row in some]
+        return {"items": items, "total": found.total, "of": of, "offset": page.offset, "limit": page.limit}
+
+    def _matches(self, row: Row, page: Page) -> bool:
+        if page.shape is not None and not self.shapes[page.shape](row):
+            return False
+        needle = page.search.casefold()
+        return not needle or any(needle in word.casefold() for word in self.words(row))
+
+    def _measured(self, row: Row, page: Page) -> "_Measured[Row]":
+        if page.sort in (None, self.natural):
+            return False, None, self.order(row), row
+        measure = self.sorts[page.sort or ""](row)
+        return measure is None, measure, self.order(row), row
+
+    def _sorting(self, page: Page) -> "_Sorting[Row]":
+        """Rows without the figure go last, whichever way the others are sorted."""
+
+        def naturally(rows: list[_Measured[Row]]) -> list[_Measured[Row]]:
+            rows.sort(key=itemgetter(2), reverse=page.descending)
+            return rows
+
+        def by_measure(rows: list[_Measured[Row]]) -> list[_Measured[Row]]:
+            rows.sort(key=itemgetter(2))
+            with_it = [row for row in rows if not row[0]]
+            with_it.sort(key=itemgetter(1), reverse=page.descending)
+            return with_it + [row for row in rows if row[0]]
+
+        return naturally if page.sort in (None, self.natural) else by_measure
+
+
+_Measured = tuple[bool, Any, Any, Row]
+"""Whether the figure that is sorted by is missing, the figure, the place in the natural order, the row."""
+
+_Sorting = Callable[[list[_Measured[Row]]], list[_Measured[Row]]]
+
+
+class _Best(Generic[Row]):
+    """The first `most` of many in some order. What has come is sorted into it as soon as there is as much of
+    it as was kept, so that all of it together is sorted once, in pieces.
+    """
+
+    __slots__ = ("_kept", "_most", "_new", "_sorting", "total")
+
+    def __init__(self, most: int, sorting: "_Sorting[Row]") -> None:
+        self._most = most
+        self._sorting = sorting
+        self._kept: list[_Measured[Row]] = []
+        self._new: list[_Measured[Row]] = []
+        self.total = 0
+
+    def add(self, rows: "list[_Measured[Row]]") -> None:
+        self.total += len(rows)
+        self._new += rows
+        if len(self._new) >= max(_SORTED_AT_ONCE, len(self._kept)):
+            self.best()
+
+    def best(self) -> "list[_Measured[Row]]":
+        if self._new:
+            self._kept = self._sorting(self._kept + self._new)[: self._most]
+            self._new = []
+        return self._kept
