@@ -52,7 +52,11 @@ class Patient:
 
     async def send_all(self, data: bytes) -> None:
         with trio.move_on_after(STALLED_AFTER_S) as limit:
-            await self._stream.send_all(data)
+            try:
+                await self._stream.send_all(data)
+            except trio.BusyResourceError as error:
+                # hypercorn sends one thing at a time; what else is at work here says goodbye.
+                raise trio.BrokenResourceError("the connection is being closed") from error
         if limit.cancelled_caught:
             await trio.aclose_forcefully(self._stream)
             raise trio.BrokenResourceError("the peer does not read")

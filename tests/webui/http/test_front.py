@@ -210,3 +210,12 @@ async def test_a_closed_connection_takes_nothing() -> None:
     third, fourth = trio.socket.socketpair()
     with other, third, fourth, pytest.raises(OSError, match="Bad file descriptor"):
         connection.send_nowait(b"not for you")
+
+
+async def test_an_answer_is_too_late_for_a_connection_that_is_being_closed() -> None:
+    # Within `send_eof` trio has a checkpoint, and refuses whoever sends meanwhile.
+    one, other = trio.socket.socketpair()
+    with one, other:
+        stream = trio.SocketStream(one)
+        with stream._send_conflict_detector, pytest.raises(trio.BrokenResourceError, match="being closed"):
+            await front.PatientStream(stream).send_all(b"late")
