@@ -1,7 +1,7 @@
 """Whose request is next: every visitor of the console stands in a line of its own.
 
 Asked by http.asgi before every request. All visitors together have the turns of http.pace. A visitor who
-asks for more at once than any browser does is a flood, and gets one turn a second until its line has
+asks for more at once than any browser or tool does is a flood, and gets one turn a second until its line has
 emptied; nobody else notices, and least of all the Kafka clients, who share the thread.
 """
 
@@ -11,8 +11,9 @@ import trio
 
 from webui.http.pace import LONGEST_WAIT_S, Pace
 
-MOST_AT_ONCE: Final = 8
-"""Requests of one visitor that have not begun to be answered; a browser has six connections to a host."""
+MOST_AT_ONCE: Final = 32
+"""Requests of one visitor that have not begun to be answered: a browser has six connections to a host, a tool
+that applies a plan asks for ten or twenty things at once."""
 
 FLOOD_TURN_S: Final = 1.0
 """Three thousandths of the thread: then it is one of a hundred client requests that hardly ever meets one."""

@@ -8,7 +8,7 @@ from webui.http.lines import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, Lines
 from webui.http.pace import BURST, LONGEST_WAIT_S, TURNS_PER_S
 
 
-@pytest.mark.parametrize(("at_once", "wait_s"), [(7, 0.0), (8, 0.0), (9, FLOOD_TURN_S)])
+@pytest.mark.parametrize(("at_once", "wait_s"), [(31, 0.0), (32, 0.0), (33, FLOOD_TURN_S)])
 async def test_more_at_once_than_a_browser_asks_for_is_a_flood(
     at_once: int, wait_s: float, mock_clock: MockClock
 ) -> None:
@@ -49,7 +49,7 @@ async def test_a_flood_beyond_its_patience_is_refused_and_not_early(mock_clock: 
 
 async def test_a_flood_is_over_when_its_line_is_short_again(mock_clock: MockClock) -> None:
     lines = Lines()
-    turns = [lines.turn("flood") for _ in range(50)]
+    turns = [lines.turn("flood") for _ in range(MOST_AT_ONCE + 42)]
     for turn in turns[:43]:
         turn.done()
     assert lines.turn("flood").wait_s == 0
