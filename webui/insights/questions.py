@@ -148,6 +148,33 @@ def offenders(days: Days, by: str | None) -> Question:
     return Question(tables.OFFENDERS, sql, days)
 
 
+def obedience(days: Days, who: Who) -> Question:
+    """Per day and client, by the software that it says it is; who sends most often before its time, first."""
+    sql = (
+        'SELECT date AS day, principal AS "user", client_id, software_name, software_version, connections, '
+        "throttles, throttle_ms, waited, sent_early, early_share, obeys "
+        f"FROM t WHERE {_whose(days, who)} "
+        "ORDER BY sent_early DESC, throttles DESC, day DESC, 2, 3, software_name, software_version"
+    )
+    return Question(tables.OBEDIENCE, sql, days)
+
+
+def client_metrics(days: Days, who: Who, metric: str | None) -> Question:
+    """Per metric and client, all its instances and attributes together. `mean` is that of the points."""
+    where = _whose(days, who).equal("metric", metric)
+    sql = (
+        f'SELECT metric, shape, principal AS "user", client_id, {_SAID}, '
+        f"count(DISTINCT client_instance_id) AS instances, {_at('max')} AS last_at "
+        f"FROM t WHERE {where} GROUP BY 1, 2, 3, 4 ORDER BY metric, shape, 3, 4"
+    )
+    return Question(tables.CLIENT_METRICS, sql, days)
+
+
+def client_metrics_series(days: Days, who: Who, metric: str, step: str) -> Question:
+    where = _whose(days, who).equal("metric", metric)
+    return _series(tables.CLIENT_METRICS, where, step, _SAID)
+
+
 def advice(days: Days, who: Who) -> Question:
     """The newest of the days, for each entity and key."""
     where = _Where(days).equal('"user"', who.user).equal("client_id", who.client_id)
@@ -181,6 +208,10 @@ _HELD: Final = "sum(throttles) AS throttles, sum(throttle_ms) AS throttle_ms, ma
 _TOOK: Final = (
     "sum(timed) AS timed, sum(timed * p50_us) / sum(timed) AS p50_us, "
     "sum(timed * p95_us) / sum(timed) AS p95_us, max(p99_us) AS p99_us, max(max_us) AS max_us"
+)
+_SAID: Final = (
+    "sum(points) AS points, min(min) AS least, max(max) AS most, sum(mean * points) / sum(points) AS mean, "
+    "sum(increase) AS increase, sum(count) AS counted, sum(sum) AS total"
 )
 _US: Final = "CAST(minute AS BIGINT)"
 """Grouping by whole numbers is three times as fast as date_trunc."""

@@ -41,6 +41,8 @@ STORMS: Final = "connection_storms"
 BORROWED: Final = "borrowed_names_per_day"
 OFFENDERS: Final = "top_offenders_per_day"
 ADVICE: Final = "quota_advice"
+OBEDIENCE: Final = "obedience_per_day"
+CLIENT_METRICS: Final = "client_metrics_per_minute"
 
 
 def _whole(*names: str) -> dict[str, str]:
@@ -73,6 +75,20 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "is_shared_by_principals": TRUTH,
     },
     OFFENDERS: {"date": DATE, "by": TEXT} | _CLIENT | _whole("rank", "total") | _real("share"),
+    OBEDIENCE: {
+        "date": DATE,
+        "software_name": TEXT,
+        "software_version": TEXT,
+        "early_share": REAL,
+        "obeys": TRUTH,
+    }
+    | _CLIENT
+    | _whole("connections", "throttles", "throttle_ms", "waited", "sent_early"),
+    CLIENT_METRICS: _MINUTE
+    | {"client_instance_id": TEXT, "metric": TEXT, "shape": TEXT}
+    | _CLIENT
+    | _whole("points", "count")
+    | _real("min", "max", "mean", "increase", "sum"),
     ADVICE: {"date": DATE, "user": TEXT, "client_id": TEXT, "key": TEXT, "reason": TEXT}
     | _whole("minutes", "throttled_minutes")
     | _real("needed", "peak", "recommended", "throttled_share"),

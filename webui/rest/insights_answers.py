@@ -100,6 +100,25 @@ BORROWED: Final = listing(
     }
 )
 OFFENDERS: Final = listing({"day": DAY, "by": Text(), "rank": COUNT}, _WHO, {"total": COUNT, "share": MAYBE})
+OBEDIENCE: Final = listing(
+    {"day": DAY},
+    _WHO,
+    {"software_name": Text(longest=LONGEST_TEXT), "software_version": Text(longest=LONGEST_TEXT)},
+    _counts("connections", "throttles", "throttle_ms", "waited", "sent_early"),
+    {"early_share": MAYBE, "obeys": Flag(nullable=True)},
+)
+_SAID: Final[Fields] = {
+    "points": COUNT,
+    **dict.fromkeys(("least", "most", "mean", "increase", "total"), MAYBE),
+    "counted": _MAYBE_COUNT,
+}
+CLIENT_METRICS: Final = listing(
+    {"metric": NAME, "shape": Text(choices=("gauge", "sum", "histogram"))},
+    _WHO,
+    _SAID,
+    {"instances": COUNT, "last_at": AT},
+)
+CLIENT_METRICS_SERIES: Final = series(_SAID)
 ADVICE: Final = listing(
     {"day": DAY},
     _WHO,

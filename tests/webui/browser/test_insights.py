@@ -48,12 +48,15 @@ def test_each_card_says_what_its_table_says(insights: Any, expect: Any) -> None:
         "latency": ("Fetch", "Produce", "0.4 ms"),
         "advice": ("100 kB/s", "In 95% of 60 active minutes", "1.7 %", "nobody"),
         "utilisation": ("alice, a", "100 %", "2 of 2 min"),
+        "obedience": ("librdkafka 2.16.1", "no", "not said", "not known"),
+        "offenders": ("alice", "9 MB", "90 %"),
+        "client-metrics": ("request.latency.avg", "gauge", "7"),
         "storms": ("10.0.0.9", "250", "PLAINTEXT"),
         "names": ("reports", "alice, bob"),
     }.items():
         for word in words:
             expect(insights.locator(f"#{card}")).to_contain_text(word)
-    expect(insights.locator("#freshness")).to_contain_text("18 rows")
+    expect(insights.locator("#freshness")).to_contain_text("24 rows")
     expect(insights.locator("#usage-chart svg")).to_have_attribute(
         "aria-valuetext", re.compile("Produced 3 MB")
     )

@@ -46,6 +46,25 @@ def fill(root: Path) -> None:
     write(root, "connection_storms", [(*at(ten), 1, "PLAINTEXT", "10.0.0.9", 200, 50, 10, 250)])
     write(root, "borrowed_names_per_day", [(DAY, "reports", ["alice", "bob"], ["10.0.0.1"], 2, True)])
     write(root, "top_offenders_per_day", [(DAY, "alice", "a", "produce_bytes", 9_000_000, 1, 0.9)])
+    write(
+        root,
+        "obedience_per_day",
+        [
+            (DAY, "alice", "a", "librdkafka", "2.16.1", 1, 3, 4_500, 0, 3, 1.0, False),
+            (DAY, "bob", "reports", "apache-kafka-java", "4.1.1", 1, 4, 900, 4, 0, 0.0, True),
+            (DAY, "bob", "new", "", "", 1, 1, 100, 0, 0, None, None),
+        ],
+    )
+    gauge, total = "org.apache.kafka.producer.node.request.latency.avg", "org.apache.kafka.producer.errors"
+    write(
+        root,
+        "client_metrics_per_minute",
+        [
+            (*at(ten), "one", "a", "alice", gauge, "gauge", 2, 1.0, 3.0, 2.0, None, None, None),
+            (*at(later), "one", "a", "alice", gauge, "gauge", 1, 5.0, 5.0, 5.0, None, None, None),
+            (*at(ten), "two", "a", "alice", total, "sum", 2, None, None, None, 7.0, None, None),
+        ],
+    )
     reason = "In 95% of 60 active minutes it stayed at or below 80.0 kB/s."
     write(
         root,

@@ -161,6 +161,41 @@ def test_minutes_near_and_at_a_limit_are_counted(tmp_path: Path) -> None:
     assert found["rule"] == {"client-id": None, "user": "alice"} and found["sharer"] == ["alice", None]
 
 
+def test_a_metric_is_put_together_from_its_points(tmp_path: Path) -> None:
+    def gauge(minute: str, instance: str, points: int, least: float, most: float, mean: float) -> Any:
+        told = (instance, "a", "alice", "latency", "gauge", points, least, most, mean, None, None, None)
+        return (*at(minute), *told)
+
+    first, second = "2026-01-02 10:00", "2026-01-02 11:00"
+    rows = [gauge(first, "one", 3, 1.0, 3.0, 2.0), gauge(second, "two", 1, 6.0, 6.0, 6.0)]
+    counted = (*at(first), "one", "a", "alice", "sent", "sum", 2, None, None, None, 40.0, None, None)
+    write(tmp_path, "client_metrics_per_minute", [*rows, counted])
+    latency, sent = items(tmp_path, questions.client_metrics(DAYS, EVERYBODY, None))
+    assert (latency["least"], latency["most"], latency["mean"]) == (1.0, 6.0, 3.0)
+    assert (latency["points"], latency["instances"], latency["increase"]) == (4, 2, None)
+    assert latency["last_at"] == "2026-01-02T11:00:00.000Z"
+    assert (sent["increase"], sent["mean"]) == (40.0, None)
+    drawn = items(tmp_path, questions.client_metrics_series(DAYS, EVERYBODY, "latency", "hour"))
+    assert [point["mean"] for point in drawn] == [2.0, 6.0]
+
+
+def test_who_sends_before_its_time_comes_first(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "obedience_per_day",
+        [
+            ("2026-01-02", "bob", "b", "java", "4", 1, 9, 900, 9, 0, 0.0, True),
+            ("2026-01-02", "alice", "a", "librdkafka", "2", 1, 3, 300, 0, 3, 1.0, False),
+        ],
+    )
+    found = items(tmp_path, questions.obedience(DAYS, EVERYBODY))
+    assert [(row["user"], row["obeys"], row["early_share"]) for row in found] == [
+        ("alice", False, 1.0),
+        ("bob", True, 0.0),
+    ]
+    assert [row["user"] for row in items(tmp_path, questions.obedience(DAYS, Who("bob")))] == ["bob"]
+
+
 def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:
     def told(day: str, user: str | None, client_id: str | None, recommended: float) -> tuple[Any, ...]:
         return (day, user, client_id, "producer_byte_rate", 60, 1.0, 2.0, recommended, 1, 0.5, "Because.")

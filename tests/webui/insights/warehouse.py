@@ -26,6 +26,12 @@ SCHEMAS = {
     "connections BIGINT, is_shared_by_principals BOOLEAN",
     "top_offenders_per_day": "date DATE, principal STRING, client_id STRING, by STRING, total BIGINT, "
     "rank INT, share DOUBLE",
+    "obedience_per_day": "date DATE, principal STRING, client_id STRING, software_name STRING, "
+    "software_version STRING, connections BIGINT, throttles BIGINT, throttle_ms BIGINT, waited BIGINT, "
+    "sent_early BIGINT, early_share DOUBLE, obeys BOOLEAN",
+    "client_metrics_per_minute": "date DATE, minute TIMESTAMP, client_instance_id STRING, client_id STRING, "
+    "principal STRING, metric STRING, shape STRING, points BIGINT, min DOUBLE, max DOUBLE, mean DOUBLE, "
+    "increase DOUBLE, count BIGINT, sum DOUBLE",
     "quota_advice": "date DATE, user STRING, client_id STRING, key STRING, minutes BIGINT, needed DOUBLE, "
     "peak DOUBLE, recommended DOUBLE, throttled_minutes BIGINT, throttled_share DOUBLE, reason STRING",
 }

@@ -15,10 +15,16 @@ from webui.console import Console, make_console
 from webui.http.app import build_app
 from webui.insights.reader import Reader
 from webui.rest import insights_answers as answers
-from webui.rest.insights import LEAST_STALE_MS, ROUTES, fresh
+from webui.rest.insights import LEAST_STALE_MS, fresh
+from webui.rest.insights_routes import ROUTES
 
 NOON_MS = int(datetime.fromisoformat(f"{DAY}T12:00").replace(tzinfo=UTC).timestamp() * 1_000)
 BASE = "/api/v1/insights"
+METRIC = "org.apache.kafka.producer.node.request.latency.avg"
+PATHS = {
+    route.path: route.path + (f"?metric={METRIC}" if route.path.endswith("client-metrics:series") else "")
+    for route in ROUTES
+}
 
 
 def console_on(warehouse: str) -> tuple[FakeBroker, Console]:
@@ -64,7 +70,7 @@ def asked(recorded: Recorded) -> Browserless:
 
 async def test_every_answer_is_as_it_is_described(tables: Browserless) -> None:
     for route in ROUTES:
-        answer = await tables.get(route.path)
+        answer = await tables.get(PATHS[route.path])
         assert answer.status_code == 200, (route.path, await answer.get_json())
         body = await answer.get_json()
         schema = route.answers[200].schema
@@ -205,8 +211,14 @@ async def test_a_series_has_no_more_points_than_can_be_drawn(asked: Browserless)
 
 async def test_nobody_asks_without_a_token(asked: Browserless) -> None:
     for route in ROUTES:
-        assert (await asked.get(route.path, token=None)).status_code == 401
-        assert (await asked.get(route.path, token="viewer-token")).status_code == 200
+        assert (await asked.get(PATHS[route.path], token=None)).status_code == 401
+        assert (await asked.get(PATHS[route.path], token="viewer-token")).status_code == 200
+
+
+async def test_figures_of_different_metrics_are_not_added_up(asked: Browserless, recorded: Recorded) -> None:
+    answer = await asked.get(f"{BASE}/client-metrics:series")
+    assert answer.status_code == 400 and (await answer.get_json())["where"] == "metric"
+    assert recorded.questions == []
 
 
 @pytest.mark.parametrize(

@@ -163,3 +163,72 @@ export function namesSection() {
     ],
   });
 }
+
+const MEASURES = { produce_bytes: ["Produced", bytes], fetch_bytes: ["Fetched", bytes], requests: ["Requests", group], throttle_ms: ["Held", held], errors: ["Errors", group] };
+
+export function offendersSection() {
+  return new Section({
+    id: "offenders",
+    path: "/api/v1/insights/offenders",
+    label: "The first ten of each day, newest first",
+    keyOf: (row) => JSON.stringify([row.day, row.by, row.rank]),
+    none: "Nobody did anything on these days.",
+    missing: "There is no such table yet: it is made of whole days.",
+    columns: [
+      { label: "Client", size: "who", whole: "bare", cell: who },
+      { label: "Day", size: "when", cell: ({ day: on }, td) => setText(td, on) },
+      { label: "By", size: "small", cell: ({ by }, td) => setText(td, MEASURES[by]?.[0] ?? by) },
+      number("Place", "rank"),
+      { label: "How much", size: "small", num: true, cell: ({ by, total }, td) => once(td, `${by} ${total}`, () => h("span", { title: group(total) }, (MEASURES[by]?.[1] ?? group)(total))) },
+      number("Of all", "share", percent),
+    ],
+  });
+}
+
+export function obedienceSection() {
+  return new Section({
+    id: "obedience",
+    path: "/api/v1/insights/obedience",
+    label: "Who waits when held, the most disobedient first",
+    keyOf: (row) => JSON.stringify([row.day, row.user, row.client_id, row.software_name, row.software_version]),
+    none: "Nobody was held on these days.",
+    missing: "Nobody was ever held: there is no such table yet.",
+    columns: [
+      { label: "Client", size: "who", whole: "bare", cell: who },
+      { label: "Day", size: "when", cell: ({ day: on }, td) => setText(td, on) },
+      { label: "Software", size: "rule", whole: true, cell: (row, td) => once(td, `${row.software_name} ${row.software_version}`, () => h("span.name", [row.software_name, row.software_version].filter(Boolean).join(" ") || "not said")) },
+      { label: "Waits", size: "small", cell: ({ obeys }, td) => once(td, String(obeys), () => h("span.tag", { data: { obeys: String(obeys) } }, { true: "yes", false: "no" }[obeys] ?? "not known")) },
+      number("Times held", "throttles"),
+      number("Together", "throttle_ms", held),
+      number("Waited", "waited"),
+      number("Sent before", "sent_early"),
+    ],
+  });
+}
+
+/** A figure whose unit only the metric's name knows. */
+function plain(value) {
+  return Number.isInteger(value) ? group(value) : String(Number(value.toPrecision(4)));
+}
+
+export function clientMetricsSection() {
+  return new Section({
+    id: "client-metrics",
+    path: "/api/v1/insights/client-metrics",
+    label: "What clients told of themselves",
+    keyOf: (row) => JSON.stringify([row.metric, row.shape, row.user, row.client_id]),
+    none: "No client pushed metrics on these days.",
+    missing: "No client has pushed metrics yet. A subscription on the page Client metrics asks them to.",
+    columns: [
+      { label: "Metric", size: "who", whole: true, cell: ({ metric, shape }, td) => once(td, `${metric} ${shape}`, () => h("span.two", h("span.name", metric), h("span", shape))) },
+      { label: "Client", size: "who", whole: "bare", cell: who },
+      number("Instances", "instances"),
+      number("Least", "least", plain),
+      number("Mean", "mean", plain),
+      number("Most", "most", plain),
+      number("Came on top", "increase", plain),
+      number("Timed", "counted"),
+      { label: "Last", size: "when", cell: ({ last_at: at }, td) => moment(at, td) },
+    ],
+  });
+}
