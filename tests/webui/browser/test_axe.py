@@ -16,6 +16,7 @@ from tests.webui.rows import NOW_MS
 from tests.webui.simulation import Simulation
 
 axe_base: Any = pytest.importorskip("axe_playwright_python.base", reason="no axe")
+Look = tuple[Any, str, Any]
 EVERYTHING = {"resultTypes": ["violations"]}
 COLOURS = EVERYTHING | {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 LOOKS = [
@@ -26,6 +27,14 @@ LOOKS = [
 ]
 """What does not depend on colours is the same in both of them."""
 
+each_look = pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param(LOOKS[::2], id="light-desk-dark-phone"),
+        pytest.param(LOOKS[1::2], id="dark-desk-light-phone", marks=pytest.mark.slow),
+    ],
+)
+
 OPENED = {
     "/quotas": ["Select user analytics", "Remove limits…"],
     "/ip-quotas": ["Limit an address"],
@@ -33,7 +42,7 @@ OPENED = {
     "/audit": ["Undo"],
     "/topics": ["orders"],
     "/groups": ["reporting"],
-    "/access": ["New token"],
+    "/access": ["New token", "Password of"],
     "/connections": ["Close the connection of billing"],
     "/explain": ["billing"],
 }
@@ -57,7 +66,7 @@ def fill(broker: FakeBroker) -> None:
         broker.telemetry.say(client, NOW_MS + 1_000 * number, queue=float(number))
 
 
-def violations(page: Any, path: str, looks: Sequence[tuple[Any, str, Any]]) -> dict[str, list[str]]:
+def violations(page: Any, path: str, looks: Sequence[Look]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     page.evaluate(axe_base.AXE_SCRIPT)
     for size, scheme, options in looks:
@@ -76,7 +85,7 @@ def looked_at(
     served: ServedConsole,
     paths: Iterable[str],
     open_it: Callable[[Watched, str], object],
-    looks: Sequence[tuple[Any, str, Any]] = LOOKS,
+    looks: Sequence[Look],
 ) -> None:
     found: dict[str, list[str]] = {}
     with watched(browser, served) as opened:
@@ -94,8 +103,9 @@ def test_axe_finds_nothing_on_empty_pages(browser: Any, served: ServedConsole) -
     looked_at(browser, served, PATHS, lambda opened, path: opened.go(path), LOOKS[::2])
 
 
+@each_look
 def test_axe_finds_nothing_on_full_pages_with_something_open(
-    browser: Any, served: ServedConsole, broker: FakeBroker
+    browser: Any, served: ServedConsole, broker: FakeBroker, looks: Sequence[Look]
 ) -> None:
     fill(broker)
 
@@ -104,10 +114,13 @@ def test_axe_finds_nothing_on_full_pages_with_something_open(
         for name in OPENED.get(path, ()):
             page.get_by_label(name).or_(page.get_by_role("button", name=name)).first.click()
 
-    looked_at(browser, served, PATHS, opening)
+    looked_at(browser, served, PATHS, opening, looks)
 
 
-def test_axe_finds_nothing_beside_a_mistake(browser: Any, served: ServedConsole, broker: FakeBroker) -> None:
+@each_look
+def test_axe_finds_nothing_beside_a_mistake(
+    browser: Any, served: ServedConsole, broker: FakeBroker, looks: Sequence[Look]
+) -> None:
     fill(broker)
 
     def mistaken(opened: Watched, path: str) -> None:
@@ -116,13 +129,23 @@ def test_axe_finds_nothing_beside_a_mistake(browser: Any, served: ServedConsole,
         MISTAKES[path](page)
         page.locator(".note[data-kind=bad], .field-error:not(:empty)").first.wait_for()
 
-    looked_at(browser, served, MISTAKES, mistaken)
+    looked_at(browser, served, MISTAKES, mistaken, looks)
 
 
-def test_axe_finds_nothing_where_the_broker_does_not_answer(browser: Any, served: ServedConsole) -> None:
+@each_look
+def test_axe_finds_nothing_where_the_broker_does_not_answer(
+    browser: Any, served: ServedConsole, looks: Sequence[Look]
+) -> None:
     def unanswered(opened: Watched, path: str) -> None:
         opened.page.route("**/api/v1/**", lambda route: route.abort())
         opened.page.goto(opened.console.address + path)
         opened.page.get_by_text("This could not be loaded").wait_for()
 
-    looked_at(browser, served, ("/", "/audit", "/access", "/explain?user=alice"), unanswered)
+    looked_at(browser, served, ("/", "/audit", "/access", "/explain?user=alice"), unanswered, looks)
+
+
+def test_axe_finds_nothing_where_one_signs_in(browser: Any, served: ServedConsole) -> None:
+    with watched(browser, served) as opened:
+        opened.page.goto(served.address + "/")
+        opened.page.get_by_role("button", name="Sign in").wait_for()
+        assert violations(opened.page, "sign-in", LOOKS) == {}
