@@ -163,6 +163,8 @@ def open_terminal(environment: Mapping[str, str]) -> Iterator[Terminal]:
     handlers: dict[signal.Signals, Any] = {
         signal.SIGWINCH: lambda *_: None,
         signal.SIGTSTP: terminal.stop,
+        # A program that a script has started in the background is born deaf to Ctrl-C.
+        signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: _end,
         signal.SIGHUP: _end,
     }
