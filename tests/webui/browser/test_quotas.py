@@ -220,6 +220,7 @@ def test_limits_are_only_measured_and_say_what_they_would_have_done(
     expect(quotas.locator(".reach")).to_contain_text("and would only be counted as throttled")
     expect(quotas.locator(".copyable pre")).to_contain_text("&& weir quotas set --client-id app --shadow")
     quotas.get_by_role("button", name="Save limits").click()
+    expect(quotas.locator("form.editor")).to_have_count(0)
     row = quotas.locator("#table tbody tr")
     expect(row).to_contain_text("only measured")
     assert broker.rows[APP].shadow

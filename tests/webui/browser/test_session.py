@@ -82,6 +82,8 @@ def test_a_refused_save_says_that_the_session_is_over(page: Watched, expect: Any
     opened = page.go("/quotas")
     opened.locator(".actions button").first.click()
     opened.locator("form.editor input").first.fill("7 MB")
+    # Else the preview could be what is refused.
+    expect(opened.locator(".reach")).to_contain_text("client")
     opened.evaluate("document.body.dataset.csrf = 'x'")
     opened.context.clear_cookies()
     opened.get_by_role("button", name="Save limits").click()

@@ -128,7 +128,8 @@ export class QuotaEditor {
 
   async preview() {
     const ops = this.ops();
-    if (this.closed || !this.asksFor(ops) || this.entity() === null) return;
+    // What is being saved is not asked about any more: the rule has another version by then.
+    if (this.closed || this.save.disabled || !this.asksFor(ops) || this.entity() === null) return;
     this.asked?.abort();
     this.asked = new AbortController();
     try {
@@ -144,7 +145,7 @@ export class QuotaEditor {
   async submit(event) {
     event.preventDefault();
     const ops = this.ops();
-    if (!this.asksFor(ops) || this.entity() === null) return;
+    if (this.save.disabled || !this.asksFor(ops) || this.entity() === null) return;
     this.asked?.abort();
     this.save.disabled = true;
     try {
