@@ -134,7 +134,7 @@ def insides(peer: Peer, scratch: Path) -> dict[str, dict[str, float]]:
 
     def command(directory: Path, port: int) -> list[str]:
         _, *arguments = peer.command(directory, port)
-        return [sys.executable, "-m", "benchmarks.watched", str(told), *arguments]
+        return [sys.executable, "-P", str(Path(__file__).with_name("watched.py")), str(told), *arguments]
 
     with running(replace(peer, command=command), scratch) as broker:
         _await_console(broker)

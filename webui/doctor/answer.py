@@ -4,21 +4,39 @@ Used by GET /doctor and by the live stream of the page, which therefore cannot d
 """
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from broker.control.commands import ConfigResource, ResourceType
-from broker.control.views import Views
+from broker.control.views import ConfigRow, Views
 from webui.doctor.checks import Check, Level, Symptom
 from webui.doctor.recent import Recent
 from webui.doctor.symptoms import examine, level_of
 from webui.tables.shapes import finite
 
 
-async def doctor_json(views: Views, recent: Recent, now_ms: int) -> dict[str, Any]:
+class Settings:
+    """The broker's settings by name; described again only when something was changed."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._version = -1
+        self._rows: dict[str, ConfigRow] = {}
+
+    def rows(self, node: str) -> Mapping[str, ConfigRow]:
+        version = self._views.version
+        if version != self._version:
+            broker = ConfigResource(ResourceType.BROKER, node)
+            self._rows = {row.name: row for row in self._views.describe_configs(broker)}
+            self._version = version
+        return self._rows
+
+
+async def doctor_json(views: Views, recent: Recent, now_ms: int, settings: Settings) -> dict[str, Any]:
     symptoms = await examine(views, recent, now_ms)
     overview = views.overview()
     node = str(overview.node_id)
-    rows = {row.name: row for row in views.describe_configs(ConfigResource(ResourceType.BROKER, node))}
+    rows = settings.rows(node)
     bootstrap = next(iter(overview.bootstrap), "localhost:9092")
 
     def setting(check: Check) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ import trio
 
 from broker.control.views import Overview, QuotaRow, Views
 from webui.addresses.listing import ADDRESSES, limit_json
-from webui.doctor.answer import doctor_json
+from webui.doctor.answer import Settings, doctor_json
 from webui.doctor.recent import Recent
 from webui.live.history import Sample, sample_json
 from webui.quotas.listing import RULES
@@ -107,6 +107,7 @@ class Diagnosis:
     def __init__(self, views: Views, recent: Recent) -> None:
         self._views = views
         self._recent = recent
+        self._settings = Settings(views)
         self._made_ms = 0
         self._data = b""
 
@@ -114,7 +115,7 @@ class Diagnosis:
         """As JSON."""
         if not self._data or now_ms - self._made_ms >= EXAMINED_EVERY_MS:
             self._made_ms = now_ms
-            self._data = encode(await doctor_json(self._views, self._recent, now_ms))
+            self._data = encode(await doctor_json(self._views, self._recent, now_ms, self._settings))
         return self._data
 
 

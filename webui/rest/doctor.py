@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from webui.doctor.answer import doctor_json
+from webui.doctor.answer import Settings, doctor_json
 from webui.doctor.checks import Level, Unit
 from webui.rest.answers import MAYBE
 from webui.rest.routing import Answer, Call, Reply, Route
@@ -51,7 +51,8 @@ DOCTOR: Final = Record(
 
 async def doctor(call: Call) -> Reply:
     console = call.console
-    return Reply(await doctor_json(console.backend.views, console.live.recent, console.now_ms()))
+    views = console.backend.views
+    return Reply(await doctor_json(views, console.live.recent, console.now_ms(), Settings(views)))
 
 
 ROUTES: Final = (
