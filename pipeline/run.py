@@ -24,6 +24,9 @@ from pipeline.times import days, edges, from_to, near
 STREAM: Final = "stream"
 """Under which name the stream's batches are counted in the tables."""
 
+DUE: Final = "_due"
+"""Where the warehouse has the days that were touched and are still to be made."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByMinute:
@@ -49,8 +52,6 @@ class Pipeline:
         self.warehouse = warehouse
         self.policy = policy
         self.rows = 0
-        self.days: set[str] = set()
-        """Those of which a minute was made, until `make_days`."""
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
@@ -94,9 +95,10 @@ class Pipeline:
                 write(silver.QUARANTINE, refused, topic)
             minutes = edges(accepted, minute_of())
             if minutes is not None:
+                for day in days(*minutes):
+                    self.warehouse.note(f"{DUE}/{day}")
                 write(silver.TABLES[topic], accepted, topic)
                 self._make_minutes(topic, *minutes)
-                self.days |= days(*minutes)
         finally:
             events.unpersist()
 
@@ -111,10 +113,10 @@ class Pipeline:
                 self.warehouse.replace(each.table, each.make(events), f"{dates} AND {here}")
 
     def make_days(self) -> None:
-        """What is made of whole days, for those that were touched since the last time."""
-        for day in sorted(self.days):
+        """What is made of whole days, for those that were touched since, by whichever process."""
+        for day in self.warehouse.noted(DUE):
             self._make_day(day)
-        self.days = set()
+            self.warehouse.forget(f"{DUE}/{day}")
 
     def _make_day(self, day: str) -> None:
         house = self.warehouse

@@ -8,6 +8,7 @@ checkpoint that was removed) adds what is not there instead, which takes longer 
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from math import inf
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
@@ -35,12 +36,12 @@ class Stream:
         self._warehouse = warehouse
         self._frame = sources.stream(warehouse.spark, bootstrap, options, most_per_batch)
         self._taken = 0
-        self._days_due: set[str] = set()
         self._days_made = time.monotonic()
 
     def once(self) -> Iterator[str]:
-        """Everything that there is now, in lines to show; days are made with each batch."""
-        yield from self._run(days_every_s=0, trigger={"availableNow": True})
+        """Everything that there is now, in lines to show; then the tables of whole days."""
+        yield from self._run(inf, {"availableNow": True})
+        Pipeline(self._warehouse).make_days()
 
     def continuous(self, every_s: int) -> Iterator[str]:
         """Until the process is told to stop. Topics made meanwhile are read when they are seen."""
@@ -67,11 +68,9 @@ class Stream:
                 pipeline.take(frame, batch, query_id.result())
             else:
                 pipeline.add(frame)
-            self._days_due |= pipeline.days
             if time.monotonic() - self._days_made >= days_every_s:
-                pipeline.days = self._days_due
                 pipeline.make_days()
-                self._days_due, self._days_made = set(), time.monotonic()
+                self._days_made = time.monotonic()
             self._taken += 1
 
         writer = self._frame.writeStream.foreachBatch(take).trigger(**trigger)

@@ -55,10 +55,30 @@ class Warehouse:
 
     def has(self, path: str) -> bool:
         """Whether there is a file or folder of this name in the warehouse."""
+        files, here = self._file(path)
+        return bool(files.exists(here))
+
+    def note(self, path: str) -> None:
+        """Leaves an empty file of this name, which outlives this process."""
+        files, here = self._file(path)
+        files.create(here, True).close()
+
+    def noted(self, folder: str) -> list[str]:
+        """The names of what was noted in a folder, in order."""
+        files, here = self._file(folder)
+        found = files.listStatus(here) if files.exists(here) else ()
+        return sorted(str(each.getPath().getName()) for each in found)
+
+    def forget(self, path: str) -> None:
+        """Takes a note away."""
+        files, here = self._file(path)
+        files.delete(here, False)
+
+    def _file(self, path: str) -> tuple[Any, Any]:
+        """The file system, and the path as it wants it."""
         jvm: Any = self.spark.sparkContext._jvm
         here = jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
-        files = here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration())
-        return bool(files.exists(here))
+        return here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), here
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Appends, unless `writer` has appended this batch or a later one already."""

@@ -6,10 +6,10 @@ import pytest
 
 from pipeline import bronze, silver, sources
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
-from pipeline.gold import advice, client_metrics, usage
+from pipeline.gold import advice, client_metrics, people, usage
 from pipeline.maintain import ALL, kept_aside, maintain
 from pipeline.otlp.points import CUMULATIVE
-from pipeline.run import Pipeline
+from pipeline.run import DUE, Pipeline
 from pipeline.tables import Warehouse
 from tests.pipeline.events import (
     NOON_MS,
@@ -129,6 +129,14 @@ def test_a_batch_that_died_on_its_way_is_finished_by_its_repetition(spark, wareh
     Pipeline(warehouse).take(raw(spark, records), 0)
     assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[REQUESTS])] == [3, 3]
     assert rows_of(warehouse.read(usage.TABLE), "produce_bytes", "requests") == [(3, 3)]
+
+
+def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark, warehouse):
+    Pipeline(warehouse).take(raw(spark, [record(REQUESTS, 0, request(1, bytes_in=1))]), 0)
+    assert not warehouse.exists(people.OFFENDERS)
+    Pipeline(warehouse).make_days()
+    assert warehouse.read(people.OFFENDERS).count() > 0
+    assert warehouse.noted(DUE) == []
 
 
 def test_maintenance_keeps_every_row(spark, warehouse):
