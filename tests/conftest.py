@@ -1,7 +1,9 @@
 """What holds for every test: connections that it opened are closed with it, and not when the collector
-comes by.
+comes by; whatever else was left open is blamed on the file that left it, and not on the one that runs when
+the collector happens to come by.
 """
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -15,3 +17,15 @@ def _connections_end_with_their_test() -> Iterator[None]:
     for stream in OPENED:
         stream.socket._sock.close()
     OPENED.clear()
+
+
+def pytest_collection_finish() -> None:
+    """What was imported lives as long as the run: the collector need not look at it after every file."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _garbage_is_found_with_its_file() -> Iterator[None]:
+    yield
+    gc.collect()

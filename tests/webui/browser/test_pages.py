@@ -49,6 +49,7 @@ def test_the_doctor_tells_what_is_wrong_and_what_would_change_it(
     expect(opened.locator("#verdict")).to_contain_text("Nothing is wrong")
     expect(opened.locator(".symptom")).to_have_count(4)
     broker.configs["max.connections"] = "100"
+    broker.version += 1
     broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, ())]
     expect(opened.locator("#verdict")).to_have_text("Something is wrong.")
     taken = opened.locator(".check", has_text="Open connections")
