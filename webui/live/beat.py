@@ -1,9 +1,10 @@
 """What every open page is told: one look at the broker per beat, shared by all of them.
 
-Run by webui.serving; streams of webui.rest.events follow it. They are told one after the other, and between
-two of them the broker serves whoever has asked meanwhile. A stream that is still sending when the next beat
-comes simply takes the one after: the latest wins, nothing queues, and a browser costs one reference to a
-snapshot. While nobody watches, only the history is fed.
+Run by webui.serving; streams of webui.rest.events follow it. A beat comes once a second, and one more as soon
+as something was changed. Streams are told one after the other, and between two of them the broker serves
+whoever has asked meanwhile. A stream that is still sending when the next beat comes simply takes the one
+after: the latest wins, nothing queues, and a browser costs one reference to a snapshot. While nobody watches,
+only the history is fed.
 """
 
 from collections.abc import Callable
@@ -17,14 +18,17 @@ from webui.doctor.symptoms import totals_of
 from webui.live.follower import Follower
 from webui.live.held import HELD, HeldLately
 from webui.live.history import History
-from webui.live.snapshot import Diagnosis, LiveTable, Second, Snapshot, live_tables
+from webui.live.snapshot import Diagnosis, LiveTable, Snapshot, live_tables
 
-BEAT_S: Final = 0.5
-"""Half a second: an edit shows in every browser within one, and a short throttle is seldom missed."""
+BEAT_S: Final = 1.0
+"""Pages that are open cost the clients of the broker this often; a second is what charts are drawn by."""
+
+LOOK_S: Final = 0.25
+"""How soon a change is seen that was made through another door; changes are shown no more often than this."""
 
 
 class Live:
-    """`now_ms` is the wall clock. Every second beat feeds the history."""
+    """`now_ms` is the wall clock."""
 
     def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
         self._views = views
@@ -40,33 +44,37 @@ class Live:
         self.history = History()
         self.watchers = 0
         self.ended = False
-        self.snapshot = self._look(self._second())
+        self.snapshot = self._look()
 
     async def run(self) -> None:
         """Beats until cancelled."""
-        sampled_at = -1.0
-        second = self.snapshot.second
         while True:
             begun = trio.current_time()
-            if begun - sampled_at >= 2 * BEAT_S:
-                sampled_at = begun
-                overview = self._views.overview()
-                self.history.add(overview.figures, self._now_ms())
-                self.held.add(self._views.throttled(), self._now_ms())
-                if self.recent.is_due(self._now_ms()):
-                    self.recent.add(totals_of(self._views), self._now_ms())
-                second = self._second(overview)
-            elif self._views.version != second.version:
-                second = self._second()
-            if self.watchers:
-                await self._tell(second)
-            with trio.move_on_at(begun + BEAT_S):
-                await self._nudge.wait()
             self._nudge = trio.Event()
+            overview, now_ms = self._views.overview(), self._now_ms()
+            self.history.add(overview.figures, now_ms)
+            self.held.add(self._views.throttled(), now_ms)
+            if self.recent.is_due(now_ms):
+                self.recent.add(totals_of(self._views), now_ms)
+            if self.watchers:
+                await self._tell(overview)
+            await self._show_changes(begun + BEAT_S)
 
-    async def _tell(self, second: Second) -> None:
+    async def _show_changes(self, until: float) -> None:
+        """What is changed before the next beat is shown when it is seen."""
+        while (now := trio.current_time()) < until:
+            with trio.move_on_at(min(until, now + LOOK_S)):
+                await self._nudge.wait()
+            is_new = self._nudge.is_set() or self._views.version != self.snapshot.version
+            self._nudge = trio.Event()
+            now = trio.current_time()
+            if is_new and self.watchers and now < until:
+                await self._tell()
+                await trio.sleep_until(min(until, now + LOOK_S))
+
+    async def _tell(self, overview: Overview | None = None) -> None:
         """A new snapshot for everybody who waits, one after the other."""
-        snapshot = self.snapshot = self._look(second)
+        snapshot = self.snapshot = self._look(overview)
         for _ in range(len(self._waiting)):
             self._waiting.unpark()
             await trio.lowlevel.checkpoint()
@@ -84,11 +92,9 @@ class Live:
             follower.send(news)
         return bool(news)
 
-    def _second(self, overview: Overview | None = None) -> Second:
-        return Second(self._views, self._now_ms(), self.history.last, overview)
-
-    def _look(self, second: Second) -> Snapshot:
-        return Snapshot(self._views, self.tables, self.diagnosis, self._now_ms(), second)
+    def _look(self, overview: Overview | None = None) -> Snapshot:
+        now_ms, sample = self._now_ms(), self.history.last
+        return Snapshot(self._views, self.tables, self.diagnosis, now_ms, sample, overview)
 
     def nudge(self) -> None:
         """Something was changed through this console: do not wait for the next beat to show it."""
@@ -106,7 +112,7 @@ class Live:
         that somebody looked.
         """
         if not self.watchers:
-            self.snapshot = self._look(self._second())
+            self.snapshot = self._look()
         self.watchers += 1
 
     def leave(self) -> None:

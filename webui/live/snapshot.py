@@ -2,7 +2,7 @@
 pages want it.
 
 Made by live.beat with every beat, read by live.follower. Tables outlive a snapshot, as ten thousand rows
-are not gathered twice a second. Knows nothing of streams.
+are not gathered with every one. Knows nothing of streams.
 """
 
 import time
@@ -29,40 +29,16 @@ from webui.telemetry.listing import INSTANCES, subscription_json
 EXAMINED_EVERY_MS: Final = 2_000
 
 GATHERED_EVERY_S: Final = 0.9
-"""With every second beat, unless somebody changed something."""
+"""With every beat, unless that takes too long; at once when somebody changed something."""
 
 MOST_THROTTLED: Final = 500
 """Rows of one live event, longest wait first; its `total` says how many there are."""
 
 
-class Second:
-    """What pages are told once a second, as JSON: figures of which nothing is missed in between. `overview`
-    is the one that `sample` was made of; without one it is asked for.
-    """
-
-    def __init__(
-        self, views: Views, now_ms: int, sample: Sample | None, overview: Overview | None = None
-    ) -> None:
-        self._views = views
-        self._now_ms = now_ms
-        self._row = overview
-        self.sample = sample
-        self.version = views.version
-
-    @cached_property
-    def overview(self) -> bytes:
-        row = self._views.overview() if self._row is None else self._row
-        overview = overview_json(row, self._now_ms)
-        return encode(overview | {"sample": sample_json(self.sample), "version": self.version})
-
-    @cached_property
-    def tasks(self) -> bytes:
-        return encode({"items": [task_json(row) for row in self._views.tasks()]})
-
-
 class Snapshot:
     """The broker at one beat, by topic of the stream, as JSON. Each figure is asked for and written once,
-    when the first stream wants it, however many want it.
+    when the first stream wants it, however many want it. `overview` is the one that `sample` was made of;
+    without one it is asked for.
     """
 
     def __init__(
@@ -71,13 +47,22 @@ class Snapshot:
         tables: Mapping[str, "LiveTable[Any]"],
         diagnosis: "Diagnosis",
         now_ms: int,
-        second: Second,
+        sample: Sample | None,
+        overview: Overview | None = None,
     ) -> None:
         self._views = views
         self._tables = tables
         self._diagnosis = diagnosis
+        self._row = overview
         self.now_ms = now_ms
-        self.second = second
+        self.sample = sample
+        self.version = views.version
+
+    @cached_property
+    def _overview(self) -> bytes:
+        row = self._views.overview() if self._row is None else self._row
+        overview = overview_json(row, self.now_ms)
+        return encode(overview | {"sample": sample_json(self.sample), "version": self.version})
 
     @cached_property
     def _throttled(self) -> bytes:
@@ -85,14 +70,18 @@ class Snapshot:
         items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
         return encode({"items": items, "total": len(rows)})
 
+    @cached_property
+    def _tasks(self) -> bytes:
+        return encode({"items": [task_json(row) for row in self._views.tasks()]})
+
     async def overview(self) -> bytes:
-        return self.second.overview
+        return self._overview
 
     async def throttled(self) -> bytes:
         return self._throttled
 
     async def tasks(self) -> bytes:
-        return self.second.tasks
+        return self._tasks
 
     async def doctor(self) -> bytes:
         return await self._diagnosis.data(self.now_ms)
