@@ -44,7 +44,7 @@ PAGES: Final = (
         "/throttled",
         {"sort": "last", "order": "desc", "limit": "20", "topics": "overview,throttled,held"},
         ("/api/v1/overview?history=3600",),
-        10.0,
+        30.0,
     ),
     PageLoad("/doctor", {"topics": "overview,doctor"}, ("/api/v1/doctor",)),
     _listing("/quotas", "quotas,unlimited", "entity"),

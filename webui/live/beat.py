@@ -18,7 +18,7 @@ from webui.doctor.symptoms import totals_of
 from webui.live.follower import Follower
 from webui.live.held import HELD, HeldLately
 from webui.live.history import History
-from webui.live.snapshot import Diagnosis, LiveTable, Snapshot, live_tables
+from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables
 
 BEAT_S: Final = 1.0
 """Pages that are open cost the clients of the broker this often; a second is what charts are drawn by."""
@@ -36,7 +36,7 @@ class Live:
         self.held = HeldLately()
         self.tables["held"] = LiveTable(HELD, lambda: self.held.rows(now_ms()), views)
         self.recent = Recent()
-        self.diagnosis = Diagnosis(views, self.recent)
+        self.reports = live_reports(views, self.recent)
         self._now_ms = now_ms
         self._waiting = trio.lowlevel.ParkingLot()
         self._directly: dict[Follower, None] = {}
@@ -94,7 +94,7 @@ class Live:
 
     def _look(self, overview: Overview | None = None) -> Snapshot:
         now_ms, sample = self._now_ms(), self.history.last
-        return Snapshot(self._views, self.tables, self.diagnosis, now_ms, sample, overview)
+        return Snapshot(self._views, self.tables, self.reports, now_ms, sample, overview)
 
     def nudge(self) -> None:
         """Something was changed through this console: do not wait for the next beat to show it."""

@@ -6,7 +6,7 @@ are not gathered with every one. Knows nothing of streams.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, Generic
 
@@ -45,14 +45,14 @@ class Snapshot:
         self,
         views: Views,
         tables: Mapping[str, "LiveTable[Any]"],
-        diagnosis: "Diagnosis",
+        reports: Mapping[str, "Report"],
         now_ms: int,
         sample: Sample | None,
         overview: Overview | None = None,
     ) -> None:
         self._views = views
         self._tables = tables
-        self._diagnosis = diagnosis
+        self._reports = reports
         self._row = overview
         self.now_ms = now_ms
         self.sample = sample
@@ -70,42 +70,62 @@ class Snapshot:
         items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
         return encode({"items": items, "total": len(rows)})
 
-    @cached_property
-    def _tasks(self) -> bytes:
-        return encode({"items": [task_json(row) for row in self._views.tasks()]})
-
     async def overview(self) -> bytes:
         return self._overview
 
     async def throttled(self) -> bytes:
         return self._throttled
 
-    async def tasks(self) -> bytes:
-        return self._tasks
-
-    async def doctor(self) -> bytes:
-        return await self._diagnosis.data(self.now_ms)
+    async def report(self, name: str) -> bytes:
+        return await self._reports[name].data(self.now_ms)
 
     async def table(self, name: str, page: Page) -> bytes:
         return await self._tables[name].page(page, self)
 
 
-class Diagnosis:
-    """What the doctor says, made anew every `EXAMINED_EVERY_MS` while somebody looks; it asks every view."""
+class Report:
+    """One topic that has to ask the whole broker: made anew every `EXAMINED_EVERY_MS` while somebody looks,
+    or when something was changed. Who asks while it is being made waits for it.
+    """
 
-    def __init__(self, views: Views, recent: Recent) -> None:
+    def __init__(self, views: Views, make: Callable[[int], Awaitable[dict[str, Any]]]) -> None:
+        """`make` is told the wall clock, ms."""
         self._views = views
-        self._recent = recent
-        self._settings = Settings(views)
-        self._made_ms = 0
+        self._make = make
+        self._made_ms = self._version = 0
         self._data = b""
+        self._busy = trio.Lock()
 
     async def data(self, now_ms: int) -> bytes:
         """As JSON."""
-        if not self._data or now_ms - self._made_ms >= EXAMINED_EVERY_MS:
-            self._made_ms = now_ms
-            self._data = encode(await doctor_json(self._views, self._recent, now_ms, self._settings))
+        if self._is_old(now_ms):
+            async with self._busy:
+                if self._is_old(now_ms):
+                    self._made_ms, self._version = now_ms, self._views.version
+                    made = await self._make(now_ms)
+                    await trio.lowlevel.checkpoint()
+                    self._data = encode(made)
         return self._data
+
+    def _is_old(self, now_ms: int) -> bool:
+        if not self._data or self._views.version != self._version:
+            return True
+        return now_ms - self._made_ms >= EXAMINED_EVERY_MS
+
+
+def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
+    """By the name of their event."""
+    settings = Settings(views)
+
+    async def doctor(now_ms: int) -> dict[str, Any]:
+        return await doctor_json(views, recent, now_ms, settings)
+
+    async def tasks(_now_ms: int) -> dict[str, Any]:
+        rows = views.tasks()
+        await trio.lowlevel.checkpoint()
+        return {"items": [task_json(row) for row in rows]}
+
+    return {"doctor": Report(views, doctor), "tasks": Report(views, tasks)}
 
 
 class LiveTable(Generic[Row]):

@@ -66,9 +66,8 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
     known: dict[str, Section] = {
         "overview": Snapshot.overview,
         "throttled": Snapshot.throttled,
-        "tasks": Snapshot.tasks,
-        "doctor": Snapshot.doctor,
     }
+    known |= {name: _report(name) for name in live.reports}
     known["unlimited"] = _page_of_table("usage", live, UNLIMITED)
     known |= {name: _page_of_table(name, live, page_of(query)) for name in live.tables}
     wanted = query["topics"].split(",")
@@ -78,6 +77,10 @@ def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
         if name in live.tables:
             _check_page(live.tables[name].table, page_of(query))
     return [(name, known[name]) for name in dict.fromkeys(wanted)]
+
+
+def _report(name: str) -> Section:
+    return lambda snapshot: snapshot.report(name)
 
 
 def _page_of_table(name: str, live: Live, page: Page) -> Section:

@@ -12,7 +12,7 @@ from broker.control.views import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
 from webui.live.beat import BEAT_S, LOOK_S, Live
-from webui.live.snapshot import LiveTable, Snapshot
+from webui.live.snapshot import EXAMINED_EVERY_MS, LiveTable, Report, Snapshot
 from webui.quotas.listing import RULES
 from webui.tables.json_text import encode
 from webui.tables.listing import Page
@@ -118,6 +118,41 @@ async def test_changes_without_end_are_shown_four_times_a_second(
                 live.nudge()
             nursery.cancel_scope.cancel()
     assert shown == pytest.approx([0.005, 0.255, 0.505, 0.755, 1.0, 1.005, 1.255, 1.505, 1.755])
+
+
+async def test_a_report_is_made_every_two_seconds_and_when_something_was_changed(broker: FakeBroker) -> None:
+    made: list[int] = []
+
+    async def make(now_ms: int) -> dict[str, int]:
+        made.append(now_ms)
+        return {"at": now_ms}
+
+    report = Report(broker, make)
+    for now_ms in (1_000, 1_000, 999 + EXAMINED_EVERY_MS):
+        assert await report.data(now_ms) == b'{"at":1000}'
+    assert await report.data(1_000 + EXAMINED_EVERY_MS) == b'{"at":3000}'
+    broker.version += 1
+    assert await report.data(3_001) == b'{"at":3001}'
+    assert made == [1_000, 3_000, 3_001]
+
+
+async def test_a_report_is_made_once_for_all_who_ask_meanwhile(broker: FakeBroker) -> None:
+    made: list[int] = []
+    answers: list[bytes] = []
+
+    async def make(now_ms: int) -> dict[str, int]:
+        made.append(now_ms)
+        await wait_all_tasks_blocked()
+        return {"at": now_ms}
+
+    async def ask(report: Report) -> None:
+        answers.append(await report.data(5))
+
+    async with trio.open_nursery() as nursery:
+        report = Report(broker, make)
+        for _ in range(3):
+            nursery.start_soon(ask, report)
+    assert made == [5] and answers == [b'{"at":5}'] * 3
 
 
 async def test_changes_while_nobody_watches_cost_no_look(

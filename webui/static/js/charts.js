@@ -8,7 +8,7 @@ import { bytes, bytesPerSecond, digits, percent, quantile } from "./units.js";
 /** So many seconds the page keeps itself; longer ranges it asks for, at the pace at which they change. */
 export const KEPT = 900;
 export const RANGES = { "1m": [60, "1 min"], "5m": [300, "5 min"], "15m": [900, "15 min"], "1h": [3600, "1 h"], "6h": [21600, "6 h"], "24h": [86400, "24 h"] };
-const AGAIN_MS = { 3600: 10_000, 21600: 60_000, 86400: 60_000 };
+const AGAIN_MS = { 3600: 30_000, 21600: 60_000, 86400: 60_000 };
 const SMALL = 130;
 
 const CHARTS = {

@@ -193,7 +193,7 @@ function tick() {
 }
 
 const HOUR_S = 3600;
-const HOUR_AGAIN_MS = 10_000;
+const HOUR_AGAIN_MS = 30_000;
 const hour = new LineChart(document.getElementById("hour"), {
   label: "Connections held",
   format: digits,
