@@ -27,10 +27,10 @@ def client_id_and_body(frame: bytes | bytearray | memoryview, flexible: bool) ->
     if length < 0x8000:
         at += length
         raw = bytes(frame[10:at])
+        if len(raw) != length:
+            raise ProtocolViolation(f"a client id of {length} bytes in a frame of {len(frame)}")
         client_id = _known.get(raw)
         if client_id is None:
-            if len(raw) != length:
-                raise ProtocolViolation(f"a client id of {length} bytes in a frame of {len(frame)}")
             client_id = _decoded(raw)
     if flexible:
         if at >= len(frame):
