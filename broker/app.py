@@ -126,7 +126,7 @@ async def _start_console(house: House, nursery: Supervisor, stop: trio.Event) ->
     settings = house.rooms.console
     if settings.listener is None:
         return None
-    page = house.exposition.page
+    page = house.exposition.pieces
     # Bound before the token is made: a start that fails here has not used up the one time it is shown.
     host, port = await start_console(nursery, stop, settings, house.control, house.broker.views, page)
     secret = house.rooms.security.admin_token

@@ -5,7 +5,7 @@ both.
 import logging
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -31,7 +31,7 @@ async def start_console(
     settings: ConsoleConfig,
     control: Control,
     views: ControlViews,
-    metrics: Callable[[], str],
+    metrics: Callable[[], Iterable[bytes]],
 ) -> tuple[str, int]:
     """The address that the console is really bound to. Raises OSError where it cannot be, and ConfigError for
     certificates that cannot be used.

@@ -4,7 +4,7 @@ The composition root fills a `Backend` and hands it to `webui.serving.serve_cons
 console knows or changes goes through it; there is no second way in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -67,7 +67,7 @@ class Lock(Protocol):
 class Backend:
     """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None.
     `hash_password` is slow, and raises ApiError for what is no password of that name. `metrics` is the
-    Prometheus page. `ready` says whether Kafka clients are being answered.
+    Prometheus page in pieces, made as they are taken. `ready` says whether Kafka clients are being answered.
     """
 
     control: ControlDoor
@@ -75,5 +75,5 @@ class Backend:
     identify: Callable[[str], TokenRow | None]
     lock_of: Callable[[str], Lock]
     hash_password: Callable[[str, str], HashedPassword]
-    metrics: Callable[[], str]
+    metrics: Callable[[], Iterable[bytes]]
     ready: Callable[[], bool]

@@ -106,27 +106,43 @@ class ControlViews:
     def throttled(self) -> list[ThrottledRow]:
         return sorted(self._live.throttled(), key=lambda row: -row.remaining_ms)
 
+    def each_throttled(self) -> Iterator[ThrottledRow]:
+        return iter(self._live.throttled())
+
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
-        return sorted(self.each_quota(components, strict=strict), key=_by_entity)
+        rows = self.each_quota(components, strict=strict)
+        return sorted((row for row in rows if row is not None), key=_by_entity)
 
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
-    ) -> Iterator[QuotaRow]:
+    ) -> Iterator[QuotaRow | None]:
         wanted = filters.EntityFilter(
             [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
             strict=strict,
         )
         everything = not components and not strict
-        use, shadows = self._use(), self._shadows()
-        return (
-            _quota_row(entry, use, shadows)
-            for pairs, entry in self._control.image.quotas.items()
-            if everything or wanted.matches(Entity.of(pairs))
-        )
+        quotas, seen = self._control.image.quotas, self._live.quota_use()
+
+        def rows() -> Iterator[QuotaRow | None]:
+            use: _Uses = {}
+            for each in seen:
+                yield None
+                _note(use, each)
+            shadows = self._shadows()
+            for pairs, entry in quotas.items():
+                if everything or wanted.matches(Entity.of(pairs)):
+                    yield _quota_row(entry, use, shadows)
+
+        return rows()
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
         entry = self._control.image.quotas.get(Entity.of(entity).pairs)
-        return None if entry is None else _quota_row(entry, self._use(), self._shadows())
+        if entry is None:
+            return None
+        use: _Uses = {}
+        for each in self._live.quota_use():
+            _note(use, each)
+        return _quota_row(entry, use, self._shadows())
 
     def resolve(
         self,
@@ -222,13 +238,10 @@ class ControlViews:
         token = self._control.image.tokens.get(name)
         return Lock(None if token is None else _token_row(token), token)
 
-    async def audit(self, query: AuditFilter) -> list[AuditEntry]:
+    async def audit(self, query: AuditFilter) -> Iterator[AuditEntry]:
         rows = await self._committer.history(query)
         image = self._control.image
-        return [_entry(row, image) for row in rows]
-
-    def _use(self) -> dict[tuple[EntityPairs, str], QuotaUse]:
-        return {(use.entity, use.key): use for use in self._live.quota_use()}
+        return (_entry(row, image) for row in rows)
 
     def _shadows(self) -> dict[tuple[EntityPairs, str], ShadowUse]:
         return {(use.entity, use.key): use for use in self._live.shadow_use()}
@@ -238,6 +251,14 @@ class ControlViews:
         return Resolver(image.quotas, proposed(alterations, image, self._ipv6_prefix), self._live)
 
 
+_Uses = dict[tuple[EntityPairs, str], QuotaUse]
+
+
+def _note(use: _Uses, seen: QuotaUse | None) -> None:
+    if seen is not None:
+        use[seen.entity, seen.key] = seen
+
+
 def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:
     """Named entities before the default of the same type."""
     return [(kind, name is None, name or "") for kind, name in row.entity]
@@ -245,7 +266,7 @@ def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:
 
 def _quota_row(
     entry: QuotaEntry,
-    use: dict[tuple[EntityPairs, str], QuotaUse],
+    use: _Uses,
     shadows: dict[tuple[EntityPairs, str], ShadowUse],
 ) -> QuotaRow:
     limits = []

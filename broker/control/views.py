@@ -88,7 +88,8 @@ class LiveFigures(Protocol):
 
     def figures(self) -> Figures: ...
 
-    def throttled(self) -> Sequence[ThrottledRow]: ...
+    def throttled(self) -> Iterable[ThrottledRow]:
+        """Those who are held at the beginning, made as they are taken."""
 
     def connections(self) -> Iterable[ConnectionRow]:
         """Made as they are taken: one may do something else in between."""
@@ -97,7 +98,10 @@ class LiveFigures(Protocol):
 
     def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
 
-    def quota_use(self) -> Sequence[QuotaUse]: ...
+    def quota_use(self) -> Iterable[QuotaUse | None]:
+        """Of every rule under which somebody has been seen lately. None: there is nothing yet, but some of
+        many sensors were looked at.
+        """
 
     def shadow_use(self) -> Sequence[ShadowUse]:
         """Of every limit in shadow mode."""
@@ -148,6 +152,9 @@ class Views(Protocol):
     def throttled(self) -> list[ThrottledRow]:
         """Longest remaining first."""
 
+    def each_throttled(self) -> Iterator[ThrottledRow]:
+        """As `throttled`, in no order, and made as they are taken."""
+
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
         """Kafka's filter semantics (KIP-546): all components must match; strict: and no other entity type may
         be there.
@@ -157,9 +164,10 @@ class Views(Protocol):
 
     def each_quota(
         self, components: Sequence[QuotaFilter] = (), *, strict: bool = False
-    ) -> Iterator[QuotaRow]:
+    ) -> Iterator[QuotaRow | None]:
         """As `quotas`, in no order, and made as they are taken: ten thousand take a tenth of a second, and
-        who goes through them can let others have the thread in between. They are of one moment all the same.
+        who goes through them can let others have the thread in between. The rules are of one moment all the
+        same. None: there is no row yet, but it has taken time.
         """
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None: ...
@@ -227,5 +235,5 @@ class Views(Protocol):
 
     def tokens(self) -> list[TokenRow]: ...
 
-    async def audit(self, query: AuditFilter) -> list[AuditEntry]:
-        """Newest first. The values of secrets read "(secret)"."""
+    async def audit(self, query: AuditFilter) -> Iterable[AuditEntry]:
+        """Newest first, made as they are taken. The values of secrets read "(secret)"."""

@@ -2,14 +2,12 @@
 Acceptor, ConnectionQuotas)
 """
 
-from collections.abc import Iterator
-
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.network.socket_server import SocketServer
 from broker.quotas import connection_figures
 
 
-def families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Iterator[FamilySamples]:
+def families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Steps:
     """A listener that makes way for another one of its name is not shown; of addresses, the `most` busiest
     are.
     """

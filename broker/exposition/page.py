@@ -6,8 +6,8 @@ from typing import Any
 from broker.exposition import connections, events, log_directories, memory, obedience, requests, topics
 from broker.exposition.handlers import HandlerFamilies
 from broker.exposition.sockets import SocketFamilies
-from broker.metrics.prometheus import render
-from broker.metrics.registry import FamilySamples
+from broker.metrics.prometheus import pieces
+from broker.metrics.registry import FamilySamples, Steps
 from broker.network.automq import figures as automq
 from broker.network.clock import TrioClock
 from broker.network.socket_server import SocketServer
@@ -53,10 +53,17 @@ class Exposition:
 
     def page(self) -> str:
         """The Prometheus text format, version 0.0.4."""
-        return render(self.families()).decode()
+        return b"".join(self.pieces()).decode()
+
+    def pieces(self) -> Iterator[bytes]:
+        """The page as it comes to be, some microseconds of work at a time; some pieces are empty."""
+        return pieces(self._steps())
 
     def families(self) -> Iterator[FamilySamples]:
         """Each once. Whoever reads them closes a window of the rates."""
+        return (family for family in self._steps() if family is not None)
+
+    def _steps(self) -> Steps:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms, self._most_entities())
         yield from quotas.replication_families(self._replication, now_ms)

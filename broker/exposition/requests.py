@@ -5,6 +5,7 @@ everything else is since the start. What has no request behind it has no series.
 """
 
 from collections.abc import Iterator
+from itertools import chain, repeat
 from math import nan
 from typing import Final
 
@@ -62,13 +63,13 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
         ],
     )
     for phase, attribute in PHASES.items():
-        samples = [each for api in apis for each in _times(api, attribute, now_ms)]
+        samples = chain.from_iterable(map(_times, apis, repeat(attribute), repeat(now_ms)))
         yield FamilySamples(f"{PREFIX}_{phase.lower()}", ABOUT[phase], Kind.SUMMARY, samples)
     yield FamilySamples(
         f"{PREFIX}_requestbytes",
         "Bytes of a request, its size prefix not counted",
         Kind.SUMMARY,
-        [each for api in apis for each in _sizes(api, now_ms)],
+        (each for api in apis for each in _sizes(api, now_ms)),
     )
     for name, about in NO_NUMBERS.items():
         zeros = [each for api in apis if api.name in WITH_RECORDS for each in _zeros(api)]

@@ -3,6 +3,7 @@ nothing of pages.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 from broker.control.rows.tasks import TaskRow
@@ -142,8 +143,8 @@ class BrokerFigures:
             phases=self._phases.rows(metrics, self._clock.ms()),
         )
 
-    def throttled(self) -> Sequence[ThrottledRow]:
-        return [
+    def throttled(self) -> Iterator[ThrottledRow]:
+        return (
             ThrottledRow(
                 connection_id=row.connection_id,
                 client_id=row.client_id,
@@ -160,8 +161,8 @@ class BrokerFigures:
                 times=row.count,
                 obeys=row.obeys,
             )
-            for row in self._quotas.rows(self._clock.ms())
-        ]
+            for row in self._quotas.each_row(self._clock.ms())
+        )
 
     def connections(self) -> Iterator[ConnectionRow]:
         protocols = {listener.name: listener.protocol for listener in self._server.listeners}
@@ -186,12 +187,13 @@ class BrokerFigures:
             for channel in list(self._server.channels())
         )
 
-    def quota_use(self) -> Sequence[QuotaUse]:
+    def quota_use(self) -> Iterator[QuotaUse | None]:
         now_ms = self._clock.ms()
-        return [
-            QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
-            for use in (*rule_use(self._quotas, now_ms), *ip_rule_use(self._server.gate.quotas, now_ms))
-        ]
+        uses = chain(rule_use(self._quotas, now_ms), ip_rule_use(self._server.gate.quotas, now_ms))
+        return (
+            None if use is None else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
+            for use in uses
+        )
 
     def shadow_use(self) -> Sequence[ShadowUse]:
         since_ms = self._clock.wall_ms() - self._clock.ms()

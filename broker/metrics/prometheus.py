@@ -3,7 +3,7 @@ collected.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Final
 
@@ -15,22 +15,40 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _NOT_IN_A_NAME = re.compile("[^a-zA-Z0-9_]")
 
 
-def render(families: Iterable[FamilySamples]) -> bytes:
-    """The whole page. Families of one name are put together, since the format allows a name only once."""
+SAMPLES_AT_ONCE: Final = 8
+LINES_AT_ONCE: Final = 256
+
+
+def render(families: Iterable[FamilySamples | None]) -> bytes:
+    """The whole page."""
+    return b"".join(pieces(families))
+
+
+def pieces(families: Iterable[FamilySamples | None]) -> Iterator[bytes]:
+    """The page, some microseconds of work at a time: nothing at first, since families of one name are put
+    together, as the format allows a name only once.
+    """
     pages: dict[str, list[str]] = {}
     for family in families:
+        yield b""
+        if family is None:
+            continue
         lines = pages.get(family.name)
         if lines is None:
             lines = pages[family.name] = [
                 f"# HELP {family.name} {_escape_help(family.help)}",
                 f"# TYPE {family.name} {family.kind.value}",
             ]
-        for sample in family.samples:
+        for number, sample in enumerate(family.samples):
+            if number % SAMPLES_AT_ONCE == 0:
+                yield b""
             labels = ",".join(f'{name}="{_escape_label(value)}"' for name, value in sample.labels)
             braces = f"{{{labels}}}" if labels else ""
             lines.append(f"{family.name}{sample.suffix}{braces} {_number(sample.value)}")
-    text = "".join(line + "\n" for lines in pages.values() for line in lines)
-    return text.encode("utf-8", "backslashreplace")
+    for lines in pages.values():
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            text = "\n".join((*lines[first : first + LINES_AT_ONCE], ""))
+            yield text.encode("utf-8", "backslashreplace")
 
 
 def label_name(text: str) -> str:

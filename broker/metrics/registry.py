@@ -42,12 +42,18 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FamilySamples:
-    """What a family shows at one moment."""
+    """What a family shows. `samples` may be made as they are taken, and then can be taken once."""
 
     name: str
     help: str
     kind: Kind
-    samples: Sequence[Sample]
+    samples: Iterable[Sample]
+
+
+Steps = Iterator[FamilySamples | None]
+"""Families, some at a time: None says that there is nothing to show yet, but it took time, so that whoever
+goes through thousands of sensors can let others have the thread.
+"""
 
 
 Source = Callable[[int], Iterable[FamilySamples]]

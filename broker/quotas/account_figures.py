@@ -2,11 +2,10 @@
 looks.
 """
 
-from collections.abc import Iterator
-from heapq import nlargest
 from typing import Final
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.largest import largest
+from broker.metrics.registry import FamilySamples, Kind, Sample, Steps
 from broker.quotas.accounts import Accounts
 
 MOST_CLIENTS: Final = 250
@@ -19,9 +18,10 @@ FAMILIES: Final = (
 )
 
 
-def families(accounts: Accounts, now_ms: int) -> Iterator[FamilySamples]:
+def families(accounts: Accounts, now_ms: int) -> Steps:
     """A source for the metrics registry, of accounts that have just been brought up to date."""
-    busiest = nlargest(MOST_CLIENTS, accounts, key=lambda account: sum(account.per_second(now_ms)[:2]))
+    everyone = list(accounts)
+    busiest = yield from largest(MOST_CLIENTS, everyone, lambda account: sum(account.per_second(now_ms)[:2]))
     labels = [(("user", account.user), ("client_id", account.client_id)) for account in busiest]
     for column, (name, text) in enumerate(FAMILIES):
         samples = [
@@ -32,5 +32,5 @@ def families(accounts: Accounts, now_ms: int) -> Iterator[FamilySamples]:
     yield FamilySamples(
         "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
     )
-    left_out = [Sample((), len(accounts) - len(busiest))]
+    left_out = [Sample((), len(everyone) - len(busiest))]
     yield FamilySamples("weir_clients_left_out", "Clients that are not on this page", Kind.GAUGE, left_out)

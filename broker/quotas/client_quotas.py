@@ -4,7 +4,7 @@ Built by the composition root. Handlers test `quotas.produce.active` before they
 network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from broker.metrics.quota import INT_MAX
@@ -123,12 +123,12 @@ class ClientQuotas:
 
     def rows(self, now_ms: int) -> list[ThrottledRow]:
         """Everyone who is held at this moment, of every kind, the longest wait first."""
-        rows = [
-            held.row(now_ms, self.obedience.obeys(held.channel))
-            for manager in self.managers.values()
-            for held in manager.throttled.held()
-        ]
-        return sorted(rows, key=lambda row: -row.remaining_ms)
+        return sorted(self.each_row(now_ms), key=lambda row: -row.remaining_ms)
+
+    def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
+        """The same in no order, made as they are taken: who is freed meanwhile is still among them."""
+        everyone = [held for manager in self.managers.values() for held in manager.throttled.held()]
+        return (held.row(now_ms, self.obedience.obeys(held.channel)) for held in everyone)
 
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for more than an hour; how many. Due every half minute or so."""

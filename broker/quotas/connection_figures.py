@@ -6,10 +6,12 @@ sensor, and those that connect most are shown where there are too many.
 
 from collections.abc import Iterator
 from heapq import nlargest
+from itertools import chain
 from typing import Final
 
+from broker.metrics.largest import AT_ONCE, largest
 from broker.metrics.quota import INT_MAX
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.figures import RuleUse, decayed
@@ -17,7 +19,7 @@ from broker.quotas.figures import RuleUse, decayed
 GROUP: Final = "kafka_server_socket_server_metrics"
 
 
-def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> Iterator[FamilySamples]:
+def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps:
     """A source for the metrics registry, with the `most` addresses that connect most."""
     yield FamilySamples(
         f"{GROUP}_broker_connection_accept_rate",
@@ -26,21 +28,22 @@ def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> I
         [Sample((), quotas.rate.peek(now_ms))],
     )
     listeners = list(quotas.listeners.values())
-    addresses = nlargest(most, quotas.ips.sensors.items(), key=lambda each: each[1].peek(now_ms))
+    measured = list(quotas.ips.sensors.items())
+    addresses = yield from largest(most, measured, lambda each: each[1].peek(now_ms))
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, of a listener or of an address that has a limit",
         Kind.GAUGE,
-        [
-            *(Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
-            *(Sample((("ip", address),), sensor.peek(now_ms)) for address, sensor in addresses),
-        ],
+        chain(
+            (Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
+            (Sample((("ip", address),), sensor.peek(now_ms)) for address, sensor in addresses),
+        ),
     )
     yield FamilySamples(
         "weir_quota_addresses_left_out",
         "Addresses that have a limit and are not on this page, since others connect more",
         Kind.GAUGE,
-        [Sample((), len(quotas.ips.sensors) - len(addresses))],
+        [Sample((), len(measured) - len(addresses))],
     )
     yield FamilySamples(
         f"{GROUP}_connection_accept_throttle_time",
@@ -83,12 +86,16 @@ def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> I
     )
 
 
-def ip_rule_use(quotas: ConnectionQuotas, now_ms: int) -> list[RuleUse]:
-    """Every rule for addresses under which somebody has connected lately, with the busiest one's rate."""
+def ip_rule_use(quotas: ConnectionQuotas, now_ms: int) -> Iterator[RuleUse | None]:
+    """Every rule for addresses under which somebody has connected lately, with the busiest one's rate. None
+    between them: it has taken time.
+    """
     busiest: dict[Entity, float] = {}
-    for address, sensor in quotas.ips.sensors.items():
+    for number, (address, sensor) in enumerate(list(quotas.ips.sensors.items())):
+        if number % AT_ONCE == 0:
+            yield None
         if sensor.bound == INT_MAX:
             continue
         rule = quotas.ips.rule_of(address)
         busiest[rule] = max(sensor.peek(now_ms), busiest.get(rule, 0.0))
-    return [RuleUse(rule, IP_RATE, use, 0) for rule, use in busiest.items()]
+    yield from (RuleUse(rule, IP_RATE, use, 0) for rule, use in busiest.items())

@@ -4,13 +4,15 @@ Called when somebody looks. Reads the same sensors that decide; a series exists 
 and the busiest lately are shown where there are too many.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import isnan
 from typing import Final
 
+from broker.metrics.largest import AT_ONCE
 from broker.metrics.prometheus import label_name
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.window import Avg
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Governing
@@ -68,19 +70,20 @@ class RuleUse:
     throttled: int
 
 
-def rule_use(quotas: ClientQuotas, now_ms: int) -> list[RuleUse]:
-    """Every rule under which somebody has been seen lately."""
-    uses: list[RuleUse] = []
+def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
+    """Every rule under which somebody has been seen lately. None between them: it has taken time."""
     for kind, manager in quotas.managers.items():
-        held: dict[Governing, int] = {}
-        for row in manager.throttled.rows(now_ms):
-            held[row.entity] = held.get(row.entity, 0) + 1
+        held: Counter[Governing] = Counter()
+        for each in manager.throttled.held():
+            held[each.throttle.rule] += 1
+            yield None
         busiest: dict[Governing, float] = {}
-        for sensor in manager.sensors():
+        for number, sensor in enumerate(manager.sensors()):
+            if number % AT_ONCE == 0:
+                yield None
             if sensor.rule is not None:
                 busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
-        uses += [RuleUse(rule, KEY_OF[kind], use, held.get(rule, 0)) for rule, use in busiest.items()]
-    return uses
+        yield from (RuleUse(rule, KEY_OF[kind], use, held[rule]) for rule, use in busiest.items())
 
 
 def labels_of(sensor: ClientSensor) -> Labels:
@@ -92,13 +95,13 @@ def labels_of(sensor: ClientSensor) -> Labels:
     return tuple({label_name(name): value for name, value in sensor.group.pairs}.items())
 
 
-def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Iterator[FamilySamples]:
+def families(quotas: ClientQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps:
     """A source for the metrics registry: of each kind the `most` sensors that use most. Every figure is asked
     of the sensor that enforces, so nothing is counted for this page.
     """
     left_out = []
     for kind, manager in quotas.managers.items():
-        shown = manager.busiest(most, now_ms)
+        shown = yield from manager.busiest(most, now_ms)
         yield from _sensor_families(kind, _told_apart(shown), now_ms)
         held = [Sample((), len(manager.throttled))]
         name = f"{GROUPS[kind][0]}_queue_size"
@@ -127,7 +130,7 @@ def _sensor_families(
 
     def family(name: str, about: str, value: Callable[[ClientSensor], float | None]) -> FamilySamples:
         values = ((labels, value(sensor)) for labels, sensor in shown.items())
-        samples = [Sample(labels, each) for labels, each in values if each is not None]
+        samples = (Sample(labels, each) for labels, each in values if each is not None)
         return FamilySamples(f"{prefix}_{name}", about, Kind.GAUGE, samples)
 
     yield family(figure, text, lambda sensor: sensor.observed(now_ms))

@@ -5,7 +5,7 @@ rule changes what a sensor may do and never what it has used. (Kafka: the part o
 subclasses inherit)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Final, Generic
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
@@ -118,11 +118,11 @@ class QuotaManager(Generic[S]):
         return self._usage.find(user, client_id)
 
     def sensors(self) -> Iterator[S]:
-        """Every sensor there is, with its present limit."""
+        """Every sensor there is at the beginning, with its present limit."""
         return iter(self._usage)
 
-    def busiest(self, most: int, now_ms: int) -> list[S]:
-        """The `most` sensors that use most, in that order, with their present limits."""
+    def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
+        """The `most` sensors that use most, in that order, with their present limits; with pauses."""
         return self._usage.busiest(most, now_ms)
 
     @property

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import nlargest
 
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.largest import largest
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.figures import GROUPS
@@ -27,14 +27,15 @@ def rule_use(quotas: ClientQuotas) -> Iterator[RuleShadow]:
             yield RuleShadow(Entity(*rule), KEY_OF[kind], total)
 
 
-def families(quotas: ClientQuotas) -> Iterator[FamilySamples]:
+def families(quotas: ClientQuotas) -> Steps:
     """A source for the metrics registry; the busiest lately, where there are too many."""
     for kind, manager in quotas.managers.items():
         prefix, _, _ = GROUPS[kind]
         times, held = [], []
         if manager.shadows:
             marked = (sensor for sensor in manager.sensors() if sensor.shadow is not None)
-            for sensor in nlargest(MAX_SERIES, marked, key=lambda sensor: sensor.last_record_ms):
+            busiest = yield from largest(MAX_SERIES, marked, lambda sensor: sensor.last_record_ms)
+            for sensor in busiest:
                 labels = (("user", sensor.user or ""), ("client_id", sensor.client_id or ""))
                 assert sensor.shadow is not None
                 times.append(Sample(labels, sensor.shadow.times))

@@ -5,12 +5,13 @@ user's client-ids; a default rule has one for each name that it stands for. Name
 so the number of sensors has a limit, and idle ones are forgotten.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from heapq import nlargest, nsmallest
+from heapq import nsmallest
 from math import inf
 from typing import Final, Generic, TypeVar
 
+from broker.metrics.largest import AT_ONCE, largest
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import Entity, Governing, Name, TagGroup
@@ -159,15 +160,20 @@ class Usage(Generic[S]):
         return len(self._sensors)
 
     def __iter__(self) -> Iterator[S]:
-        """All sensors, with their limits brought up to date."""
-        for sensor in self._sensors.values():
+        """All sensors there are at the beginning, with their limits brought up to date."""
+        for sensor in list(self._sensors.values()):
             self._refresh(sensor)
             yield sensor
 
-    def busiest(self, most: int, now_ms: int) -> list[S]:
-        """The `most` that use most, in that order, with their limits brought up to date."""
-        chosen = nlargest(most, self._sensors.values(), key=lambda sensor: sensor.observed(now_ms))
-        for sensor in chosen:
+    def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
+        """The `most` that use most, in that order, with their limits brought up to date. With pauses, as
+        `metrics.largest`.
+        """
+        sensors = list(self._sensors.values())
+        chosen = yield from largest(most, sensors, lambda sensor: sensor.observed(now_ms))
+        for number, sensor in enumerate(chosen):
+            if number % AT_ONCE == 0:
+                yield None
             self._refresh(sensor)
         return chosen
 

@@ -31,7 +31,7 @@ async def test_a_password_among_the_settings_is_not_in_the_trail(
         (ConfigOp(key, OpType.DELETE), ConfigOp("num.io.threads", OpType.DELETE)),
     ):
         await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), actor())
-    rows = await views.audit(AuditFilter(kind="broker-config"))
+    rows = list(await views.audit(AuditFilter(kind="broker-config")))
     assert {(row.key, row.old, row.new) for row in rows} == {
         (key, None, "(secret)"),
         (key, "(secret)", None),
@@ -48,7 +48,7 @@ async def test_a_secret_is_identified_and_never_shown(control: Control, views: C
     assert views.identify(renewed.secret) == row
     assert views.identify(issued.secret) is None
     assert (row.name, row.role, row.changed_by) == ("first", "editor", "ann")
-    trail = await views.audit(AuditFilter(kind="admin-token"))
+    trail = list(await views.audit(AuditFilter(kind="admin-token")))
     assert [(each.old, each.new) for each in trail] == [
         ("(secret)", "(secret)"),
         ("(secret)", "(secret)"),
@@ -68,7 +68,7 @@ async def test_the_trail_says_what_can_be_put_back(control: Control, views: Cont
         entry = QuotaAlteration((("user", "alice"),), (QuotaOp("producer_byte_rate", value),))
         await control.apply(AlterClientQuotas((entry,)), actor())
     await control.apply(IssueAdminToken("first", Role.EDITOR), actor())
-    rows = await views.audit(AuditFilter())
+    rows = list(await views.audit(AuditFilter()))
     assert [(row.kind, row.final) for row in rows[:3]] == [
         ("admin-token", "A change of kind admin-token cannot be undone"),
         ("client-quota", None),

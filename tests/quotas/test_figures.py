@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from broker.clock import BASE_MS
+from broker.metrics.largest import AT_ONCE
 from broker.metrics.prometheus import label_name, render
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import families as connection_families
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.figures import families
+from broker.quotas.figures import families, rule_use
 from broker.quotas.guarded import GuardedCallback
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
@@ -240,3 +241,13 @@ def test_the_addresses_that_connect_most_are_shown_and_the_others_counted(
     assert page["weir_quota_addresses_left_out"].value() == 3 - most
     throttled = page["kafka_server_socket_server_metrics_ip_connection_accept_throttle_time"]
     assert throttled.value(listener="PLAINTEXT") == 0
+
+
+def test_thousands_of_sensors_are_looked_through_with_pauses(quotas: ClientQuotas) -> None:
+    quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", 1_000)
+    for number in range(40 * AT_ONCE):
+        quotas.record_produce("ANONYMOUS", f"client-{number}", 1, BASE_MS)
+    uses = list(rule_use(quotas, BASE_MS))
+    assert uses.count(None) >= 40 and len(uses) - uses.count(None) == 1
+    steps = list(families(quotas, BASE_MS))
+    assert steps.count(None) >= 80

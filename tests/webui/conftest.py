@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import trio
 from quart import Response
 from quart.typing import TestClientProtocol
 
 from tests.webui.fakes import FakeBroker, FakeSettings
+from tests.webui.polls import Polls, WorkClock
 from webui.console import Console, make_console
 from webui.http.app import build_app
+from webui.tables import slices
 
 PORT = 8080
 
@@ -69,3 +72,18 @@ def console(broker: FakeBroker, clock: Clock) -> Console:
 @pytest.fixture
 def http(console: Console) -> Browserless:
     return Browserless(build_app(console).test_client(use_cookies=False))
+
+
+@pytest.fixture
+def work_clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
+    clock = WorkClock()
+    monkeypatch.setattr(slices, "time", clock)
+    return clock
+
+
+@pytest.fixture
+async def polls() -> Polls:
+    polls = Polls()
+    await trio.lowlevel.checkpoint()
+    trio.lowlevel.add_instrument(polls)
+    return polls

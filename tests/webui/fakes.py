@@ -3,7 +3,7 @@
 Used by the tests beside it and by the demo server. The rules are Kafka's, as far as the console shows them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -123,6 +123,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     decisions: dict[str, Decided] = field(default_factory=dict)
     topic_count: int = 0
     is_ready: bool = True
+    metrics: Callable[[], Iterable[bytes]] = lambda: (b"# HELP up x\n", b"", b"# TYPE up gauge\nup 1\n")
     version: int = 1
     telemetry: TelemetryWorld = field(default_factory=TelemetryWorld)
     now_ms: int = NOW_MS
@@ -144,7 +145,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             identify=self.identify,
             lock_of=self.lock_of,
             hash_password=self.hash_password,
-            metrics=lambda: "# HELP up x\n# TYPE up gauge\nup 1\n",
+            metrics=lambda: self.metrics(),
             ready=lambda: self.is_ready,
         )
 
@@ -247,6 +248,9 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
 
     def throttled(self) -> list[ThrottledRow]:
         return sorted(self.throttled_rows, key=lambda row: -row.remaining_ms)
+
+    def each_throttled(self) -> Iterator[ThrottledRow]:
+        return reversed(self.throttled())
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
         row = self.rows.get(entity)

@@ -90,16 +90,19 @@ def undo_command(bootstrap: str, row: AuditEntry) -> str:
     return shlex.join(words)
 
 
-def csv_lines(rows: Iterable[AuditEntry], *, head: bool) -> str:
+def csv_line(row: AuditEntry) -> bytes:
     """RFC 4180. A cell that a spreadsheet would take for a formula is written behind an apostrophe."""
+    fields = entry_json(row)
+    return _csv(_cell(fields[name]) for name in COLUMNS)
+
+
+def _csv(cells: Iterable[str]) -> bytes:
     text = io.StringIO()
-    writer = csv.writer(text)
-    if head:
-        writer.writerow(COLUMNS)
-    for row in rows:
-        fields = entry_json(row)
-        writer.writerow([_cell(fields[name]) for name in COLUMNS])
-    return text.getvalue()
+    csv.writer(text).writerow(cells)
+    return text.getvalue().encode()
+
+
+CSV_HEAD: Final = _csv(COLUMNS)
 
 
 def _cell(value: Any) -> str:

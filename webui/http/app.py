@@ -28,7 +28,7 @@ from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_
 from webui.rest.schema import Invalid
 from webui.security import headers
 from webui.security.gate import check_body, check_framing, check_origin, is_still_signed_in, visitor_of
-from webui.tables.json_text import encode
+from webui.tables.json_text import encode, written
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +77,8 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         knock = knock_of(request)
         if route.public:
             actor = Actor("", Role.VIEWER, knock.address, Door.REST)
-            return _response(
-                await route.handle(Call(console, actor, {}, None, request.headers, lambda: True))
-            )
+            call = Call(console, actor, {}, None, request.headers, lambda: True)
+            return await _response(await route.handle(call))
         visitor = visitor_of(console, knock)
         named = read_place(route, place)
         query = read_query(route, request.args.to_dict(flat=False))
@@ -103,17 +102,17 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             connection_of(request),
             visitor.session,
         )
-        return _response(await route.handle(call))
+        return await _response(await route.handle(call))
 
     return handler
 
 
-def _response(reply: Reply) -> Response:
+async def _response(reply: Reply) -> Response:
     if reply.is_stream:
         # A stream is told what is there by GET; HEAD would hold it open for nothing.
         content = b"" if request.method == "HEAD" else reply.content
     else:
-        content = reply.content if isinstance(reply.content, bytes) else encode(reply.content)
+        content = reply.content if isinstance(reply.content, bytes) else await written(reply.content)
     response = Response(content, status=reply.status, headers=dict(reply.headers), content_type=reply.media)
     if reply.is_stream:
         response.timeout = None

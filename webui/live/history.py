@@ -7,7 +7,7 @@ some 500 bytes, however long the broker runs. Pure: the caller brings the time.
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from broker.control.views import Figures
@@ -135,16 +135,16 @@ class History:
     def last(self) -> Sample | None:
         return self._last
 
-    def columns(self, seconds: int) -> dict[str, list[float | None]]:
+    def columns(self, seconds: int) -> Iterator[tuple[str, list[float | None]]]:
         """The last `seconds`, oldest first, as finely as they are kept; one list for each figure, which is a
-        third of the size of rows.
+        third of the size of rows. Made as they are taken, half a millisecond each.
         """
         samples: Sequence[Sample] = ()
         if self._last is not None and seconds:
             tier = next((each for each in self._tiers if each.reach_ms >= seconds * 1000), self._tiers[-1])
             samples = tier.since(self._last.at_ms - seconds * 1000)
         columns: Iterable[Iterable[float]] = zip(*samples, strict=True) if samples else [()] * len(_LONGER)
-        return {name: _short(column) for name, column in zip(Sample._fields, columns, strict=True)}
+        return ((name, _short(column)) for name, column in zip(Sample._fields, columns, strict=True))
 
 
 def _together(samples: Sequence[Sample]) -> Sample:

@@ -137,7 +137,7 @@ class LiveTable(Generic[Row]):
     def __init__(
         self,
         table: Table[Row],
-        gather: Callable[[], Iterable[Row]],
+        gather: Callable[[], Iterable[Row | None]],
         views: Views,
         beside: Callable[[], dict[str, Any]] = dict,
         clock: Callable[[], float] = time.perf_counter,
@@ -183,9 +183,9 @@ class LiveTable(Generic[Row]):
 def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
     """By the name of their event."""
 
-    def client_rules() -> Iterator[QuotaRow]:
+    def client_rules() -> Iterator[QuotaRow | None]:
         """Those for addresses have a table of their own."""
-        return (row for row in views.each_quota() if row.entity[0][0] != "ip")
+        return (row for row in views.each_quota() if row is None or row.entity[0][0] != "ip")
 
     def limits() -> dict[str, Any]:
         return {"limits": [limit_json(row) for row in views.connection_limits()]}

@@ -6,7 +6,7 @@ out of an entity is to go, and so is the mark of shadow mode; entities that it l
 unless it is to be the whole truth.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,15 +46,15 @@ class Differences:
         return bool(self.limits or self.shadows)
 
 
-def document(rows: Iterable[QuotaRow]) -> dict[str, Any]:
-    """The whole of it, in an order that stays."""
-    return {
-        "quotas": [
-            {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
-            | ({"shadow": True} if row.shadow else {})
-            for row in sorted(rows, key=lambda row: order_of(row.entity))
-        ]
-    }
+def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
+    """The entries of the whole of it, made as they are taken, in the order of `rows`: that of `order_of` is
+    one that stays.
+    """
+    return (
+        {"entity": json_of(row.entity), "limits": {each.key: _plain(each.value) for each in row.limits}}
+        | ({"shadow": True} if row.shadow else {})
+        for row in rows
+    )
 
 
 def wanted_by(listed: Sequence[Mapping[str, Any]]) -> dict[EntityPairs, Wanted]:

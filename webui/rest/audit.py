@@ -5,12 +5,13 @@ The trail is the metadata log itself, so it cannot disagree with what holds; an 
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from broker.control.commands import Door, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
-from webui.audit.rows import KINDS, csv_lines, entry_json, quota_entity, undo_command, undo_op
+from webui.audit.rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
 from webui.quotas.preview import preview
 from webui.rest.answers import COUNT, ENTITY, NAME, REACH, TIME
 from webui.rest.client_quotas import reach_json
@@ -18,6 +19,7 @@ from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import JSON, Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Text
 from webui.tables.json_text import encode
+from webui.tables.slices import gathered
 
 MOST_ROWS: Final = 1_000
 MOST_EXPORTED: Final = 100_000
@@ -77,10 +79,9 @@ async def list_changes(call: Call) -> Reply:
     wanted = replace(
         _wanted(call, limit, query["before"]), after_seq=query["after"], oldest_first=query["order"] == "asc"
     )
-    rows = await call.console.backend.views.audit(wanted)
-    return Reply(
-        {"items": [entry_json(row) for row in rows], "next": rows[-1].seq if len(rows) == limit else None}
-    )
+    rows = await gathered(await call.console.backend.views.audit(wanted))
+    items = await gathered(map(entry_json, rows))
+    return Reply({"items": items, "next": rows[-1].seq if len(rows) == limit else None})
 
 
 async def export_changes(call: Call) -> Reply:
@@ -94,11 +95,12 @@ async def _lines(call: Call, form: str) -> AsyncGenerator[bytes, None]:
     """A thousand changes at a time, newest first; whoever takes the stream closes it."""
     before, written = call.query["before"], 0
     while written < MOST_EXPORTED and call.signed_in():
-        rows = await call.console.backend.views.audit(_wanted(call, MOST_ROWS, before))
+        rows = await gathered(await call.console.backend.views.audit(_wanted(call, MOST_ROWS, before)))
         if form == "csv":
-            yield csv_lines(rows, head=written == 0).encode()
+            lines = map(csv_line, rows)
+            yield b"".join(await gathered(lines if written else chain([CSV_HEAD], lines)))
         else:
-            yield b"".join(encode(entry_json(row)) + b"\n" for row in rows)
+            yield b"".join(await gathered(encode(entry_json(row)) + b"\n" for row in rows))
         if len(rows) < MOST_ROWS:
             return
         before, written = rows[-1].seq, written + len(rows)

@@ -4,6 +4,7 @@ changes.
 
 from typing import Final
 
+from broker.control.views import ThrottledRow
 from webui.live.held import HELD
 from webui.live.history import KEPT_S
 from webui.quotas import usage as clients
@@ -11,7 +12,9 @@ from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Listing, Number
-from webui.tables.shapes import overview_json, task_json, throttled_json
+from webui.tables.listing import Page, Table
+from webui.tables.shapes import held_channel_json, overview_json, task_json
+from webui.tables.slices import gathered
 
 PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -25,14 +28,20 @@ _LIMIT = Query(
 async def overview(call: Call) -> Reply:
     console = call.console
     answer = overview_json(console.backend.views.overview(), console.now_ms())
-    return Reply(answer | {"history": console.live.history.columns(call.query["history"])})
+    columns = await gathered(console.live.history.columns(call.query["history"]), at_once=1)
+    return Reply(answer | {"history": dict(columns)})
 
 
 async def throttled_channels(call: Call) -> Reply:
-    rows = call.console.backend.views.throttled()
-    limit = call.query["limit"]
-    headers = {"X-Total-Count": str(len(rows))}
-    return Reply(throttled_json(rows[:limit], call.console.now_ms()), headers=headers)
+    views, now_ms = call.console.backend.views, call.console.now_ms()
+    table: Table[ThrottledRow] = Table(
+        json=lambda row: held_channel_json(row, now_ms),
+        words=lambda row: (),
+        natural="remaining",
+        order=lambda row: -row.remaining_ms,
+    )
+    cut = await table.cut(views.each_throttled(), Page(limit=call.query["limit"]))
+    return Reply(cut["items"], headers={"X-Total-Count": str(cut["total"])})
 
 
 async def held_lately(call: Call) -> Reply:
@@ -49,7 +58,8 @@ async def tasks(call: Call) -> Reply:
 
 
 async def metrics(call: Call) -> Reply:
-    return Reply(call.console.backend.metrics().encode(), media=PROMETHEUS)
+    pieces = await gathered(call.console.backend.metrics(), at_once=1)
+    return Reply(b"".join(pieces), media=PROMETHEUS)
 
 
 async def healthz(call: Call) -> Reply:

@@ -4,11 +4,13 @@ Served by webui.rest.routes as /api/v1/openapi.json. What is checked and what is
 are the same schema values (webui.rest.schema).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from webui.rest.problem import PROBLEM, PROBLEM_TYPE
 from webui.rest.routing import JSON, Answer, Query, Route
+from webui.tables.json_text import written
+from webui.tables.slices import gathered
 
 NO_CONTENT: Final = 204
 _REFUSALS: Final = {
@@ -26,9 +28,22 @@ _REFUSALS: Final = {
 
 
 def document(routes: Iterable[Route], version: str) -> dict[str, Any]:
+    return _around(_described(routes), version)
+
+
+async def written_document(routes: Iterable[Route], version: str) -> bytes:
+    """The same as JSON, made in slices."""
+    return await written(_around(await gathered(_described(routes), at_once=1), version))
+
+
+def _described(routes: Iterable[Route]) -> Iterator[tuple[Route, dict[str, Any]]]:
+    return ((route, _operation(route)) for route in routes)
+
+
+def _around(operations: Iterable[tuple[Route, dict[str, Any]]], version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
-    for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    for route, operation in operations:
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {

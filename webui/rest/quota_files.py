@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaOutcome
-from webui.quotas.entities import ALL_KEYS, json_of
+from webui.quotas.entities import ALL_KEYS, json_of, order_of
 from webui.quotas.files import Difference, Differences, alterations, differences, document, wanted_by
 from webui.rest.answers import ENTITY, MAYBE
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Text
+from webui.tables.slices import gathered, in_order
 
 MOST_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -41,7 +42,8 @@ REFUSED_IMPORT: Final = Record(
 
 
 async def export_quotas(call: Call) -> Reply:
-    return Reply(document(call.console.backend.views.quotas()))
+    rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    return Reply({"quotas": await gathered(document(rows))})
 
 
 async def import_quotas(call: Call) -> Reply:

@@ -19,12 +19,18 @@ from webui.rest import (
     resolving,
     tokens,
 )
-from webui.rest.openapi import document
+from webui.rest.openapi import written_document
 from webui.rest.routing import Answer, Call, Reply, Route
+
+_documents: Final[dict[str, bytes]] = {}
 
 
 async def openapi(call: Call) -> Reply:
-    return Reply(document(ROUTES, call.console.backend.views.overview().software_version))
+    """Written once: it does not change while the broker runs."""
+    version = call.console.backend.views.overview().software_version
+    if version not in _documents:
+        _documents[version] = await written_document(ROUTES, version)
+    return Reply(_documents[version])
 
 
 ROUTES: Final[tuple[Route, ...]] = (

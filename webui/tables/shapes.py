@@ -68,25 +68,26 @@ def figures_json(row: Figures) -> dict[str, Any]:
 
 
 def throttled_json(rows: Iterable[ThrottledRow], now_ms: int) -> list[dict[str, Any]]:
-    return [
-        {
-            "connection_id": row.connection_id,
-            "client_id": row.client_id,
-            "principal": row.principal,
-            "address": row.address,
-            "quota_type": str(row.quota_type),
-            "entity": dict(row.entity),
-            "observed": finite(row.observed),
-            "bound": row.bound,
-            "throttle_ms": row.throttle_ms,
-            "remaining_ms": row.remaining_ms,
-            "since": utc(now_ms - row.since_ms),
-            "times": row.times,
-            "obeys": row.obeys,
-            "tags": tags_json(row.tags),
-        }
-        for row in rows
-    ]
+    return [held_channel_json(row, now_ms) for row in rows]
+
+
+def held_channel_json(row: ThrottledRow, now_ms: int) -> dict[str, Any]:
+    return {
+        "connection_id": row.connection_id,
+        "client_id": row.client_id,
+        "principal": row.principal,
+        "address": row.address,
+        "quota_type": str(row.quota_type),
+        "entity": dict(row.entity),
+        "observed": finite(row.observed),
+        "bound": row.bound,
+        "throttle_ms": row.throttle_ms,
+        "remaining_ms": row.remaining_ms,
+        "since": utc(now_ms - row.since_ms),
+        "times": row.times,
+        "obeys": row.obeys,
+        "tags": tags_json(row.tags),
+    }
 
 
 def tags_json(tags: Iterable[tuple[str, str]]) -> list[dict[str, str]]:

@@ -1,14 +1,16 @@
 """Long work in slices: whoever has asked the broker for something meanwhile is served between them.
 
-Used by tables.listing and live.beat for tables. Ten thousand rows are a tenth of a second of work, and Kafka
-clients are served by the same thread.
+Used wherever the console goes through much: tables, exports, /metrics, the JSON of long answers. Ten thousand
+rows are a tenth of a second of work, and Kafka clients are served by the same thread. Whoever makes the items
+may put None among them: there is nothing yet, but it took time.
 """
 
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
+from heapq import merge
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -18,24 +20,37 @@ SLICE_S: Final = 0.0003
 """So much of the thread's time goes into one slice."""
 
 AT_ONCE: Final = 16
-"""Items between two looks at the clock."""
+"""Items between two looks at the clock, where they are rows."""
+
+SORTED_AT_ONCE: Final = 256
 
 
-async def sliced(items: Iterable[Item]) -> AsyncGenerator[list[Item], None]:
-    """All of `items`, some at a time; between them the thread is others' whenever SLICE_S of it were used."""
+async def sliced(items: Iterable[Item | None], at_once: int = AT_ONCE) -> AsyncGenerator[list[Item], None]:
+    """All of `items` that are not None, some at a time; between them the thread is others' whenever SLICE_S
+    of it were used. `at_once`: how many are taken between two looks at the clock.
+    """
     rest = iter(items)
     until = time.perf_counter() + SLICE_S
-    while some := list(islice(rest, AT_ONCE)):
-        yield some
+    while some := list(islice(rest, at_once)):
+        yield [item for item in some if item is not None]
         if time.perf_counter() >= until:
             await trio.lowlevel.checkpoint()
             until = time.perf_counter() + SLICE_S
 
 
-async def gathered(items: Iterable[Item]) -> list[Item]:
-    """All of `items`, in slices."""
+async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list[Item]:
+    """All of `items` that are not None, in slices."""
     found: list[Item] = []
-    async with aclosing(sliced(items)) as slices:
+    async with aclosing(sliced(items, at_once)) as slices:
         async for some in slices:
             found += some
     return found
+
+
+async def in_order(items: Iterable[Item | None], key: Callable[[Item], Any]) -> list[Item]:
+    """`sorted`, in slices: of all that are not None."""
+    found = await gathered(items)
+    measured = await gathered((key(item), number, item) for number, item in enumerate(found))
+    parts = range(0, len(measured), SORTED_AT_ONCE)
+    runs = await gathered((sorted(measured[at : at + SORTED_AT_ONCE]) for at in parts), at_once=1)
+    return await gathered(item for *_, item in merge(*runs))

@@ -64,7 +64,7 @@ async def test_while_nobody_watches_only_the_history_is_fed(
     before = live.snapshot
     await trio.sleep(10.2)
     assert live.snapshot is before
-    assert broker.overviews == 11 and len(live.history.columns(99)["at_ms"]) == 10
+    assert broker.overviews == 11 and len(dict(live.history.columns(99))["at_ms"]) == 10
 
 
 async def test_the_first_watcher_does_not_see_an_old_broker(

@@ -12,7 +12,7 @@ from webui.live.history import KEPT_S, TIERS, History, sample_json
 def test_the_first_figures_have_nothing_to_be_compared_with() -> None:
     history = History()
     assert history.add(figures(), 1_000) is None and history.last is None
-    assert history.columns(10)["at_ms"] == []
+    assert dict(history.columns(10))["at_ms"] == []
 
 
 def test_a_rate_is_the_difference_over_the_time_that_passed() -> None:
@@ -48,14 +48,14 @@ def filled(seconds: int) -> History:
     ("seconds", "count", "step_s"), [(900, 900, 1), (901, 91, 10), (3_600, 361, 10), (3_601, 61, 60)]
 )
 def test_what_is_longer_ago_is_told_more_coarsely(seconds: int, count: int, step_s: int) -> None:
-    columns = filled(2 * 3_600).columns(seconds)
+    columns = dict(filled(2 * 3_600).columns(seconds))
     assert len(columns["at_ms"]) == count
     assert columns["at_ms"][-3] - columns["at_ms"][-4] == step_s * 1_000
     assert set(columns["bytes_in"]) == {1_000.0}
 
 
 def test_a_coarse_sample_is_the_mean_but_for_who_was_held() -> None:
-    columns = filled(7_200).columns(6_000)
+    columns = dict(filled(7_200).columns(6_000))
     at_600 = columns["at_ms"].index(6_659_000)
     assert columns["connections"][at_600] == 4.5
     # 6600 is a second in which somebody was held; the mean would be nearly nobody.
@@ -64,7 +64,7 @@ def test_a_coarse_sample_is_the_mean_but_for_who_was_held() -> None:
 
 def test_a_day_is_kept_and_no_more() -> None:
     history = filled(KEPT_S + 7_200)
-    columns = history.columns(KEPT_S)
+    columns = dict(history.columns(KEPT_S))
     assert columns["at_ms"][-1] - columns["at_ms"][0] <= KEPT_S * 1_000
     assert len(columns["at_ms"]) in (1_440, 1_441)
     assert sum(len(tier.samples) for tier in history._tiers) == sum(kept for _, kept in TIERS)
@@ -74,16 +74,16 @@ def test_only_so_many_are_answered_the_newest() -> None:
     history = History()
     for second in range(5):
         history.add(figures(connections=second), second * 1_000)
-    assert history.columns(2)["connections"] == [3, 4]
-    assert history.columns(0)["connections"] == []
-    assert history.columns(99)["connections"] == [1, 2, 3, 4]
+    assert dict(history.columns(2))["connections"] == [3, 4]
+    assert dict(history.columns(0))["connections"] == []
+    assert dict(history.columns(99))["connections"] == [1, 2, 3, 4]
 
 
 def test_a_sample_in_json_has_the_names_of_the_columns() -> None:
     history = History()
     history.add(figures(), 0)
     sample = sample_json(history.add(figures(), 1_000))
-    assert sample is not None and sample.keys() == history.columns(1).keys()
+    assert sample is not None and sample.keys() == dict(history.columns(1)).keys()
     assert sample_json(None) is None
 
 
@@ -104,7 +104,7 @@ def test_what_fills_up_is_told_at_its_highest_and_phases_of_the_slowest_requests
             phases=phases,
         )
         history.add(now, second * 1_000)
-    columns = history.columns(901)
+    columns = dict(history.columns(901))
     assert (columns["memory_pool_used"][1], columns["requests_queued"][1]) == (90, 7)
     assert (columns["local_ms"][1], columns["queue_ms"][1]) == (7.0, None)
     assert history.last is not None and (history.last.local_ms, history.last.requests_queued) == (9.0, 0)
@@ -114,4 +114,4 @@ def test_no_pool_is_not_an_empty_one() -> None:
     history = History()
     for second, size in ((0, None), (1, None), (2, 100)):
         history.add(figures(memory_pool_size=size, memory_pool_used=0), second * 1_000)
-    assert history.columns(9)["memory_pool_used"] == [None, 0]
+    assert dict(history.columns(9))["memory_pool_used"] == [None, 0]

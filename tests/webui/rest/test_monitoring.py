@@ -1,14 +1,18 @@
 """Figures, and nothing that changes."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.webui.conftest import Browserless
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
+from tests.webui.polls import Polls, WorkClock
 from tests.webui.rows import connection, figures, tasks, throttled
 from webui.console import Console
 from webui.rest.answers import OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.schema import Listing
+from webui.tables.slices import SLICE_S
 
 
 async def test_the_overview_fits_its_schema(http: Browserless, broker: FakeBroker) -> None:
@@ -129,3 +133,18 @@ async def test_clients_are_searched_sorted_and_paged(
     ]
     answer = await (await http.get(f"/api/v1/usage?{query}")).get_json()
     assert ([row["client_id"] for row in answer["items"]], answer["of"]) == (found, 3)
+
+
+async def test_whoever_reads_all_metrics_lets_others_in_between(
+    http: Browserless, broker: FakeBroker, work_clock: WorkClock, polls: Polls
+) -> None:
+    def pieces() -> Iterator[bytes]:
+        for number in range(50):
+            work_clock.now += SLICE_S
+            yield f'up{{n="{number}"}} 1\n'.encode() if number % 2 else b""
+
+    broker.metrics = pieces
+    polls.since()
+    answer = await http.get("/metrics")
+    assert len((await answer.get_data()).splitlines()) == 25
+    assert polls.since() >= 50

@@ -38,7 +38,7 @@ def test_a_share_that_is_no_number_is_none() -> None:
 def test_the_overview_is_all_there(broker: FakeBroker) -> None:
     answer = overview_json(broker.overview(), NOW_MS)
     assert answer.keys() == {field.name for field in fields(Overview)} | {"at"}
-    OVERVIEW.check(answer | {"history": History().columns(9)})
+    OVERVIEW.check(answer | {"history": dict(History().columns(9))})
 
 
 def test_a_connection_is_all_there() -> None:

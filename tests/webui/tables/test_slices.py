@@ -1,75 +1,64 @@
 """Long work leaves the thread to others every SLICE_S."""
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
-import trio
 
-from webui.tables import slices
-from webui.tables.slices import AT_ONCE, SLICE_S, gathered
-
-
-class Polls(trio.abc.Instrument):
-    """How often the loop has asked the kernel who has sent something, since the last time one looked."""
-
-    def __init__(self) -> None:
-        self._count = 0
-
-    def before_io_wait(self, timeout: float) -> None:
-        self._count += 1
-
-    def since(self) -> int:
-        count, self._count = self._count, 0
-        return count
+from tests.webui.polls import Polls, WorkClock
+from webui.tables.slices import AT_ONCE, SLICE_S, gathered, in_order
 
 
-class Clock:
-    """The thread's time, moved by the work that is done."""
-
-    now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(slices, "time", clock)
-    return clock
-
-
-@pytest.fixture
-async def polls() -> Polls:
-    polls = Polls()
-    await trio.lowlevel.checkpoint()
-    trio.lowlevel.add_instrument(polls)
-    return polls
-
-
-def work(clock: Clock, count: int, seconds: float) -> Iterator[int]:
+def work(work_clock: WorkClock, count: int, seconds: float) -> Iterator[int]:
     for each in range(count):
-        clock.now += seconds
+        work_clock.now += seconds
         yield each
 
 
-async def test_short_work_is_done_at_once(clock: Clock, polls: Polls) -> None:
+async def test_short_work_is_done_at_once(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
-    assert await gathered(work(clock, 5, SLICE_S / 10)) == [0, 1, 2, 3, 4]
+    assert await gathered(work(work_clock, 5, SLICE_S / 10)) == [0, 1, 2, 3, 4]
     assert polls.since() == 0
 
 
 @pytest.mark.parametrize(("each", "pauses"), [(0.99, 0), (1.0, 1), (1.01, 1)])
 async def test_others_have_their_turn_as_soon_as_a_slice_is_used_up(
-    clock: Clock, polls: Polls, each: float, pauses: int
+    work_clock: WorkClock, polls: Polls, each: float, pauses: int
 ) -> None:
     polls.since()
-    await gathered(work(clock, AT_ONCE, each * SLICE_S / AT_ONCE + 1e-12))
+    await gathered(work(work_clock, AT_ONCE, each * SLICE_S / AT_ONCE + 1e-12))
     assert polls.since() == pauses
 
 
-async def test_ten_thousand_rows_leave_room_for_others(clock: Clock, polls: Polls) -> None:
+async def test_ten_thousand_rows_leave_room_for_others(work_clock: WorkClock, polls: Polls) -> None:
     polls.since()
     # 8 us each: 80 ms in all, and never more than a slice and 16 rows of it in one piece.
-    assert await gathered(work(clock, 10_000, 8e-6)) == list(range(10_000))
+    assert await gathered(work(work_clock, 10_000, 8e-6)) == list(range(10_000))
     assert polls.since() >= 0.08 / (SLICE_S + AT_ONCE * 8e-6)
+
+
+async def test_one_item_at_a_time_where_one_may_take_long(work_clock: WorkClock, polls: Polls) -> None:
+    polls.since()
+    await gathered(work(work_clock, 5, SLICE_S), at_once=1)
+    assert polls.since() == 5
+
+
+async def test_nothing_yet_takes_time_and_is_no_item(work_clock: WorkClock, polls: Polls) -> None:
+    polls.since()
+    found = await gathered(None if each % 16 else each for each in work(work_clock, 160, SLICE_S / 16))
+    assert found == list(range(0, 160, 16))
+    assert polls.since() >= 9
+
+
+async def test_thousands_are_put_in_order_and_others_have_their_turns(
+    work_clock: WorkClock, polls: Polls
+) -> None:
+    items = [Random(number).randrange(500) for number in range(3_000)]
+
+    def key(item: int) -> int:
+        work_clock.now += 8e-6
+        return item // 10
+
+    polls.since()
+    assert await in_order([*items, None], key) == sorted(items, key=lambda item: item // 10)
+    assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)

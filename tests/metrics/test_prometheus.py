@@ -1,0 +1,50 @@
+"""The page comes in pieces, and is the same page."""
+
+from collections.abc import Iterator
+
+from broker.metrics.prometheus import LINES_AT_ONCE, SAMPLES_AT_ONCE, pieces, render
+from broker.metrics.registry import FamilySamples, Kind, Sample
+from tests.support.prometheus import parse
+
+
+def test_few_samples_are_taken_between_two_pieces() -> None:
+    taken = 0
+
+    def samples() -> Iterator[Sample]:
+        nonlocal taken
+        for number in range(1_000):
+            taken += 1
+            yield Sample((("n", str(number)),), number)
+
+    before, most = 0, 0
+    for _ in pieces([FamilySamples("a", "About", Kind.GAUGE, samples())]):
+        before, most = taken, max(most, taken - before)
+    assert taken == 1_000 and most == SAMPLES_AT_ONCE
+
+
+def test_families_of_one_name_stand_together_with_pauses_between_them() -> None:
+    families = [
+        FamilySamples("a", "About a", Kind.GAUGE, [Sample((("n", "1"),), 1)]),
+        None,
+        FamilySamples("b", "About b", Kind.COUNTER, [Sample((), 2)]),
+        None,
+        FamilySamples("a", "About a", Kind.GAUGE, [Sample((("n", "2"),), 3)]),
+    ]
+    assert render(families).decode().splitlines() == [
+        "# HELP a About a",
+        "# TYPE a gauge",
+        'a{n="1"} 1',
+        'a{n="2"} 3',
+        "# HELP b About b",
+        "# TYPE b counter",
+        "b 2",
+    ]
+    assert sum(not piece for piece in pieces(families)) > len(families)
+
+
+def test_a_long_family_is_written_in_parts_and_loses_no_line() -> None:
+    count = 3 * LINES_AT_ONCE
+    many = [Sample((("n", str(number)),), number) for number in range(count)]
+    written = [piece for piece in pieces([FamilySamples("a", "About", Kind.GAUGE, many)]) if piece]
+    assert max(piece.count(b"\n") for piece in written) == LINES_AT_ONCE
+    assert len(parse(b"".join(written).decode())["a"].samples) == count
