@@ -1,6 +1,7 @@
 """The views as they are: the metadata image joined with the live figures that broker.house hands in.
 
-Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh; nothing is kept.
+Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh, but for those of
+rules that nobody uses (`quota_rows`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,6 +17,7 @@ from broker.control.committer import Committer
 from broker.control.control import Control
 from broker.control.describe import describe
 from broker.control.passwords import Lock
+from broker.control.quota_rows import QuotaRows
 from broker.control.resolving import Resolver, Who, keys_for
 from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
@@ -37,11 +39,8 @@ from broker.control.views import (
     PartitionRow,
     Place,
     QuotaFilter,
-    QuotaLimit,
     QuotaRow,
-    QuotaUse,
     ResolvedLimit,
-    ShadowUse,
     ThrottledRow,
     TokenRow,
     TopicRow,
@@ -49,7 +48,7 @@ from broker.control.views import (
 )
 from broker.errors import ApiError
 from broker.metadata.changes import Kind
-from broker.metadata.image import AdminToken, Image, QuotaEntry
+from broker.metadata.image import AdminToken, Image
 from broker.quotas import filters
 from broker.quotas.entity import Entity
 from broker.telemetry.room import Telemetry
@@ -78,6 +77,7 @@ class ControlViews:
         self.client_telemetry = ClientTelemetry(lambda: control.image, telemetry)
         self._control = control
         self._live = live
+        self._rules = QuotaRows(live)
         self._committer = committer
         self._place = place
 
@@ -120,29 +120,13 @@ class ControlViews:
             [filters.Component(each.entity_type, _MATCHES[each.match], each.name) for each in components],
             strict=strict,
         )
-        everything = not components and not strict
-        quotas, seen = self._control.image.quotas, self._live.quota_use()
-
-        def rows() -> Iterator[QuotaRow | None]:
-            use: _Uses = {}
-            for each in seen:
-                yield None
-                _note(use, each)
-            shadows = self._shadows()
-            for pairs, entry in quotas.items():
-                if everything or wanted.matches(Entity.of(pairs)):
-                    yield _quota_row(entry, use, shadows)
-
-        return rows()
+        if not components and not strict:
+            return self._rules.each(self._control.image.quotas)
+        return self._rules.each(self._control.image.quotas, lambda pairs: wanted.matches(Entity.of(pairs)))
 
     def quota(self, entity: EntityPairs) -> QuotaRow | None:
         entry = self._control.image.quotas.get(Entity.of(entity).pairs)
-        if entry is None:
-            return None
-        use: _Uses = {}
-        for each in self._live.quota_use():
-            _note(use, each)
-        return _quota_row(entry, use, self._shadows())
+        return None if entry is None else self._rules.one(entry)
 
     def resolve(
         self,
@@ -243,42 +227,14 @@ class ControlViews:
         image = self._control.image
         return (_entry(row, image) for row in rows)
 
-    def _shadows(self) -> dict[tuple[EntityPairs, str], ShadowUse]:
-        return {(use.entity, use.key): use for use in self._live.shadow_use()}
-
     def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Resolver:
         image = self._control.image
         return Resolver(image.quotas, proposed(alterations, image, self._ipv6_prefix), self._live)
 
 
-_Uses = dict[tuple[EntityPairs, str], QuotaUse]
-
-
-def _note(use: _Uses, seen: QuotaUse | None) -> None:
-    if seen is not None:
-        use[seen.entity, seen.key] = seen
-
-
 def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:
     """Named entities before the default of the same type."""
     return [(kind, name is None, name or "") for kind, name in row.entity]
-
-
-def _quota_row(
-    entry: QuotaEntry,
-    use: _Uses,
-    shadows: dict[tuple[EntityPairs, str], ShadowUse],
-) -> QuotaRow:
-    limits = []
-    for key, limit in entry.limits.items():
-        seen = use.get((entry.entity, key))
-        observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
-        by, at_ms = limit.changed_by, limit.changed_at_ms
-        would = shadows.get((entry.entity, key)) if entry.shadow else None
-        limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would))
-    return QuotaRow(
-        entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
-    )
 
 
 def _token_row(token: AdminToken) -> TokenRow:

@@ -92,6 +92,26 @@ async def test_a_quota_row_has_its_limits_use_and_last_change(
     assert views.quota((("user", "bob"),)) is None
 
 
+async def test_rows_that_nobody_uses_are_made_once_until_a_rule_changes(
+    control: Control, views: ControlViews, live: Live
+) -> None:
+    alice: EntityPairs = (("user", "alice"),)
+    bob: EntityPairs = (("user", "bob"),)
+    await store(control, (alice, "producer_byte_rate", 1000.0), (bob, "producer_byte_rate", 500.0))
+    live.use = [QuotaUse(alice, "producer_byte_rate", 1500.0, 2)]
+    used, unused = views.quotas()
+    assert used.limits[0].observed == 1500.0 and unused.limits[0].observed is None
+    again, kept = views.quotas()
+    assert kept is unused and again == used and again is not used
+    assert [row for row in views.each_quota([QuotaFilter("user", MatchType.EXACT, "bob")]) if row] == [unused]
+    live.use = [QuotaUse(bob, "producer_byte_rate", 7.0, 0)]
+    assert [row.limits[0].observed for row in views.quotas()] == [None, 7.0]
+    live.use = []
+    assert [row.limits[0].observed for row in views.quotas()] == [None, None]
+    await store(control, (bob, "producer_byte_rate", 600.0))
+    assert [row.value("producer_byte_rate") for row in views.quotas()] == [1000.0, 600.0]
+
+
 async def test_the_version_of_the_views_changes_with_every_change(
     control: Control, views: ControlViews
 ) -> None:

@@ -8,6 +8,7 @@ only the history is fed.
 """
 
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Final
 
 import trio
@@ -19,6 +20,7 @@ from webui.live.follower import Follower
 from webui.live.held import HELD, HeldLately
 from webui.live.history import History
 from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables
+from webui.tables.slices import sliced
 
 BEAT_S: Final = 1.0
 """Pages that are open cost the clients of the broker this often; a second is what charts are drawn by."""
@@ -53,7 +55,9 @@ class Live:
             self._nudge = trio.Event()
             overview, now_ms = self._views.overview(), self._now_ms()
             self.history.add(overview.figures, now_ms)
-            self.held.add(self._views.throttled(), now_ms)
+            async with aclosing(sliced(self._views.each_throttled())) as slices:
+                async for some in slices:
+                    self.held.add(some, now_ms)
             if self.recent.is_due(now_ms):
                 self.recent.add(totals_of(self._views), now_ms)
             if self.watchers:

@@ -45,7 +45,7 @@ class HeldLately:
         self._counted: dict[tuple[str, str], int] = {}
 
     def add(self, rows: Iterable[ThrottledRow], now_ms: int) -> None:
-        """`rows` are held at this moment."""
+        """`rows` are held at this moment, all or some of those that are."""
         for row in rows:
             key = (row.client_id, row.principal, str(row.quota_type), row.entity)
             held = self._clients.get(key)

@@ -1,0 +1,71 @@
+"""The rules of the metadata image with what the clients under them do: the rows of the table of quotas.
+
+Made by `reading`. Ten thousand rules take a tenth of a second and are looked at every second or two while a
+page of them is open, so the rows of those that nobody uses are kept until some rule changes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from broker.control.commands import EntityPairs
+from broker.control.views import LiveFigures, QuotaLimit, QuotaRow, QuotaUse, ShadowUse
+from broker.metadata.image import QuotaEntry
+
+Quotas = Mapping[EntityPairs, QuotaEntry]
+
+_UNUSED: dict[str, QuotaUse] = {}
+_UNMARKED: dict[str, ShadowUse] = {}
+
+
+class QuotaRows:
+    __slots__ = ("_kept", "_kept_of", "_live")
+
+    def __init__(self, live: LiveFigures) -> None:
+        self._live = live
+        self._kept: dict[EntityPairs, QuotaRow] = {}
+        self._kept_of: Quotas = {}
+
+    def each(
+        self, quotas: Quotas, wanted: Callable[[EntityPairs], bool] | None = None
+    ) -> Iterator[QuotaRow | None]:
+        """Those of the entities that are `wanted`, in no order; None first, for each step of finding out who
+        uses them. `quotas` are an image's, of which a change makes another mapping.
+        """
+        uses: dict[EntityPairs, dict[str, QuotaUse]] = {}
+        for use in self._live.quota_use():
+            yield None
+            if use is not None:
+                uses.setdefault(use.entity, {})[use.key] = use
+        shadows: dict[EntityPairs, dict[str, ShadowUse]] = {}
+        for mark in self._live.shadow_use():
+            shadows.setdefault(mark.entity, {})[mark.key] = mark
+        if quotas is not self._kept_of:
+            self._kept_of, self._kept = quotas, {}
+        kept = self._kept
+        for entity, entry in quotas.items():
+            if wanted is not None and not wanted(entity):
+                continue
+            if entity in uses or entry.shadow:
+                yield _row(entry, uses.get(entity, _UNUSED), shadows.get(entity, _UNMARKED))
+                continue
+            row = kept.get(entity)
+            if row is None:
+                row = kept[entity] = _row(entry, _UNUSED, _UNMARKED)
+            yield row
+
+    def one(self, entry: QuotaEntry) -> QuotaRow:
+        uses = {use.key: use for use in self._live.quota_use() if use and use.entity == entry.entity}
+        marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
+        return _row(entry, uses, marks)
+
+
+def _row(entry: QuotaEntry, uses: Mapping[str, QuotaUse], marks: Mapping[str, ShadowUse]) -> QuotaRow:
+    limits = []
+    for key, limit in entry.limits.items():
+        seen = uses.get(key)
+        observed, throttled = (None, 0) if seen is None else (seen.observed, seen.throttled)
+        would = marks.get(key) if entry.shadow else None
+        by, at_ms = limit.changed_by, limit.changed_at_ms
+        limits.append(QuotaLimit(key, limit.value, observed, throttled, at_ms, by, would))
+    return QuotaRow(
+        entry.entity, tuple(limits), entry.version, entry.changed_at_ms, entry.changed_by, entry.shadow
+    )
