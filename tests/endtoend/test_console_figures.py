@@ -21,12 +21,20 @@ from webui.pages.catalogue import PAGES
 pytestmark = [pytest.mark.endtoend, pytest.mark.slow]
 
 IN_TIME_S: Final = 0.3
-"""For an answer, and for the first paint of a page."""
+"""For an answer, for the first paint of a page, and for fifty rows of a long table."""
 
 RULES: Final = 10_000
 LIMITS: Final = [{"key": key, "value": 1_000_000} for key in ("producer_byte_rate", "consumer_byte_rate")]
 CONNECTIONS: Final = 5_000
 PAINT: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+DRAWN: Final = """
+  window.drawnAt = 0;
+  new MutationObserver(() => {
+    if (window.drawnAt || document.querySelectorAll("#table tbody tr").length < 50) return;
+    window.drawnAt = -1;
+    requestAnimationFrame(() => { window.drawnAt = performance.now(); });
+  }).observe(document, { subtree: true, childList: true });
+"""
 WATCH: Final = """words => {
   window.seenAt = 0;
   new MutationObserver(() => {
@@ -183,9 +191,13 @@ def test_a_client_waits_for_a_slice_of_a_long_list_and_not_for_all_of_it(crowded
 def test_a_page_of_many_rows_is_there_at_once(
     browser: Any, crowded: BrokerProcess, path: str, count: str
 ) -> None:
+    """From the click to fifty rows that are drawn, with the scripts already there."""
     with opened(browser, crowded, path) as page:
-        page.reload()
-        page.locator("#table tbody tr").nth(49).wait_for()
+        page.add_init_script(DRAWN)
+        drawn = []
+        for _ in range(5):
+            page.reload()
+            drawn.append(within(5, lambda: page.evaluate("Math.max(0, window.drawnAt)"), "fifty rows"))
         assert page.locator("#table tbody tr").count() == 50
         assert count in page.locator("#count").inner_text()
-        assert page.evaluate("performance.now()") / 1000 < 1.5 * stretch()
+    assert min(drawn) / 1000 < IN_TIME_S * stretch()
