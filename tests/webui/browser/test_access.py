@@ -28,7 +28,7 @@ def test_a_token_is_made_and_its_secret_shown_once(
     assert secret not in opened.content()
     with watched(browser, served) as other:
         other.sign_in(secret)
-        expect(other.page.locator(".who-name")).to_have_text("ci")
+        expect(other.go("/").locator(".who-name")).to_have_text("ci")
         expect(other.go("/quotas").locator("#add")).to_be_visible()
         refused_buttons(other.go("/access"), "#add, .actions button[aria-disabled]", "admin", 12)
 
@@ -52,6 +52,7 @@ def test_whoever_uses_a_revoked_token_is_signed_out(
     opened = page.go("/access")
     with watched(browser, served) as viewer:
         viewer.sign_in("viewer-token")
+        viewer.go("/")
         opened.get_by_label("Revoke vi").click()
         opened.get_by_role("button", name="Revoke it").click()
         expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)

@@ -17,6 +17,7 @@ def ask(page: Watched, expression: str) -> Any:
 
 def test_a_line_is_broken_where_samples_are_missing_or_a_figure_is_not_known(page: Watched) -> None:
     page.sign_in()
+    page.go("/")
     whole = ask(page, "c.stretches([0, 1000, 2000], [5, 6, 7], 0, 1000)")
     assert whole == [[[0, 5], [1000, 6], [2000, 7]]]
     # One that came late is no gap: a beat of a busy broker.
@@ -29,12 +30,14 @@ def test_a_line_is_broken_where_samples_are_missing_or_a_figure_is_not_known(pag
 
 def test_the_step_is_that_of_most_samples(page: Watched) -> None:
     page.sign_in()
+    page.go("/")
     assert ask(page, "c.stepOf([0, 10000, 20000, 900000, 910000])") == 10_000
     assert ask(page, "c.stepOf([5])") == 1_000
 
 
 def test_marks_are_round_and_reach_the_highest_value(page: Watched) -> None:
     page.sign_in()
+    page.go("/")
     assert ask(page, "c.ticks(0)") == [0, 1]
     assert ask(page, "c.ticks(96e6)") == [0, 50e6, 100e6]
     assert ask(page, "c.ticks(1, 3)") == [0, 0.5, 1]
@@ -90,7 +93,8 @@ def test_a_chart_is_read_with_the_arrow_keys(page: Watched, expect: Any) -> None
 
 def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> None:
     remember(page)
-    opened = page.sign_in()
+    page.sign_in()
+    opened = page.go("/")
     with opened.expect_response(lambda answer: "history=86400" in answer.url):
         opened.get_by_role("button", name="24 h").click()
     expect(opened.locator("#throughput text.axis", has_text="20 h")).to_be_visible()

@@ -75,7 +75,8 @@ def test_names_stay_names_in_the_editor_and_the_command(hostile: Watched, expect
 
 def test_the_browser_refuses_what_our_scripts_must_not_do(page: Watched) -> None:
     page.page.add_init_script(WATCH)
-    opened = page.sign_in()
+    page.sign_in()
+    opened = page.go("/")
     script = """async () => {
         const tries = {
             html: () => (document.body.innerHTML = "<p>"),
@@ -147,7 +148,8 @@ ATTACKS = {
 def test_a_page_on_another_port_changes_nothing_and_reads_nothing(
     page: Watched, broker: FakeBroker, attack: str
 ) -> None:
-    opened = page.sign_in()
+    page.sign_in()
+    opened = page.go("/")
     opened.goto("about:blank")
     answers: list[tuple[str, int]] = []
     opened.on("response", lambda response: answers.append((response.url, response.status)))
