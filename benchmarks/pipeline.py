@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -145,9 +145,10 @@ def a_day(scratch: Path, clients: int, events: int, memory: str) -> None:
 
 
 @contextlib.contextmanager
-def broker(scratch: Path, *command: str) -> Iterator[str]:
+def broker(scratch: Path, *command: str, overrides: Sequence[str] = ()) -> Iterator[str]:
     """A broker of its own; its address."""
-    settings = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={scratch}", "console.listener=127.0.0.1:0")
+    where = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={scratch}", "console.listener=127.0.0.1:0")
+    settings = (*where, *overrides)
     process = subprocess.Popen(
         [*command, "serve", *(f"--override={each}" for each in settings)],
         stdout=subprocess.PIPE,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from os import W_OK, X_OK, access, environ
+from os import R_OK, W_OK, X_OK, access, environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,6 +84,8 @@ def run(is_once: bool, every: int, most: int, bootstrap: str, options: tuple[str
 @_on_a_warehouse
 def backfill(path: str, **where: Any) -> None:
     """Add the records in the files at PATH; those that the tables have already are passed over."""
+    if _is_here(path, where["master"]):
+        _readable(path)
     with _opened(**where) as warehouse:
         from pipeline import sources
         from pipeline.run import Pipeline
@@ -110,6 +112,8 @@ def backfill(path: str, **where: Any) -> None:
 def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
     """Keep what the event topics have now as Parquet files, for `backfill`."""
     client = _pairs(options, "--option")
+    if _is_here(folder, where["master"]):
+        _new(folder)
     _reach(bootstrap)
     with _opened(**where) as warehouse:
         from pipeline import sources
@@ -126,10 +130,18 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
 @_on_a_warehouse
 def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **where: Any) -> None:
     """Say whom the quota file QUOTAS would have held on those days, by the broker's own arithmetic."""
+    from broker.simulation.fields import BadFileError
+    from broker.simulation.limits import read_limits
+    from broker.simulation.play import TooManyEventsError
+    from broker.simulation.report import in_table
+
+    if last is not None and last < first:
+        raise click.UsageError("--to must not be before --from")
+    try:
+        read_limits(quotas)
+    except BadFileError as error:
+        raise click.ClickException(str(error)) from error
     with _opened(must_exist=True, **where) as warehouse:
-        from broker.simulation.fields import BadFileError
-        from broker.simulation.play import TooManyEventsError
-        from broker.simulation.report import in_table
         from pipeline import bronze, history
 
         days = f"{first:%Y-%m-%d}", f"{last or first:%Y-%m-%d}"
@@ -188,7 +200,7 @@ def _opened(
         ) from error
     if not environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("there is no Java; Spark needs Java 17, on PATH or in JAVA_HOME")
-    if master.startswith("local"):
+    if _is_here(warehouse, master):
         _look(warehouse, must_exist)
     from pipeline import session
     from pipeline.tables import Warehouse
@@ -212,17 +224,42 @@ def _opened(
         spark.stop()
 
 
+def _is_here(path: str, master: str) -> bool:
+    """Whether it is a path of this machine, and Spark's too: what is wrong with it can be told at once, where
+    Spark would need half a minute to begin to.
+    """
+    return master.startswith("local") and ":" not in path
+
+
 def _look(warehouse: str, must_exist: bool) -> None:
-    """Told here at once of a folder of this machine; Spark would need half a minute to begin to."""
-    if ":" in warehouse:
-        return
-    folder = Path(warehouse).absolute()
-    if must_exist and not (folder / "bronze").is_dir():
+    if must_exist and not (Path(warehouse) / "bronze").is_dir():
         raise click.ClickException(NO_TABLES.format(warehouse))
-    nearest = next(each for each in (folder, *folder.parents) if each.exists())
+    if must_exist:
+        _readable(warehouse)
+    else:
+        _may_become(warehouse)
+
+
+def _readable(path: str) -> None:
+    folder = Path(path)
+    if not any(each in path for each in "*?[{") and not folder.exists():
+        raise click.ClickException(f"{path} is not there")
+    if folder.exists() and not access(folder, R_OK | X_OK if folder.is_dir() else R_OK):
+        raise click.ClickException(f"{path} cannot be read")
+
+
+def _new(folder: str) -> None:
+    if Path(folder).exists():
+        raise click.ClickException(f"{folder} is there already; export writes to a folder that is not")
+    _may_become(folder)
+
+
+def _may_become(folder: str) -> None:
+    path = Path(folder).absolute()
+    nearest = next(each for each in (path, *path.parents) if each.exists())
     if not nearest.is_dir():
         raise click.ClickException(f"{nearest} is not a folder")
-    if not must_exist and not access(nearest, W_OK | X_OK):
+    if not access(nearest, W_OK | X_OK):
         raise click.ClickException(f"nothing can be written to {nearest}")
 
 

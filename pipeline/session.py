@@ -32,6 +32,8 @@ SETTINGS: Final = {
     # A push may be a megabyte; Python is handed as many as it can hold.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
+    # What is wrong is said in a sentence by whoever asked; a task's stack says no more. WARN shows it all.
+    "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -72,9 +74,7 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
         wanted["spark.jars.packages"] = ",".join(coordinates())
     for key, value in (wanted | (settings or {})).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder.getOrCreate()
 
 
 def _cores(master: str) -> int:

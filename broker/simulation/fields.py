@@ -142,7 +142,7 @@ def document(file: str, text: str) -> Place:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise BadFileError(f"{file} is not YAML: {error}") from error
+        raise BadFileError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     if node is None:
         raise BadFileError(f"{file} is empty")
     return Place(file, node)

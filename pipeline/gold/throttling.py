@@ -30,7 +30,7 @@ def throttling_per_minute(throttles: DataFrame) -> DataFrame:
             F.sum("throttle_ms").alias("throttle_ms"),
             F.max("longest_ms").alias("longest_ms"),
             F.max("observed").alias("observed"),
-            F.max_by("bound", "time").alias("bound"),
+            F.max_by("bound", F.struct("time", "partition", "offset")).alias("bound"),
             F.countDistinct("connection").alias("connections"),
         )
     )

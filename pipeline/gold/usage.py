@@ -34,7 +34,8 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
         F.sum("requests").alias("requests"),
         F.sum(F.coalesce(errors, F.lit(0))).alias("errors"),
         F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
-        F.sum(F.coalesce(handler_us, F.lit(0.0))).cast("long").alias("handler_us"),
+        # Whole numbers, for their sum does not depend on the order in which they come.
+        F.sum(F.coalesce(F.round(handler_us).cast("long"), F.lit(0))).alias("handler_us"),
     )
 
 

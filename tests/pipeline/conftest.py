@@ -1,6 +1,7 @@
 """One Spark session for all tests of the pipeline; where Spark cannot be they are skipped, and say why."""
 
 import shutil
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.tables import Warehouse
+    from tests.pipeline.everything import Contents
 
 # Frames of a few rows: planning is all the work there is, and a compiler only delays it.
 SETTINGS: Final = {
@@ -26,7 +28,13 @@ SETTINGS: Final = {
 HERE: Final = Path(__file__).parent
 
 # Without pyspark these cannot even be imported; the others say that they are skipped, and why.
-IMPORT_IT: Final = ["test_gold_*.py", "test_otlp_tables.py", "test_run.py", "test_silver.py"]
+IMPORT_IT: Final = [
+    "test_gold_*.py",
+    "test_insights.py",
+    "test_otlp_tables.py",
+    "test_run.py",
+    "test_silver.py",
+]
 collect_ignore_glob = [] if find_spec("pyspark") else IMPORT_IT
 
 
@@ -55,3 +63,27 @@ def warehouse(spark: "SparkSession", tmp_path: Path) -> "Warehouse":
     from pipeline.tables import Warehouse
 
     return Warehouse(spark, str(tmp_path / "warehouse"))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A warehouse that nobody writes to, and what its tables have."""
+
+    root: Path
+    tables: "Contents"
+
+
+@pytest.fixture(scope="session")
+def taken(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Taken:
+    """One batch of some of everything, and its days. Advice is given from two minutes on."""
+    from pipeline.gold.advice import Policy
+    from pipeline.run import Pipeline
+    from pipeline.tables import Warehouse
+    from tests.pipeline.events import raw
+    from tests.pipeline.everything import contents, some_of_everything
+
+    root = tmp_path_factory.mktemp("taken")
+    pipeline = Pipeline(Warehouse(spark, str(root)), Policy(least_minutes=2))
+    pipeline.take(raw(spark, some_of_everything()), 0)
+    pipeline.make_days()
+    return Taken(root, contents(root))

@@ -1,5 +1,7 @@
 """`weir pipeline`, as a shell sees it: what is wrong is said before Spark starts, in a sentence."""
 
+import json
+import os
 import socket
 
 import pytest
@@ -76,9 +78,50 @@ def test_a_warehouse_that_is_a_file_is_told_before_spark_starts(java, tmp_path):
 
 
 def test_a_warehouse_that_cannot_be_written_is_told_before_spark_starts(java, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.command.access", lambda *_: False)
+    monkeypatch.setattr("pipeline.command.access", lambda _path, mode: not mode & os.W_OK)
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "new/warehouse")
     assert done.exit_code == 1 and f"nothing can be written to {tmp_path}" in done.output
+
+
+def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path):
+    done = weir("backfill", tmp_path / "nothing", "--warehouse", tmp_path / "warehouse")
+    assert (done.exit_code, done.output) == (1, f"Error: {tmp_path}/nothing is not there\n")
+
+
+def test_files_that_cannot_be_read_are_told_before_spark_starts(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.command.access", lambda *_: False)
+    done = weir("backfill", tmp_path, "--warehouse", tmp_path / "warehouse")
+    assert (done.exit_code, done.output) == (1, f"Error: {tmp_path} cannot be read\n")
+
+
+def test_a_folder_that_is_there_is_not_exported_to(tmp_path, nobody):
+    done = weir("export", "--to", tmp_path, "--bootstrap", nobody)
+    assert done.exit_code == 1 and f"{tmp_path} is there already" in done.output
+
+
+@pytest.fixture
+def quotas(tmp_path):
+    """As the Insights page's advice.json is."""
+    path = tmp_path / "advice.json"
+    limits = {"producer_byte_rate": 130, "request_percentage": 0.000018}
+    path.write_text(json.dumps({"quotas": [{"entity": {"user": "alice"}, "limits": limits}]}, indent=2))
+    return path
+
+
+def test_a_quota_file_that_cannot_be_meant_is_told_before_spark_starts(tmp_path, quotas):
+    quotas.write_text(quotas.read_text().replace("producer_byte_rate", "producer_bytes"))
+    done = weir("what-if", quotas, "--from", "2026-01-01", "--warehouse", tmp_path / "nothing")
+    assert done.exit_code == 1 and "advice.json line" in done.output and "producer_bytes" in done.output
+
+
+def test_advice_as_the_page_writes_it_is_a_quota_file(java, tmp_path, quotas):
+    done = weir("what-if", quotas, "--from", "2026-01-01", "--warehouse", tmp_path / "nothing")
+    assert done.exit_code == 1 and f"no tables at {tmp_path}" in done.output
+
+
+def test_days_that_end_before_they_begin_are_refused(quotas):
+    done = weir("what-if", quotas, "--from", "2026-01-02", "--to", "2026-01-01")
+    assert done.exit_code == 2 and "--to must not be before --from" in done.output
 
 
 @pytest.mark.parametrize("wrong", [("--most", 0), ("--every", -1)])

@@ -1,79 +1,29 @@
-"""From records to tables: repeated, late, killed half way, and from files."""
+"""From records to tables: repeated, late and killed half way."""
 
-import json
+import shutil
 
 import pytest
 
-from pipeline import bronze, silver, sources
-from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
+from pipeline import bronze, silver
+from pipeline.formats import REQUESTS, THROTTLES
 from pipeline.gold import advice, client_metrics, people, usage
 from pipeline.maintain import ALL, kept_aside, maintain
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import DUE, Pipeline
 from pipeline.tables import Warehouse
-from tests.pipeline.events import (
-    NOON_MS,
-    connection,
-    quota_change,
-    raw,
-    record,
-    request,
-    rows_of,
-    throttle,
-)
-from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload, push
-
-PHASES = {"local": [[10, 2]], "total": [[30, 2]]}
+from tests.pipeline.events import NOON_MS, raw, record, request, rows_of, throttle
+from tests.pipeline.everything import contents, some_of_everything
+from tests.pipeline.pushes import counter, number, payload, push
 
 
-def some_of_everything():
-    """Records of each topic, and five of which something is kept aside."""
-    requests = [request(at, bytes_in=100, timed=2, phases=PHASES) for at in range(1, 90)]
-    return [
-        *(record(REQUESTS, at, each, each["time_ms"]) for at, each in enumerate(requests)),
-        record(REQUESTS, 500, b"not json"),
-        record(REQUESTS, 501, request(0) | {"v": 2}),
-        record("__weir_tomorrow", 0, b"?"),
-        record(THROTTLES, 0, throttle(1)),
-        record(QUOTA_CHANGES, 0, quota_change(-1, 1, entity={"user": "alice"}, new=500.0)),
-        record(CONNECTIONS, 0, connection(1, count=80)),
-        record(CONNECTIONS, 1, connection(2, event="closed", client_id="a", principal="alice")),
-        record(CONNECTIONS, 2, connection(2, event="closed", client_id="a", principal="bob")),
-        push(0, payload(gauge("g", number(1, 1.0), number(61, float("nan"))))),
-        push(1, payload(histogram("h", distribution(1, [1])))),
-        push(4, payload(counter("c", number(61, 5), temporality=CUMULATIVE))),
-        push(2, b"?"),
-        push(3, payload(counter("c", number(181, 9), temporality=CUMULATIVE)), 180),
-    ]
+def test_some_of_everything_makes_every_table(taken):
+    assert set(taken.tables) == {table.path for table in ALL}
+    assert all(taken.tables.values())
+    assert len(taken.tables[bronze.EVENTS.path]) == len(some_of_everything())
 
 
-def contents(warehouse):
-    """Every table's rows, in an order of their own."""
-    return {
-        table.name: sorted(
-            json.dumps(row.asDict(recursive=True), default=str) for row in _rows(warehouse, table)
-        )
-        for table in ALL
-        if warehouse.exists(table)
-    }
-
-
-def _rows(warehouse, table):
-    return warehouse.read(table).collect()
-
-
-def test_a_batch_that_is_repeated_and_the_same_records_from_a_file_give_the_same_tables(
-    spark, warehouse, tmp_path
-):
-    records = some_of_everything()
-    policy = advice.Policy(least_minutes=2)
-    stream = Pipeline(warehouse, policy)
-    stream.take(raw(spark, records), 0)
-    stream.make_days()
-    once = contents(warehouse)
-    assert set(once) == {table.name for table in ALL}
-    assert len(once[bronze.EVENTS.name]) == len(records)
-    assert list(kept_aside(warehouse)) == [
+def test_what_is_kept_aside_is_counted_by_topic_and_reason(spark, taken):
+    assert list(kept_aside(Warehouse(spark, str(taken.root)))) == [
         ("__weir_client_telemetry", "Value is not a number", 1),
         ("__weir_client_telemetry", "not OTLP metrics", 1),
         ("__weir_requests", "not JSON of this format", 1),
@@ -81,18 +31,13 @@ def test_a_batch_that_is_repeated_and_the_same_records_from_a_file_give_the_same
         ("__weir_tomorrow", "unknown topic", 1),
     ]
 
-    stream.take(raw(spark, records), 0)
-    stream.make_days()
-    assert contents(warehouse) == once
 
-    path = str(tmp_path / "files")
-    raw(spark, records).write.parquet(path)
-    files = Pipeline(Warehouse(spark, str(tmp_path / "from-files")), policy)
-    # What overlaps is there once.
-    files.add(raw(spark, records[40:60]))
-    files.add(sources.files(spark, path))
-    files.make_days()
-    assert contents(files.warehouse) == once
+def test_a_batch_that_is_repeated_changes_nothing(spark, taken, tmp_path):
+    shutil.copytree(taken.root, tmp_path, dirs_exist_ok=True)
+    stream = Pipeline(Warehouse(spark, str(tmp_path)), advice.Policy(least_minutes=2))
+    stream.take(raw(spark, some_of_everything()), 0)
+    stream.make_days()
+    assert contents(tmp_path) == taken.tables
 
 
 def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark, warehouse):
@@ -139,14 +84,13 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
     assert warehouse.noted(DUE) == []
 
 
-def test_maintenance_keeps_every_row(spark, warehouse):
-    pipeline = Pipeline(warehouse)
+def test_maintenance_puts_files_together_and_keeps_every_row(spark, warehouse):
     for batch in range(2):
-        pipeline.take(raw(spark, [record(THROTTLES, batch, throttle(1))]), batch)
-    before = contents(warehouse)
-    done = {table.name: (removed, files) for table, removed, files in maintain(warehouse)}
-    assert done[bronze.EVENTS.name] == (2, 1)
-    assert contents(warehouse) == before
+        rows = bronze.dated(raw(spark, [record(THROTTLES, batch, throttle(1))]))
+        warehouse.append_once(bronze.EVENTS, rows, "test", batch)
+    before = contents(warehouse.root)
+    assert list(maintain(warehouse)) == [(bronze.EVENTS, 2, 1)]
+    assert contents(warehouse.root) == before
 
 
 class _Death(Exception):

@@ -15,7 +15,7 @@ export function proposal(row) {
   return `/quotas?${new URLSearchParams({ add: JSON.stringify({ entity: entityOf(row), limits: { [row.key]: row.recommended } }) })}`;
 }
 
-/** All of it as a quota file, which `weir quotas import` and `weir pipeline what-if` read. */
+/** All of it as a quota file, which `weir quotas apply` and `weir pipeline what-if` read. */
 export function quotaFile(rows) {
   const rules = new Map();
   for (const row of rows) {

@@ -1,0 +1,150 @@
+"""A run that is killed with kill -9 and repeated leaves the tables of one that nobody disturbed; so do files
+instead of topics, and a stream that has lost its checkpoint.
+
+The runs that are killed are processes of their own; everything else is done by the session of all tests.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from benchmarks.pipeline import OPEN_BROKER, WEIR, broker
+from pipeline import sources
+from pipeline.maintain import ALL
+from pipeline.run import Pipeline
+from pipeline.streaming import CHECKPOINT, Stream
+from pipeline.tables import Warehouse
+from tests.pipeline.everything import Contents, contents, some_of_everything
+
+EVENTS: Final = 800
+EVERY_S: Final = 3
+MOST: Final = 420
+"""Records of a batch of those runs that are killed: they have two, and a run that nobody disturbs has one."""
+
+STARTED_WITHIN_S: Final = 240.0
+BETWEEN_COMMITS_S: Final = 0.5
+
+# Nothing is written down of this broker's own clients, or every run would have more to read than the last;
+# and nothing goes, although it is old.
+SILENT: Final = ("events.topics=", "log.retention.ms=-1")
+
+SPARK: Final = (
+    "spark.sql.shuffle.partitions=1",
+    "spark.databricks.delta.snapshotPartitions=1",
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """The topics' broker, and what one run made of them."""
+
+    address: str
+    root: Path
+    tables: Contents
+    commits: int
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Undisturbed]:
+    scratch = tmp_path_factory.mktemp("kills")
+    with broker(scratch / "data", sys.executable, "-c", OPEN_BROKER, overrides=SILENT) as address:
+        _send(address)
+        root = scratch / "undisturbed"
+        _finish(spark, address, root)
+        yield Undisturbed(address, root, contents(root), _commits(root))
+
+
+def _send(address: str) -> None:
+    producer = Producer({"bootstrap.servers": address})
+    for topic, partition, _, time_, value, headers in some_of_everything(EVENTS, EVERY_S):
+        at_ms = round(time_.timestamp() * 1_000)
+        producer.produce(topic, value, partition=partition, timestamp=at_ms, headers=headers)
+    assert producer.flush(30) == 0
+
+
+def _finish(spark: SparkSession, address: str, root: Path, most: int = 2 * MOST) -> None:
+    """As `weir pipeline run --once` does, within this process."""
+    for _ in Stream(Warehouse(spark, str(root)), address, {}, most).once():
+        pass
+
+
+def _commits(root: Path) -> int:
+    return sum(1 for _ in root.glob("*/*/_delta_log/*.json"))
+
+
+def _killed(address: str, root: Path, commits: int) -> bool:
+    """Starts a run, and kills it somewhat later than it has made so many commits; false if it ended first."""
+    command = [WEIR, "pipeline", "run", "--once", "--bootstrap", address, "--warehouse", root]
+    command += ["--most", str(MOST), "--master", "local[2]", *(f"--spark={each}" for each in SPARK)]
+    enough = _commits(root) + commits
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            _wait(lambda: process.poll() is not None or _commits(root) >= enough)
+            time.sleep(random.uniform(0, BETWEEN_COMMITS_S))
+            is_running = process.poll() is None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return is_running
+
+
+def _wait(is_there: Callable[[], bool]) -> None:
+    until = time.monotonic() + STARTED_WITHIN_S
+    while not is_there():
+        assert time.monotonic() < until, "the run does not come on"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
+    spark, undisturbed, tmp_path, kills
+):
+    points = sorted(random.sample(range(undisturbed.commits), kills))
+    gaps = [later - earlier for earlier, later in pairwise([0, *points])]
+    survived = [_killed(undisturbed.address, tmp_path, gap) for gap in gaps]
+    assert all(survived), f"a run ended before it was killed: {gaps}"
+    _finish(spark, undisturbed.address, tmp_path, MOST)
+    assert len(list((tmp_path / CHECKPOINT / "commits").glob("[0-9]*"))) == 2
+    assert contents(tmp_path) == undisturbed.tables
+
+
+def test_what_is_compared_is_every_table(undisturbed):
+    assert set(undisturbed.tables) == {table.path for table in ALL}
+    assert all(undisturbed.tables.values())
+
+
+def test_files_make_the_tables_that_topics_make(spark, undisturbed, tmp_path):
+    exported = str(tmp_path / "files")
+    sources.everything(spark, undisturbed.address, {}).write.parquet(exported)
+    pipeline = Pipeline(Warehouse(spark, str(tmp_path / "warehouse")))
+    pipeline.add(sources.files(spark, exported))
+    pipeline.make_days()
+    assert contents(tmp_path / "warehouse") == undisturbed.tables
+
+
+def test_a_stream_that_has_lost_its_checkpoint_doubles_nothing(spark, undisturbed, tmp_path):
+    root = tmp_path / "warehouse"
+    shutil.copytree(undisturbed.root, root)
+    shutil.rmtree(root / CHECKPOINT)
+    _finish(spark, undisturbed.address, root)
+    assert contents(root) == undisturbed.tables
