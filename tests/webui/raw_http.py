@@ -20,11 +20,12 @@ class Served:
     shutdown: trio.Event
     ended: trio.Event
 
-    async def open(self) -> trio.SocketStream:
-        return await trio.open_tcp_stream(self.host, self.port)
+    async def open(self, source: str | None = None) -> trio.SocketStream:
+        """`source`: the address that it comes from."""
+        return await trio.open_tcp_stream(self.host, self.port, local_address=source)
 
-    async def ask(self, path: str, headers: bytes = b"") -> trio.SocketStream:
-        stream = await self.open()
+    async def ask(self, path: str, headers: bytes = b"", source: str | None = None) -> trio.SocketStream:
+        stream = await self.open(source)
         await stream.send_all(b"GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n" % (path.encode(), headers))
         return stream
 

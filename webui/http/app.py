@@ -27,7 +27,14 @@ from webui.rest.routes import ROUTES
 from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
 from webui.rest.schema import Invalid
 from webui.security import headers
-from webui.security.gate import check_body, check_framing, check_origin, is_still_signed_in, visitor_of
+from webui.security.gate import (
+    check_body,
+    check_framing,
+    check_head,
+    check_origin,
+    is_still_signed_in,
+    visitor_of,
+)
 from webui.tables.json_text import encode, written
 
 log = logging.getLogger(__name__)
@@ -55,6 +62,8 @@ def build_app(console: Console) -> QuartTrio:
 
     @app.before_request
     async def at_the_gate() -> None:
+        scope = request.scope
+        check_head(scope["raw_path"] + scope["query_string"], scope["headers"])
         knock = knock_of(request)
         check_framing(knock)
         check_origin(console, knock, any_host=knock.path in PUBLIC_PATHS)

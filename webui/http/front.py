@@ -22,6 +22,7 @@ from hypercorn.utils import wrap_app
 
 from webui.http.encryption import Encryption
 from webui.http.web_request import CONNECTION
+from webui.security.gate import LONGEST_HEAD
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ def hypercorn_config() -> Config:
     config.accesslog = None
     config.errorlog = log
     config.keep_alive_timeout = 5.0
-    config.h11_max_incomplete_size = 16 * 1024
+    config.h11_max_incomplete_size = LONGEST_HEAD
     config.include_server_header = False
     return config
 

@@ -5,8 +5,9 @@ Called by http.app with plain values, so that every rule is tested without a web
 no route and no role.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from broker.control.commands import Actor, Door
 from broker.control.views import TokenRow
@@ -16,6 +17,9 @@ from webui.security.doorkeeper import actor_of
 from webui.security.headers import HeaderLookup
 from webui.security.origin import SAFE_METHODS, is_ours
 from webui.security.sessions import Session
+
+LONGEST_HEAD: Final = 16 * 1024
+"""Bytes of the address and all headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,14 @@ def check_origin(console: Console, knock: Knock, *, any_host: bool = False) -> N
         raise Problem(421, "The console is not known by this host name; see console.allowed.hosts.")
     if not is_ours(knock.method, knock.scheme, knock.headers):
         raise Problem(403, "The request comes from another site.")
+
+
+def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
+    """The front gives up on a head that grows longer than this; one that comes whole in a single read is met
+    here. Raises Problem.
+    """
+    if len(target) + sum(len(name) + len(value) for name, value in fields) > LONGEST_HEAD:
+        raise Problem(431, "The address and the headers are too long.", headers={"Connection": "close"})
 
 
 def check_framing(knock: Knock) -> None:

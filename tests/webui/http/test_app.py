@@ -25,6 +25,7 @@ async def test_nothing_is_told_to_strangers(http: Browserless, route: object) ->
 EXPECTED = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -39,6 +40,7 @@ async def test_every_answer_carries_the_security_headers(http: Browserless, path
     answer = await http.get(path, token=None)
     for name, value in EXPECTED.items():
         assert answer.headers[name] == value, (path, name)
+    assert "script-src 'self'" in answer.headers["Content-Security-Policy"].split("; ")
     assert "Server" not in answer.headers and "Access-Control-Allow-Origin" not in answer.headers
 
 

@@ -30,6 +30,7 @@ async def test_an_answered_connection_that_asked_to_be_closed_is(server: Served)
     # Without WholeSendConnection the close is cancelled half way and EOF never comes.
     answer = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
     assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"ok\n")
+    assert b"\r\nserver:" not in answer.lower()
 
 
 async def test_a_connection_is_used_again(server: Served) -> None:

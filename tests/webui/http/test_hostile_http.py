@@ -3,6 +3,7 @@ out, and streams that outlive their token.
 """
 
 from collections.abc import AsyncGenerator
+from typing import Final
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui.http import app
 from webui.pages.catalogue import PAGES
+from webui.security.gate import LONGEST_HEAD
 
 BEARER = b"Authorization: Bearer admin-token\r\n"
 PATCH = b"PATCH /api/v1/client-quotas HTTP/1.1\r\nHost: localhost\r\n" + BEARER
@@ -122,11 +124,30 @@ async def test_a_body_that_never_ends_is_hung_up_on(
     assert broker.applied == []
 
 
-@pytest.mark.parametrize("frame", [b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 4_000, b"GET /" + b"a" * 17_000])
-async def test_headers_have_16_kib(server: Served, frame: bytes) -> None:
+HEAD: Final = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+OF_HEAD: Final = len(b"/healthzHostlocalhostConnectionclose")
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 4_000,
+        b"GET /" + b"a" * 17_000,
+        HEAD + b"X: y\r\n" * 8_200 + b"\r\n",
+        HEAD + b"X:" + b"y" * (LONGEST_HEAD - OF_HEAD) + b"\r\n\r\n",
+    ],
+    ids=["without an end", "address", "many", "one byte more"],
+)
+async def test_headers_have_16_kib_and_no_byte_more(server: Served, frame: bytes) -> None:
     stream = await server.open()
     await stream.send_all(frame)
-    assert b"200" not in (await rest_of(stream)).partition(b"\r\n")[0]
+    assert (await rest_of(stream)).startswith(b"HTTP/1.1 431")
+
+
+async def test_headers_have_16_kib_whole(server: Served) -> None:
+    stream = await server.open()
+    await stream.send_all(HEAD + b"X:" + b"y" * (LONGEST_HEAD - OF_HEAD - 1) + b"\r\n\r\n")
+    assert (await rest_of(stream)).startswith(b"HTTP/1.1 200")
 
 
 async def test_a_stream_ends_when_its_bearer_token_is_revoked(server: Served, broker: FakeBroker) -> None:

@@ -14,7 +14,8 @@ import trio
 
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, served
-from webui.http import app, front
+from webui.console import Console
+from webui.http import app, front, lines
 
 SLOW = 200
 DRIP_S = 0.25
@@ -36,6 +37,7 @@ async def hasty(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
     monkeypatch.setattr(front, "hypercorn_config", config)
     monkeypatch.setattr(app, "BODY_TIMEOUT_S", LIMIT_S)
+    monkeypatch.setattr(lines, "FLOOD_WAIT_S", LIMIT_S)
     async with served(broker) as server:
         yield server
 
@@ -81,7 +83,8 @@ async def test_two_hundred_slow_clients_hold_nobody_and_are_hung_up_on(
             nursery.start_soon(slow, server)
         await trio.sleep(LIMIT_S / 2)
         with trio.fail_after(ENDS_WITHIN_S):
-            stream = await server.ask("/healthz", b"Connection: close\r\n")
+            # Of another address: those two hundred are a flood, and who comes from theirs stands behind it.
+            stream = await server.ask("/healthz", b"Connection: close\r\n", source="127.0.0.2")
             assert b"".join([chunk async for chunk in stream]).endswith(b"ok\n")
             await stream.aclose()
         with trio.fail_after(ENDS_WITHIN_S):
@@ -89,7 +92,9 @@ async def test_two_hundred_slow_clients_hold_nobody_and_are_hung_up_on(
     assert broker.applied == []
 
 
-def test_what_the_limits_really_are() -> None:
+def test_what_the_limits_really_are(console: Console) -> None:
     config = front.hypercorn_config()
+    of_app = app.build_app(console).config
+    assert (of_app["BODY_TIMEOUT"], of_app["RESPONSE_TIMEOUT"]) == (10, 30)
     assert (config.keep_alive_timeout, front.STALLED_AFTER_S, app.BODY_TIMEOUT_S) == (5.0, 10.0, 10)
     assert front.MOST_CONNECTIONS > SLOW

@@ -1,6 +1,7 @@
 """Who changed what, and the way back."""
 
 import csv
+import io
 import json
 from typing import Any
 
@@ -113,13 +114,13 @@ async def test_the_trail_leaves_as_json_lines(http: Browserless) -> None:
 
 
 async def test_the_trail_leaves_as_csv_without_formulas(http: Browserless, broker: FakeBroker) -> None:
-    hostile = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", 'a,"b"\n', "плохо")
+    hostile = ("=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", 'a,"b"\n', "плохо")
     broker.trail += [change(4 + index, ANN, actor=name) for index, name in enumerate(hostile)]
     answer = await http.get(f"{PATH}:export?format=csv")
     assert answer.content_type == "text/csv; charset=utf-8"
-    rows = list(csv.DictReader((await answer.get_data()).decode().splitlines(keepends=True)))
+    rows = list(csv.DictReader(io.StringIO((await answer.get_data()).decode(), newline="")))
     actors: list[Any] = [row["actor"] for row in reversed(rows)][3:]
-    assert actors == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", 'a,"b"\n', "плохо"]
+    assert actors == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\rx", 'a,"b"\n', "плохо"]
 
 
 async def test_a_long_trail_leaves_whole(http: Browserless, broker: FakeBroker) -> None:

@@ -10,6 +10,7 @@ from tests.webui.fake_access import ADMIN, VIEWER
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.rest.problem import Problem
+from webui.security.doorkeeper import LONGEST_SECRET
 from webui.security.gate import (
     Knock,
     check_body,
@@ -91,6 +92,14 @@ def test_a_wrong_bearer_token_is_not_saved_by_a_good_cookie(console: Console) ->
     assert refusal(console, knock(headers={"Authorization": "Bearer wrong"}, cookies=cookies)).status == 401
 
 
+@pytest.mark.parametrize(("length", "known"), [(LONGEST_SECRET, True), (LONGEST_SECRET + 1, False)])
+def test_a_secret_longer_than_any_is_not_even_compared(
+    console: Console, broker: FakeBroker, length: int, *, known: bool
+) -> None:
+    broker.secrets["x" * length] = ADMIN
+    assert (console.doorkeeper.holder("x" * length) is not None) is known
+
+
 def test_nothing_at_all_is_unknown(console: Console) -> None:
     assert refusal(console, knock()).status == 401
     assert refusal(console, knock(cookies={"weir-8080": "made up", "weir-9999": "x"})).status == 401
@@ -132,6 +141,15 @@ def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: C
         with pytest.raises(Problem):
             console.doorkeeper.bearer(f"guess {index}", HERE)
     visitor_of(console, knock(cookies=cookies))
+
+
+def test_whoever_watches_and_signs_out_in_another_tab_is_not_signed_in_any_more(console: Console) -> None:
+    cookies, _ = signed_in(console)
+    watching = knock(cookies=cookies)
+    visitor = visitor_of(console, watching)
+    assert is_still_signed_in(console, watching, visitor)
+    console.doorkeeper.sign_out(cookies["weir-8080"])
+    assert not is_still_signed_in(console, watching, visitor)
 
 
 def test_signing_in_again_ends_the_session_before(console: Console) -> None:

@@ -25,6 +25,12 @@ def test_secrets_have_256_bits_and_are_never_the_same(sessions: Sessions) -> Non
     assert len(secrets) == 100 and all(len(secret) == 43 for secret in secrets)
 
 
+def test_nothing_that_is_kept_would_sign_anybody_in(sessions: Sessions) -> None:
+    secret, session = sessions.open(ADMIN, 0)
+    assert [(len(key), secret.encode() in key) for key in sessions._by_hash] == [(32, False)]
+    assert secret not in repr(session) and session.csrf != secret
+
+
 @pytest.mark.parametrize(("idle_ms", "there"), [(IDLE_MS - 1, True), (IDLE_MS, False), (IDLE_MS + 1, False)])
 def test_it_ends_when_nobody_uses_it(sessions: Sessions, idle_ms: int, there: bool) -> None:
     secret = sessions.open(ADMIN, 0)[0]

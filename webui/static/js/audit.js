@@ -27,7 +27,7 @@ const table = new Table({
   onsort: () => choose({ order: url.values.order === "desc" ? "asc" : "desc" }),
   columns: [
     { label: "When", sort: "when", size: "when", cell: whenCell },
-    { label: "Who", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", row.actor), h("span", row.role))) },
+    { label: "Who", size: "who", cell: (row, td) => once(td, "", () => h("span.two", h("b.name", actorWords(row)), h("span", row.role))) },
     { label: "From", size: "from", cell: fromCell },
     { label: "What", size: "what", whole: true, cell: (row, td) => once(td, "", () => subject(row)) },
     { label: "Change", size: "values", whole: true, cell: (row, td) => once(td, "", () => values(row)) },
@@ -41,6 +41,11 @@ function whenCell({ at, id }, td) {
   once(td, ago(at), () =>
     h("span.two", { title: `${at}, change ${id}` },
       h("time", { datetime: at }, today ? ago(at) : day(at)), h("span", clock(moment))));
+}
+
+// A principal is broken after its type, rather than somewhere in its name.
+function actorWords({ actor }) {
+  return actor.startsWith("User:") ? ["User:", h("wbr"), actor.slice(5)] : actor;
 }
 
 function fromCell({ door, address }, td) {

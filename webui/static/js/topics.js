@@ -22,7 +22,7 @@ const list = new Listing({
   below: details.below,
   arrived: details.arrived,
   columns: [
-    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.name", row.name))) },
+    { label: "Topic", sort: "name", size: "name", whole: "bare", cell: (row, td) => once(td, row.topic_id, () => details.opener(row, h("span.two", h("span.name", row.name), row.internal && h("span.whose", "the broker’s own")))) },
     { label: "Partitions", sort: "partitions", size: "count", num: true, cell: (row, td) => setText(td, group(row.partitions)) },
     { label: "Records", sort: "records", size: "count", num: true, cell: (row, td) => setText(td, group(row.records)) },
     { label: "Size", sort: "size", size: "count", num: true, cell: sizeCell },
@@ -37,9 +37,8 @@ function sizeCell(row, td) {
 
 function settingsCell(row, td) {
   const own = Object.entries(row.configs);
-  td.toggleAttribute("data-none", own.length === 0 && !row.internal);
+  td.toggleAttribute("data-none", own.length === 0);
   once(td, JSON.stringify(own), () => h("span.chips",
-    row.internal && h("span.tag", "the broker’s own"),
     own.slice(0, 3).map(([key, value]) => h("span.chip", h("span", key), h("span.name", value))),
     own.length > 3 && h("span.quiet", `and ${own.length - 3} more`)));
 }
