@@ -1,7 +1,8 @@
 """Takes the pictures of docs/console.md: `python -m demo.pictures [FOLDER]`, some two minutes.
 
 A broker of its own, the tenants of the demo under their rules, and every page of the console in Chromium.
-WebP, as PNG of the same would be five times as large.
+WebP, as PNG of the same would be five times as large. Insights needs tables of some days, which the tenants
+have not made: `--warehouse` says where there are some.
 """
 
 import base64
@@ -30,18 +31,26 @@ QUALITY: Final = 82
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("docs/images"))
-def main(folder: Path) -> None:
+@click.option("--warehouse", type=click.Path(path_type=Path, exists=True), help="Of `weir pipeline`.")
+@click.option("--only", multiple=True, metavar="PAGE", help="Of pages, by their keys; may be given often.")
+def main(folder: Path, warehouse: Path | None, only: tuple[str, ...]) -> None:
     """Every page of the console while the demo runs."""
-    with own_broker(BOOTSTRAP, CONSOLE) as place:
-        _take_in(place, folder, [("/", "first-run")], color_scheme="light")
+    settings = [] if warehouse is None else [f"insights.warehouse={warehouse.absolute()}"]
+    with own_broker(BOOTSTRAP, CONSOLE, *settings) as place:
+        if not only:
+            _take_in(place, folder, [("/", "first-run")], color_scheme="light")
         with scene.topic(place), scene.asked_for_metrics(place), scene.at_work(scene.tenants_for(place)):
             time.sleep(FREE_S)
             with scene.limited(place):
                 time.sleep(UNDER_RULES_S)
                 pages = [
-                    (page.path + (OF_CLIENT if page.key == "explain" else ""), page.key) for page in PAGES
+                    (page.path + (OF_CLIENT if page.key == "explain" else ""), page.key)
+                    for page in PAGES
+                    if page.key in only or (not only and (page.key != "insights" or warehouse))
                 ]
                 _take_in(place, folder, pages, color_scheme="dark")
+                if only:
+                    return
                 small = [("/", "phone-overview"), ("/throttled", "phone-throttled")]
                 _take_in(place, folder, small, viewport=PHONE, color_scheme="light")
 

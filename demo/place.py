@@ -104,8 +104,8 @@ class Place:
 
 
 @contextmanager
-def own_broker(bootstrap: str, console: str) -> Iterator[Place]:
-    """A broker in a temporary folder, which is gone afterwards."""
+def own_broker(bootstrap: str, console: str, *settings: str) -> Iterator[Place]:
+    """A broker in a temporary folder, which is gone afterwards; `settings` are more of its own."""
     place = Place(bootstrap, console, secrets.token_urlsafe(32))
     with tempfile.TemporaryDirectory(prefix="weir-demo-") as data, tempfile.TemporaryFile() as log:
         broker = subprocess.Popen(  # noqa: S603 - our own program, found beside this Python
@@ -115,6 +115,7 @@ def own_broker(bootstrap: str, console: str) -> Iterator[Place]:
                 f"--override=listeners=PLAINTEXT://{bootstrap}",
                 f"--override=console.listener={console}",
                 f"--override=log.dirs={data}",
+                *(f"--override={setting}" for setting in settings),
             ],
             env=os.environ | {"WEIR_ADMIN_TOKEN": place.token},
             stdout=subprocess.DEVNULL,
