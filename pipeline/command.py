@@ -4,13 +4,14 @@ Joined to the command line by broker.__main__. Spark is imported when a command 
 who has not installed it is told so and `weir --help` stays quick.
 """
 
+import os
 import shutil
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from os import R_OK, W_OK, X_OK, access, environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline.tables import Warehouse
 
 REACHED_WITHIN_S: Final = 5.0
+INTERRUPTED: Final = 130
 NO_TABLES: Final = "no tables at {}; weir pipeline run or backfill makes them"
 
 
@@ -198,7 +200,7 @@ def _opened(
         raise click.ClickException(
             f"{error.name} is not installed; the pipeline needs: pip install 'weir[pipeline]'"
         ) from error
-    if not environ.get("JAVA_HOME") and shutil.which("java") is None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("there is no Java; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_here(warehouse, master):
         _look(warehouse, must_exist)
@@ -213,6 +215,8 @@ def _opened(
     except Exception as error:
         # Spark's JVM has written why above this; PySpark only knows that it ended.
         raise click.ClickException(f"Spark did not start: {_first_line(error)}") from error
+    # PySpark's own handler asks Spark in the middle of another question, and neither is answered.
+    signal.signal(signal.SIGINT, _ending(getattr(spark.sparkContext._gateway, "proc", None)))
     try:
         house = Warehouse(spark, warehouse)
         if must_exist and not house.has("bronze"):
@@ -222,6 +226,20 @@ def _opened(
         raise click.ClickException(_first_line(error)) from error
     finally:
         spark.stop()
+
+
+def _ending(jvm: Any) -> Callable[[int, object], None]:
+    """What ends this process at once, and Spark's with it (None is one elsewhere): asked to end, Spark would
+    tell of everything that it leaves undone. The next run does that, as after a kill.
+    """
+
+    def interrupted(_signal: int, _frame: object) -> None:
+        if jvm is not None:
+            jvm.kill()
+        os.write(2, b"\nStopped.\n")
+        os._exit(INTERRUPTED)
+
+    return interrupted
 
 
 def _is_here(path: str, master: str) -> bool:
@@ -244,7 +262,7 @@ def _readable(path: str) -> None:
     folder = Path(path)
     if not any(each in path for each in "*?[{") and not folder.exists():
         raise click.ClickException(f"{path} is not there")
-    if folder.exists() and not access(folder, R_OK | X_OK if folder.is_dir() else R_OK):
+    if folder.exists() and not os.access(folder, os.R_OK | os.X_OK if folder.is_dir() else os.R_OK):
         raise click.ClickException(f"{path} cannot be read")
 
 
@@ -259,7 +277,7 @@ def _may_become(folder: str) -> None:
     nearest = next(each for each in (path, *path.parents) if each.exists())
     if not nearest.is_dir():
         raise click.ClickException(f"{nearest} is not a folder")
-    if not access(nearest, W_OK | X_OK):
+    if not os.access(nearest, os.W_OK | os.X_OK):
         raise click.ClickException(f"nothing can be written to {nearest}")
 
 

@@ -17,6 +17,8 @@ POM: Final = HERE / "pom.xml"
 JARS_VARIABLE: Final = "WEIR_PIPELINE_JARS"
 NAMESPACE: Final = {"": "http://maven.apache.org/POM/4.0.0"}
 
+LOG_LEVEL: Final = "spark.log.level"
+
 SETTINGS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -32,8 +34,6 @@ SETTINGS: Final = {
     # A push may be a megabyte; Python is handed as many as it can hold.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
-    # What is wrong is said in a sentence by whoever asked; a task's stack says no more. WARN shows it all.
-    "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -74,7 +74,11 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
         wanted["spark.jars.packages"] = ",".join(coordinates())
     for key, value in (wanted | (settings or {})).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if LOG_LEVEL not in (settings or {}):
+        # What is wrong is said in a sentence by whoever asked; a task's stack says no more.
+        session.sparkContext.setLogLevel("OFF")
+    return session
 
 
 def _cores(master: str) -> int:

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -46,6 +48,15 @@ def test_an_option_that_is_no_pair_is_refused(pair, nobody):
     assert done.exit_code == 2 and "--option wants KEY=VALUE" in done.output
 
 
+def test_ctrl_c_ends_it_and_spark_at_once_in_a_word():
+    script = (
+        "from types import SimpleNamespace; from pipeline.command import _ending; "
+        "_ending(SimpleNamespace(kill=lambda: print('killed', flush=True)))(2, None)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "killed\n", "\nStopped.\n")
+
+
 def test_old_versions_are_kept_for_a_week_at_least():
     assert weir("maintain", "--keep-hours", 167).exit_code == 2
 
@@ -78,7 +89,7 @@ def test_a_warehouse_that_is_a_file_is_told_before_spark_starts(java, tmp_path):
 
 
 def test_a_warehouse_that_cannot_be_written_is_told_before_spark_starts(java, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.command.access", lambda _path, mode: not mode & os.W_OK)
+    monkeypatch.setattr("pipeline.command.os.access", lambda _path, mode: not mode & os.W_OK)
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "new/warehouse")
     assert done.exit_code == 1 and f"nothing can be written to {tmp_path}" in done.output
 
@@ -89,7 +100,7 @@ def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path):
 
 
 def test_files_that_cannot_be_read_are_told_before_spark_starts(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.command.access", lambda *_: False)
+    monkeypatch.setattr("pipeline.command.os.access", lambda *_: False)
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "warehouse")
     assert (done.exit_code, done.output) == (1, f"Error: {tmp_path} cannot be read\n")
 
