@@ -3,23 +3,27 @@
 A batch may be repeated after a kill at any point: what it had appended is known by its number, and gold is
 always made anew from silver for the minutes that the batch touched. So the tables are those of an undisturbed
 run, and late events change the minutes to which they belong.
+
+A stream's records are asked for once: what is made of them is made of the files that they were put into, kind
+by kind, and how many rows came, and of which time, is what Delta's log says of each commit. No rows are kept
+in memory from one step to the next.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import bronze, silver
+from pipeline.commits import Commit
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
 from pipeline.gold import advice, latency, limits, obedience, people, throttling, usage
 from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp import batch as pushes
 from pipeline.tables import DATE, Table, Warehouse, Write
-from pipeline.times import days, edges, from_to, near
+from pipeline.times import days, edges, from_to, in_minutes, minute_text, near
 
 STREAM: Final = "stream"
 """Under which name the stream's batches are counted in the tables."""
@@ -56,10 +60,11 @@ class Pipeline:
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
 
-        def append(table: Table, rows: DataFrame, part: str) -> None:
+        def append(table: Table, rows: DataFrame, part: str) -> Commit | None:
             self.warehouse.append_once(table, rows, f"{writer}:{part}", batch)
+            return self.warehouse.appended(table, f"{writer}:{part}", batch)
 
-        self._take(raw, append)
+        self._take(bronze.dated(raw), append)
 
     def add(self, raw: DataFrame) -> None:
         """Rows of any source: those that are there already are passed over."""
@@ -67,50 +72,50 @@ class Pipeline:
         def add(table: Table, rows: DataFrame, _part: str) -> None:
             self.warehouse.add(table, rows)
 
-        self._take(raw.dropDuplicates(list(bronze.EVENTS.keys)), add)
+        self._take(bronze.dated(raw), add)
 
     def _take(self, raw: DataFrame, write: Write) -> None:
-        raw = bronze.dated(raw).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            counts = {row["topic"]: row["count"] for row in raw.groupBy("topic").count().collect()}
-            topics = counts.keys()
-            self.rows += sum(counts.values())
-            if topics:
-                write(bronze.EVENTS, raw, "all")
-            for topic in sorted(topics & silver.TABLES.keys()):
-                self._take_topic(topic, silver.opened(raw, topic), write)
-            if TELEMETRY in topics:
-                pushes.take(self.warehouse, raw, write)
-            known = [*silver.TABLES, TELEMETRY]
-            if topics - set(known):
-                write(silver.QUARANTINE, silver.strangers(raw, known), "strangers")
-        finally:
-            raw.unpersist()
+        came = write(bronze.EVENTS, raw, "all")
+        counts = _by_topic(raw) if came is None else came.rows_by("topic")
+        self.rows += sum(counts.values())
 
-    def _take_topic(self, topic: str, events: DataFrame, write: Write) -> None:
-        events = events.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            accepted, refused = silver.accepted(events), silver.refused(events)
-            if not refused.isEmpty():
-                write(silver.QUARANTINE, refused, topic)
-            minutes = edges(accepted, minute_of())
-            if minutes is not None:
-                for day in days(*minutes):
-                    self.warehouse.note(f"{DUE}/{day}")
-                write(silver.TABLES[topic], accepted, topic)
-                self._make_minutes(topic, *minutes)
-        finally:
-            events.unpersist()
+        def records(*topics: str) -> DataFrame:
+            if came is None:
+                return raw.where(F.col("topic").isin(*topics))
+            return self.warehouse.read_files(bronze.EVENTS, came.of("topic", topics), bronze.SCHEMA)
+
+        for topic in sorted(counts.keys() & silver.TABLES.keys()):
+            self._take_topic(topic, counts[topic], records(topic), write)
+        if TELEMETRY in counts:
+            pushes.take(self.warehouse, records(TELEMETRY), write)
+        if strangers := counts.keys() - {*silver.TABLES, TELEMETRY}:
+            write(silver.QUARANTINE, silver.strangers(records(*strangers)), "strangers")
+
+    def _take_topic(self, topic: str, count: int, records: DataFrame, write: Write) -> None:
+        events = silver.opened(records, topic)
+        accepted = silver.accepted(events)
+        came = write(silver.TABLES[topic], accepted, topic)
+        if came is None:
+            used, minutes = edges(accepted, minute_of())
+        else:
+            used, times = came.rows, came.edges("time")
+            minutes = None if times is None else (minute_text(times[0]), minute_text(times[1]))
+        if used < count:
+            write(silver.QUARANTINE, silver.refused(events), topic)
+        if minutes is not None:
+            for day in days(*minutes):
+                self.warehouse.note(f"{DUE}/{day}")
+            self._make_minutes(topic, *minutes)
 
     def _make_minutes(self, topic: str, first: str, last: str) -> None:
         """Gold of one topic, for the minutes from `first` to `last`, both included."""
-        here = from_to(MINUTE, "TIMESTAMP", first, last)
         dates = from_to(DATE, "DATE", first[:10], last[:10])
+        where = f"{dates} AND {from_to(MINUTE, 'TIMESTAMP', first, last)}"
         for each in BY_MINUTE:
             if each.source == topic:
                 events = self.warehouse.read(silver.TABLES[topic]).where(near(DATE, first, last))
-                events = events.withColumn(MINUTE, minute_of()).where(here).drop(MINUTE)
-                self.warehouse.replace(each.table, each.make(events), f"{dates} AND {here}")
+                made = each.make(events.where(in_minutes("time", first, last)))
+                self.warehouse.replace(each.table, made, where)
 
     def make_days(self) -> None:
         """What is made of whole days, for those that were touched since, by whichever process."""
@@ -136,3 +141,7 @@ class Pipeline:
         if house.exists(silver.TABLES[QUOTA_CHANGES]):
             held = limits.limits_over_time(house.read(silver.TABLES[QUOTA_CHANGES]))
             house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
+
+
+def _by_topic(raw: DataFrame) -> dict[str, int]:
+    return {row["topic"]: row["count"] for row in raw.groupBy("topic").count().collect()}

@@ -46,7 +46,9 @@ def opened(raw: DataFrame, topic: str) -> DataFrame:
     """The records of one topic as `event`, with `reason` where it is not to be used."""
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
-    return raw.where(F.col("topic") == topic).withColumn("event", event).withColumn("reason", _reason(topic))
+    # Inlined: else Spark's optimizer moves it to each place that asks for a field, and parses anew there.
+    read_once = F.inline(F.array(F.struct(event.alias("event"))))
+    return raw.where(F.col("topic") == topic).select("*", read_once).withColumn("reason", _reason(topic))
 
 
 def accepted(events: DataFrame) -> DataFrame:
@@ -71,10 +73,9 @@ def refused(events: DataFrame) -> DataFrame:
     )
 
 
-def strangers(raw: DataFrame, known: list[str]) -> DataFrame:
-    """The records of topics that nobody here understands, for the quarantine."""
-    unknown = raw.where(~F.col("topic").isin(known)).withColumn("reason", F.lit("unknown topic"))
-    return refused(unknown)
+def strangers(raw: DataFrame) -> DataFrame:
+    """Records of topics that nobody here understands, for the quarantine."""
+    return refused(raw.withColumn("reason", F.lit("unknown topic")))
 
 
 def _reason(topic: str) -> Column:

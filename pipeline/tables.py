@@ -5,31 +5,37 @@ writing that are safe to repeat after a kill at any point: `append_once` marks a
 of its batch, `add` knows rows by their keys, and `replace` makes a stretch of time anew.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from pipeline.commits import Commit, File, is_version, with_batch
+
+DATE: Final = "date"
+"""What every table is partitioned by: the UTC day of the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`path` within the warehouse; `keys` tell its rows apart."""
+    """`path` within the warehouse; `keys` tell its rows apart; those of equal `partitions` lie together."""
 
     path: str
     keys: tuple[str, ...]
+    partitions: tuple[str, ...] = (DATE,)
 
     @property
     def name(self) -> str:
         return self.path.replace("/", ".")
 
 
-Write = Callable[[Table, DataFrame, str], None]
-"""Brings rows into a table; the text tells apart what one batch writes to the same one."""
-
-DATE: Final = "date"
-"""What every table is partitioned by: the UTC day of the event."""
+Write = Callable[[Table, DataFrame, str], Commit | None]
+"""Brings rows into a table, and says what came if it knows; the text tells apart what one batch writes to the
+same table.
+"""
 
 
 class Warehouse:
@@ -76,37 +82,68 @@ class Warehouse:
 
     def _file(self, path: str) -> tuple[Any, Any]:
         """The file system, and the path as it wants it."""
-        jvm: Any = self.spark.sparkContext._jvm
-        here = jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
+        here = self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
         return here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), here
+
+    @property
+    def _jvm(self) -> Any:
+        return self.spark.sparkContext._jvm
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Appends, unless `writer` has appended this batch or a later one already."""
         (
             rows.write.format("delta")
             .mode("append")
-            .partitionBy(DATE)
+            .partitionBy(*table.partitions)
             .option("mergeSchema", "true")
-            .option("txnAppId", f"{writer}:{table.path}")
+            .option("txnAppId", _app(table, writer))
             .option("txnVersion", batch)
             .save(self.path(table))
         )
+
+    def appended(self, table: Table, writer: str, batch: int) -> Commit | None:
+        """What `append_once` brought, now or when the batch came for the first time; None where the log of
+        that time is gone (Delta keeps a month).
+        """
+        return with_batch(self._versions(table), _app(table, writer), batch)
+
+    def _versions(self, table: Table) -> Iterator[str]:
+        """The log, newest first."""
+        files, log = self._file(f"{table.path}/_delta_log")
+        names = (str(each.getPath().getName()) for each in files.listStatus(log))
+        for name in sorted(filter(is_version, names), reverse=True):
+            _, here = self._file(f"{table.path}/_delta_log/{name}")
+            stream = files.open(here)
+            try:
+                yield str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
+
+    def read_files(self, table: Table, files: Sequence[File], schema: StructType) -> DataFrame:
+        """Rows of those files alone, whatever became of the table since."""
+        reader = self.spark.read.schema(schema).option("basePath", self.path(table))
+        return reader.parquet(*(f"{self.path(table)}/{file.path}" for file in files))
 
     def add(self, table: Table, rows: DataFrame) -> None:
         """Adds those rows whose keys are not there yet; of rows with one key the first that comes."""
         rows = rows.dropDuplicates(list(table.keys))
         if not self.exists(table):
-            rows.limit(0).write.format("delta").partitionBy(DATE).mode("ignore").save(self.path(table))
+            rows.write.format("delta").partitionBy(*table.partitions).mode("append").save(self.path(table))
+            return
         known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
         known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Puts `rows` in the place of all that are `where`; they must be so too."""
-        writer = rows.write.format("delta").partitionBy(DATE).option("mergeSchema", "true")
+        writer = rows.write.format("delta").partitionBy(*table.partitions).option("mergeSchema", "true")
         if self.exists(table):
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
             writer.mode("append").save(self.path(table))
+
+
+def _app(table: Table, writer: str) -> str:
+    return f"{writer}:{table.path}"
 
 
 def _same(keys: Sequence[str]) -> str:

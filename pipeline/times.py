@@ -1,15 +1,30 @@
 """Stretches of minutes and days, as Spark and Delta are asked for them. For `run` and `otlp.batch`."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 
-def edges(rows: DataFrame, minute: Column) -> tuple[str, str] | None:
-    """The first and the last minute of the rows, as text; None if there are none."""
-    found = rows.agg(*(_as_text(edge(minute)) for edge in (F.min, F.max))).first()
-    return None if found is None or found[0] is None else (found[0], found[1])
+def edges(rows: DataFrame, minute: Column) -> tuple[int, tuple[str, str] | None]:
+    """How many rows have one, and their first and last minute as text; None if there are none."""
+    found = rows.agg(F.count(minute), *(_as_text(edge(minute)) for edge in (F.min, F.max))).first()
+    assert found is not None
+    return found[0], (found[1], found[2]) if found[0] else None
+
+
+def minute_text(time: str) -> str:
+    """The minute that ends with this moment or has it within: `gold.usage.minute_of` of a time as text."""
+    before = datetime.fromisoformat(time) - timedelta(milliseconds=1)
+    return f"{before:%Y-%m-%d %H:%M}:00"
+
+
+def in_minutes(column: str, first: str, last: str) -> Column:
+    """Whether a time belongs to one of the minutes from `first` to `last`, both included, in a way that lets
+    Delta pass over files of other times.
+    """
+    begin, end = F.to_timestamp(F.lit(first)), F.to_timestamp(F.lit(last)) + timedelta(minutes=1)
+    return (F.col(column) > begin) & (F.col(column) <= end)
 
 
 def from_to(column: str, kind: str, first: str, last: str) -> str:

@@ -6,10 +6,14 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline.formats import PHASES
+from pipeline.gold.histograms import counted
 from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.tables import DATE, Table
 
 TABLE: Final = Table("gold/phase_quantiles_per_minute", (MINUTE, "node", "api", "phase"))
+
+_KEYS: Final = (MINUTE, "node", "api")
+_COUNTED: Final = f"{MINUTE} timestamp, node int, api string, phase string, us bigint, count bigint"
 
 QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 
@@ -19,16 +23,12 @@ def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
     eighth too large. Quantiles are of the requests that were timed and had that phase; `timed` says how
     many.
     """
-    each_phase = F.array(
-        *(F.struct(F.lit(name).alias("phase"), F.col(f"phases.{name}").alias("pairs")) for name in PHASES)
-    )
+    histograms = [F.col(f"phases.{name}").alias(name) for name in PHASES]
+    told = requests.where(F.col("timed") > 0).select(minute_of().alias(MINUTE), "node", "api", *histograms)
     buckets = (
-        requests.where(F.col("timed") > 0)
-        .withColumn(MINUTE, minute_of())
-        .select(MINUTE, "node", "api", F.explode(each_phase).alias("each"))
-        .select(MINUTE, "node", "api", "each.phase", F.explode("each.pairs").alias("pair"))
-        .groupBy(MINUTE, "node", "api", "phase", F.col("pair")[0].alias("us"))
-        .agg(F.sum(F.col("pair")[1]).alias("count"))
+        told.mapInArrow(counted(_KEYS, PHASES), _COUNTED)
+        .groupBy(*_KEYS, "phase", "us")
+        .agg(F.try_sum("count").alias("count"))
     )
     whole = Window.partitionBy(MINUTE, "node", "api", "phase")
     so_far = whole.orderBy("us").rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -31,7 +31,7 @@ def take(house: Warehouse, raw: DataFrame, write: Write) -> None:
         for kind, table in TABLES.items():
             if kind in counts:
                 write(table, points(rows, kind), kind)
-        touched = edges(rows, minute_of("TimeUnix"))
+        _, touched = edges(rows, minute_of("TimeUnix"))
         if touched is not None:
             first, last = touched
             _make_minutes(house, first, max(last, _last_that_follows(house, rows, last)))
@@ -54,7 +54,7 @@ def _last_that_follows(house: Warehouse, rows: DataFrame, last: str) -> str:
             continue
         totals = house.read(TABLES[kind]).where(near(DATE, last, last, after=1))
         totals = totals.where((F.col("AggregationTemporality") == CUMULATIVE) & follows)
-        later = edges(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
+        _, later = edges(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
         found = found if later is None else max(found, later[1])
     return found
 

@@ -1,0 +1,88 @@
+"""What one batch added to a table, as the table's own log tells it: no row is read for it.
+
+For `tables`. The log is Delta's: a file of JSON lines for each version, with a line for each file that came,
+its rows, and the least and greatest of its columns; and with the writer and its batch, if one was named.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+VERSION_DIGITS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """`path` is relative to the table; `least` and `most` are as text or numbers, by column."""
+
+    path: str
+    partition: dict[str, str | None]
+    rows: int
+    least: dict[str, Any]
+    most: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """`batches` are the last ones of each writer that named itself."""
+
+    files: tuple[File, ...]
+    batches: dict[str, int]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def of(self, column: str, values: Collection[str]) -> tuple[File, ...]:
+        """The files of those partitions."""
+        return tuple(file for file in self.files if file.partition[column] in values)
+
+    def rows_by(self, column: str) -> dict[str, int]:
+        """How many rows each partition has got."""
+        found: Counter[str] = Counter()
+        for file in self.files:
+            found[str(file.partition[column])] += file.rows
+        return {value: rows for value, rows in found.items() if rows}
+
+    def edges(self, column: str) -> tuple[Any, Any] | None:
+        """The least and the greatest value; None where there is none."""
+        with_some = [file for file in self.files if column in file.least]
+        if not with_some:
+            return None
+        return min(file.least[column] for file in with_some), max(file.most[column] for file in with_some)
+
+
+def is_version(name: str) -> bool:
+    """Whether a file of the log is a version's own; beside them lie checkpoints and checksums."""
+    number, _, kind = name.partition(".")
+    return kind == "json" and len(number) == VERSION_DIGITS and number.isdigit()
+
+
+def parsed(text: str) -> Commit:
+    """One version."""
+    files, batches = [], {}
+    for line in text.splitlines():
+        action = json.loads(line)
+        if "add" in action:
+            files.append(_file(action["add"]))
+        elif "txn" in action:
+            batches[action["txn"]["appId"]] = action["txn"]["version"]
+    return Commit(tuple(files), batches)
+
+
+def _file(add: dict[str, Any]) -> File:
+    told = json.loads(add.get("stats") or "{}")
+    least, most = told.get("minValues", {}), told.get("maxValues", {})
+    return File(unquote(add["path"]), add["partitionValues"], told["numRecords"], least, most)
+
+
+def with_batch(texts: Iterable[str], writer: str, batch: int) -> Commit | None:
+    """The version in which `writer` brought this batch, from the newest on; None if they end before it."""
+    for text in texts:
+        commit = parsed(text)
+        if commit.batches.get(writer) == batch:
+            return commit
+    return None

@@ -1,0 +1,77 @@
+"""Histograms of many rows as counts of each edge, by Arrow: Spark's `explode` copies a row for every pair.
+
+For `latency`. Runs in the executors' workers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PORTION: Final = 16_384
+"""Rows that are added up together, at least; the more, the fewer are handed on."""
+
+
+def counted(
+    keys: Sequence[str], names: Sequence[str]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What turns rows of `keys` and of histograms (`names`: lists of pairs of microseconds and a count) into
+    rows of `keys`, `phase`, `us` and `count`. What is no pair of numbers is passed over.
+    """
+
+    def added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held.append(batch)
+            if sum(map(len, held)) >= PORTION:
+                yield _added_up(held, keys, names)
+                held = []
+        if held:
+            yield _added_up(held, keys, names)
+
+    return added_up
+
+
+def _added_up(batches: list[pa.RecordBatch], keys: Sequence[str], names: Sequence[str]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    group_of, examples = _groups([table[key] for key in keys])
+    histograms = pa.concat_arrays([chunk for name in names for chunk in table[name].chunks])
+    places, numbers = _pairs(histograms)
+    groups: np.ndarray = group_of[places % len(table)] * len(names) + places // len(table)
+    pairs = {"at": groups, "us": numbers[0::2], "count": numbers[1::2]}
+    some = pa.table(pairs).filter(pc.and_(pc.is_valid(pairs["us"]), pc.is_valid(pairs["count"])))
+    found = some.group_by(["at", "us"], use_threads=False).aggregate([("count", "sum")])
+    at = found["at"].to_numpy()
+    columns: dict[str, Any] = {key: table[key].take(examples[at // len(names)]) for key in keys}
+    columns["phase"] = pa.array(list(names)).take(pa.array(at % len(names)))
+    columns |= {"us": found["us"], "count": found["count_sum"]}
+    return pa.table(columns).combine_chunks().to_batches()[0] if len(found) else _nothing(table, keys)
+
+
+def _nothing(table: pa.Table, keys: Sequence[str]) -> pa.RecordBatch:
+    kinds = [*(table.schema.field(key) for key in keys), pa.field("phase", pa.string())]
+    return pa.RecordBatch.from_pylist(
+        [], pa.schema([*kinds, pa.field("us", pa.int64()), pa.field("count", pa.int64())])
+    )
+
+
+def _groups(columns: list[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
+    """For each row the number of its group, of rows with the same values; for each group one of its rows."""
+    codes: np.ndarray = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode()
+        others = len(encoded.dictionary)
+        codes = codes * (others + 1) + encoded.indices.fill_null(others).to_numpy(zero_copy_only=False)
+    _, examples, group_of = np.unique(codes, return_index=True, return_inverse=True)
+    return group_of, examples
+
+
+def _pairs(histograms: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """For each pair the place of its histogram, and the numbers of all of them."""
+    places, pairs = pc.list_parent_indices(histograms), pc.list_flatten(histograms)
+    is_pair = pc.equal(pc.list_value_length(pairs), 2)
+    if not pc.all(is_pair, skip_nulls=False).as_py():
+        places, pairs = places.filter(is_pair), pairs.filter(is_pair)
+    return places.to_numpy(zero_copy_only=False), pc.list_flatten(pairs)

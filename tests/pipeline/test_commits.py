@@ -1,0 +1,80 @@
+"""What a batch added, read from versions of a table's log as Delta writes them."""
+
+import json
+
+import pytest
+
+from pipeline.commits import is_version, parsed, with_batch
+
+
+def added(path, rows, least=None, most=None, **partition):
+    stats = {"numRecords": rows, "minValues": least or {}, "maxValues": most or {}}
+    return {"add": {"path": path, "partitionValues": partition, "stats": json.dumps(stats)}}
+
+
+def version(*actions):
+    return "\n".join(json.dumps(each) for each in ({"commitInfo": {"operation": "WRITE"}}, *actions))
+
+
+def batch(writer, number):
+    return {"txn": {"appId": writer, "version": number, "lastUpdated": 1}}
+
+
+def test_a_version_tells_its_files_its_rows_and_whose_batch_it_is():
+    commit = parsed(
+        version(
+            batch("stream:all:bronze/events", 7),
+            added("date=2026-03-02/topic=a/one.parquet", 3, topic="a"),
+            added("date=2026-03-02/topic=b/two%20.parquet", 2, topic="b"),
+            added("date=2026-03-03/topic=a/three.parquet", 4, topic="a"),
+            {"remove": {"path": "old.parquet"}},
+        )
+    )
+    assert commit.batches == {"stream:all:bronze/events": 7}
+    assert commit.rows == 9 and commit.rows_by("topic") == {"a": 7, "b": 2}
+    assert [file.path for file in commit.of("topic", ["b", "c"])] == ["date=2026-03-02/topic=b/two .parquet"]
+
+
+def test_the_edges_of_a_column_are_those_of_its_files():
+    commit = parsed(
+        version(
+            added("one", 1, {"time": "2026-03-02T10:00:00.000Z"}, {"time": "2026-03-02T11:00:00.000Z"}),
+            added("two", 1, {"time": "2026-03-02T09:59:59.999Z"}, {"time": "2026-03-02T10:00:00.000Z"}),
+        )
+    )
+    assert commit.edges("time") == ("2026-03-02T09:59:59.999Z", "2026-03-02T11:00:00.000Z")
+
+
+def test_a_batch_of_no_rows_has_no_edges():
+    assert parsed(version(batch("w", 1))).edges("time") is None
+    assert parsed(version(added("empty", 0))).edges("time") is None
+    assert parsed(version(added("empty", 0, topic="a"))).rows_by("topic") == {}
+
+
+def test_the_batch_is_looked_for_from_the_newest_on():
+    log = [version(batch("w", 3)), version(added("x", 5)), version(batch("w", 2), added("y", 1))]
+    asked = []
+
+    def texts():
+        for number, text in enumerate(log):
+            asked.append(number)
+            yield text
+
+    found = with_batch(texts(), "w", 2)
+    assert found is not None and found.rows == 1 and asked == [0, 1, 2]
+    assert with_batch(log, "w", 1) is None and with_batch(log, "other", 2) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("00000000000000000012.json", True),
+        ("00000000000000000012.crc", False),
+        ("00000000000000000010.checkpoint.parquet", False),
+        ("00000000000000000001.00000000000000000004.compacted.json", False),
+        ("_last_checkpoint", False),
+        ("0000000000000000012.json", False),
+    ],
+)
+def test_versions_are_told_from_what_lies_beside_them(name, is_one):
+    assert is_version(name) is is_one
