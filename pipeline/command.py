@@ -63,7 +63,7 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
     help="Seconds from batch to batch, if continuous.",
 )
 @click.option(
-    "--most", default=200_000, show_default=True, type=click.IntRange(1), help="Records of one batch."
+    "--most", default=1_000_000, show_default=True, type=click.IntRange(1), help="Records of one batch."
 )
 @_on_a_cluster
 @_on_a_warehouse

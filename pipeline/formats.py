@@ -118,8 +118,14 @@ COUNTS: Final = {
 }
 """Fields without which an event says nothing; whole numbers that are not negative."""
 
-SPARE_COUNTS: Final = {THROTTLES: ("longest_ms", "waited", "sent_early")}
+SPARE_COUNTS: Final = {
+    REQUESTS: ("bytes_in", "bytes_out", "throttle_ms", "timed"),
+    THROTTLES: ("longest_ms", "waited", "sent_early"),
+}
 """The same, where they are given: brokers of before do not give them all."""
+
+MOST: Final = 2**53
+"""Of a count: a thousand of them can be added up, and each is exact in every language that may read it."""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
 """Fields that must be numbers where they are given: neither NaN nor infinite."""

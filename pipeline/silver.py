@@ -16,6 +16,7 @@ from pipeline.formats import (
     COUNTS,
     KNOWN_VERSION,
     MEASURES,
+    MOST,
     QUOTA_CHANGES,
     REQUESTS,
     SPARE_COUNTS,
@@ -90,14 +91,20 @@ def _reason(topic: str) -> Column:
         (event["time_ms"] > taken_ms + AHEAD_MS, "from the future"),
         (event["time_ms"] < taken_ms - LATE_MS, "too late"),
     ]
-    rules += [(event[name].isNull() | (event[name] < 0), f"{name} is not a count") for name in COUNTS[topic]]
-    rules += [(event[name] < 0, f"{name} is not a count") for name in SPARE_COUNTS.get(topic, ())]
+    rules += [
+        (event[name].isNull() | _is_beyond(event[name]), f"{name} is not a count") for name in COUNTS[topic]
+    ]
+    rules += [(_is_beyond(event[name]), f"{name} is not a count") for name in SPARE_COUNTS.get(topic, ())]
     rules += [(~_is_finite(event[name]), f"{name} is not a number") for name in MEASURES.get(topic, ())]
     return reduce(
         lambda otherwise, rule: F.when(rule[0], F.lit(rule[1])).otherwise(otherwise),
         reversed(rules),
         F.lit(None).cast("string"),
     )
+
+
+def _is_beyond(count: Column) -> Column:
+    return (count < 0) | (count > MOST)
 
 
 def _is_finite(value: Column) -> Column:

@@ -25,7 +25,9 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     answered by heart are nobody's, and those of clients beyond the broker's rows have no name.
     """
     named = requests.where(F.col("source") == "client").withColumn(MINUTE, minute_of())
-    errors = F.aggregate(F.map_values("errors"), F.lit(0).cast("long"), lambda total, each: total + each)
+    errors = F.aggregate(
+        F.map_values("errors"), F.lit(0).cast("long"), lambda total, each: F.try_add(total, each)
+    )
     # Nearly every row has none, and to find that out costs less than to add them up.
     errors = F.when(F.size("errors") > 0, errors)
     timed = F.aggregate("phases.local", F.lit(0.0), lambda total, each: total + _product(each))
@@ -34,7 +36,7 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.sum("requests").alias("requests"),
-        F.sum(F.coalesce(errors, F.lit(0))).alias("errors"),
+        F.try_sum(F.coalesce(errors, F.lit(0))).alias("errors"),
         F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
         # Whole numbers, for their sum does not depend on the order in which they come.
         F.sum(F.coalesce(F.round(handler_us).cast("long"), F.lit(0))).alias("handler_us"),

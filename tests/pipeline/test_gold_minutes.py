@@ -87,6 +87,18 @@ def test_quantiles_are_what_sorting_every_request_finds(spark):
     assert rows_of(found, "p50_us", "p95_us", "p99_us") == [expected]
 
 
+def test_a_bucket_that_is_no_pair_is_passed_over(spark):
+    odd = {"local": [[5], [], [1, 2, 3], [100, 2]], "total": [[7], [9, 4], None], "queue": [[3]]}
+    events = taken(
+        spark, REQUESTS, [request(1, requests=2, timed=2, phases=odd, errors={"3": 2**63 - 1, "4": 9})]
+    )
+    assert rows_of(usage_per_minute(events), "handler_us", "errors") == [(200 + 2, 0)]
+    assert rows_of(phase_quantiles_per_minute(events), "phase", "timed", "max_us") == [
+        ("local", 2, 100),
+        ("total", 4, 9),
+    ]
+
+
 def test_throttles_are_added_up_by_rule_and_client(spark):
     default = {"user": "alice", "client-id": None}
     events = [

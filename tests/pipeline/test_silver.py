@@ -38,6 +38,10 @@ def test_what_is_wrong_with_an_event_is_said(spark):
         (good | {"time_ms": NOON_MS - 24 * HOUR_MS - 1}, "too late"),
         (good | {"requests": 0}, None),
         (good | {"requests": -1}, "requests is not a count"),
+        (good | {"requests": 2**53}, None),
+        (good | {"requests": 2**53 + 1}, "requests is not a count"),
+        (good | {"bytes_in": -1}, "bytes_in is not a count"),
+        (good | {"timed": 2**53 + 1}, "timed is not a count"),
         (event(0), "requests is not a count"),
     ]
     found = reasons(spark, REQUESTS, [value for value, _ in cases])
