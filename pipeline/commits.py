@@ -47,12 +47,9 @@ class Commit:
             found[str(file.partition[column])] += file.rows
         return {value: rows for value, rows in found.items() if rows}
 
-    def edges(self, column: str) -> tuple[Any, Any] | None:
-        """The least and the greatest value; None where there is none."""
-        with_some = [file for file in self.files if column in file.least]
-        if not with_some:
-            return None
-        return min(file.least[column] for file in with_some), max(file.most[column] for file in with_some)
+    def edges(self, column: str) -> list[tuple[Any, Any]]:
+        """The least and the greatest value of each file that has some."""
+        return [(file.least[column], file.most[column]) for file in self.files if column in file.least]
 
 
 def is_version(name: str) -> bool:

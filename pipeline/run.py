@@ -23,7 +23,7 @@ from pipeline.gold import advice, latency, limits, obedience, people, throttling
 from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp import batch as pushes
 from pipeline.tables import DATE, Table, Warehouse, Write
-from pipeline.times import days, edges, from_to, in_minutes, minute_text, near
+from pipeline.times import Touched, from_to, in_minutes, near, touched
 
 STREAM: Final = "stream"
 """Under which name the stream's batches are counted in the tables."""
@@ -96,16 +96,15 @@ class Pipeline:
         accepted = silver.accepted(events)
         came = write(silver.TABLES[topic], accepted, topic)
         if came is None:
-            used, minutes = edges(accepted, minute_of())
+            used, minutes = touched(accepted, minute_of())
         else:
-            used, times = came.rows, came.edges("time")
-            minutes = None if times is None else (minute_text(times[0]), minute_text(times[1]))
+            used, minutes = came.rows, Touched.by_times(came.edges("time"))
         if used < count:
             write(silver.QUARANTINE, silver.refused(events), topic)
         if minutes is not None:
-            for day in days(*minutes):
+            for day in sorted(minutes.days):
                 self.warehouse.note(f"{DUE}/{day}")
-            self._make_minutes(topic, *minutes)
+            self._make_minutes(topic, minutes.first, minutes.last)
 
     def _make_minutes(self, topic: str, first: str, last: str) -> None:
         """Gold of one topic, for the minutes from `first` to `last`, both included."""

@@ -1,16 +1,37 @@
 """Stretches of minutes and days, as Spark and Delta are asked for them. For `run` and `otlp.batch`."""
 
-from datetime import date, datetime, timedelta
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 
-def edges(rows: DataFrame, minute: Column) -> tuple[int, tuple[str, str] | None]:
-    """How many rows have one, and their first and last minute as text; None if there are none."""
-    found = rows.agg(F.count(minute), *(_as_text(edge(minute)) for edge in (F.min, F.max))).first()
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The first and the last minute that rows have changed, and the days of all of them; as text, in UTC."""
+
+    first: str
+    last: str
+    days: frozenset[str]
+
+    @classmethod
+    def by_times(cls, least_and_most: Collection[tuple[str, str]]) -> "Touched | None":
+        """By the times of stretches of rows, none of which is longer than a day. None if there are none."""
+        minutes = [minute_text(time) for both in least_and_most for time in both]
+        if not minutes:
+            return None
+        return cls(min(minutes), max(minutes), frozenset(minute[:10] for minute in minutes))
+
+
+def touched(rows: DataFrame, minute: Column) -> tuple[int, Touched | None]:
+    """How many rows have a minute, and which."""
+    day = F.date_format(minute, "yyyy-MM-dd")
+    edges = (_as_text(edge(minute)) for edge in (F.min, F.max))
+    found = rows.agg(F.count(minute), *edges, F.collect_set(day)).first()
     assert found is not None
-    return found[0], (found[1], found[2]) if found[0] else None
+    return found[0], Touched(found[1], found[2], frozenset(found[3])) if found[0] else None
 
 
 def minute_text(time: str) -> str:
@@ -30,12 +51,6 @@ def in_minutes(column: str, first: str, last: str) -> Column:
 def from_to(column: str, kind: str, first: str, last: str) -> str:
     """Both included. (Delta 4.1.0 cannot find the files of a BETWEEN.)"""
     return f"{column} >= {kind} '{first}' AND {column} <= {kind} '{last}'"
-
-
-def days(first: str, last: str) -> set[str]:
-    """Both included."""
-    begin, end = date.fromisoformat(first[:10]), date.fromisoformat(last[:10])
-    return {str(begin + timedelta(days=at)) for at in range((end - begin).days + 1)}
 
 
 def near(column: str, first: str, last: str, *, before: int = 0, after: int = 0) -> str:

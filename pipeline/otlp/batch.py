@@ -18,7 +18,7 @@ from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.otlp.tables import TABLES, decoded, points, refused
 from pipeline.tables import DATE, Warehouse, Write
-from pipeline.times import edges, from_to, near
+from pipeline.times import from_to, near, touched
 
 
 def take(house: Warehouse, raw: DataFrame, write: Write) -> None:
@@ -31,10 +31,10 @@ def take(house: Warehouse, raw: DataFrame, write: Write) -> None:
         for kind, table in TABLES.items():
             if kind in counts:
                 write(table, points(rows, kind), kind)
-        _, touched = edges(rows, minute_of("TimeUnix"))
-        if touched is not None:
-            first, last = touched
-            _make_minutes(house, first, max(last, _last_that_follows(house, rows, last)))
+        _, minutes = touched(rows, minute_of("TimeUnix"))
+        if minutes is not None:
+            last = max(minutes.last, _last_that_follows(house, rows, minutes.last))
+            _make_minutes(house, minutes.first, last)
     finally:
         rows.unpersist()
 
@@ -54,8 +54,8 @@ def _last_that_follows(house: Warehouse, rows: DataFrame, last: str) -> str:
             continue
         totals = house.read(TABLES[kind]).where(near(DATE, last, last, after=1))
         totals = totals.where((F.col("AggregationTemporality") == CUMULATIVE) & follows)
-        _, later = edges(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
-        found = found if later is None else max(found, later[1])
+        _, later = touched(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
+        found = found if later is None else max(found, later.last)
     return found
 
 

@@ -29,6 +29,7 @@ HERE: Final = Path(__file__).parent
 
 # Without pyspark these cannot even be imported; the others say that they are skipped, and why.
 IMPORT_IT: Final = [
+    "test_commits.py",
     "test_gold_*.py",
     "test_insights.py",
     "test_otlp_tables.py",

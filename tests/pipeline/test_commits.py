@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pipeline.commits import is_version, parsed, with_batch
+from pipeline.times import Touched
 
 
 def added(path, rows, least=None, most=None, **partition):
@@ -37,18 +38,27 @@ def test_a_version_tells_its_files_its_rows_and_whose_batch_it_is():
 
 def test_the_edges_of_a_column_are_those_of_its_files():
     commit = parsed(
-        version(
-            added("one", 1, {"time": "2026-03-02T10:00:00.000Z"}, {"time": "2026-03-02T11:00:00.000Z"}),
-            added("two", 1, {"time": "2026-03-02T09:59:59.999Z"}, {"time": "2026-03-02T10:00:00.000Z"}),
-        )
+        version(added("one", 1, {"time": "a"}, {"time": "c"}), added("two", 0), added("three", 1))
     )
-    assert commit.edges("time") == ("2026-03-02T09:59:59.999Z", "2026-03-02T11:00:00.000Z")
+    assert commit.edges("time") == [("a", "c")]
 
 
 def test_a_batch_of_no_rows_has_no_edges():
-    assert parsed(version(batch("w", 1))).edges("time") is None
-    assert parsed(version(added("empty", 0))).edges("time") is None
+    assert parsed(version(batch("w", 1))).edges("time") == []
     assert parsed(version(added("empty", 0, topic="a"))).rows_by("topic") == {}
+
+
+def test_days_without_rows_are_not_touched():
+    stretches = [
+        ("2026-03-02T10:00:00.000Z", "2026-03-02T11:00:00.001Z"),
+        ("2025-11-21T00:00:00.000Z", "2025-11-21T00:00:00.001Z"),
+    ]
+    found = Touched.by_times(stretches)
+    # Midnight closes the last minute of the day before.
+    assert found == Touched(
+        "2025-11-20 23:59:00", "2026-03-02 11:00:00", frozenset({"2025-11-20", "2025-11-21", "2026-03-02"})
+    )
+    assert Touched.by_times([]) is None
 
 
 def test_the_batch_is_looked_for_from_the_newest_on():

@@ -77,7 +77,11 @@ def test_a_batch_that_died_on_its_way_is_finished_by_its_repetition(spark, wareh
 
 
 def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark, warehouse):
-    Pipeline(warehouse).take(raw(spark, [record(REQUESTS, 0, request(1, bytes_in=1))]), 0)
+    """Those alone: there was nothing on the days between."""
+    week = 7 * 86_400
+    rows = [record(REQUESTS, at, request(at * week, bytes_in=1), NOON_MS + at * week * 1000) for at in (0, 1)]
+    Pipeline(warehouse).take(raw(spark, rows), 0)
+    assert warehouse.noted(DUE) == ["2025-11-21", "2025-11-28"]
     assert not warehouse.exists(people.OFFENDERS)
     Pipeline(warehouse).make_days()
     assert warehouse.read(people.OFFENDERS).count() > 0
