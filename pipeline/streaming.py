@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import bronze, sources
 from pipeline.run import Pipeline
@@ -83,8 +82,7 @@ class Stream:
         house = self._warehouse
         if not house.exists(bronze.EVENTS):
             return True
-        merges = house.history(bronze.EVENTS).where(F.col("operation") == "MERGE")
-        return house.has(CHECKPOINT) and merges.isEmpty()
+        return house.has(CHECKPOINT) and not house.has_added(bronze.EVENTS)
 
 
 def _told(query: Any) -> Iterator[str]:

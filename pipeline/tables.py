@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
 from pipeline.commits import Commit, File, is_version, with_batch
@@ -38,6 +39,10 @@ same table.
 """
 
 
+ADDED: Final = "added"
+"""What the log says of a table's first rows, where `add` brought them."""
+
+
 class Warehouse:
     """`root` is a path or a URL."""
 
@@ -54,10 +59,6 @@ class Warehouse:
     def read(self, table: Table) -> DataFrame:
         """Raises AnalysisException where the table has never been written."""
         return self.spark.read.format("delta").load(self.path(table))
-
-    def history(self, table: Table) -> DataFrame:
-        """A row for each version: when, and by which operation."""
-        return DeltaTable.forPath(self.spark, self.path(table)).history()
 
     def has(self, path: str) -> bool:
         """Whether there is a file or folder of this name in the warehouse."""
@@ -79,6 +80,12 @@ class Warehouse:
         """Takes a note away."""
         files, here = self._file(path)
         files.delete(here, False)
+
+    def has_added(self, table: Table) -> bool:
+        """Whether `add` has ever written it: then not all of its rows are those of `append_once`."""
+        history = DeltaTable.forPath(self.spark, self.path(table)).history()
+        by_add = (F.col("operation") == "MERGE") | F.col("userMetadata").eqNullSafe(ADDED)
+        return not history.where(by_add).isEmpty()
 
     def _file(self, path: str) -> tuple[Any, Any]:
         """The file system, and the path as it wants it."""
@@ -128,7 +135,8 @@ class Warehouse:
         """Adds those rows whose keys are not there yet; of rows with one key the first that comes."""
         rows = rows.dropDuplicates(list(table.keys))
         if not self.exists(table):
-            rows.write.format("delta").partitionBy(*table.partitions).mode("append").save(self.path(table))
+            writer = rows.write.format("delta").partitionBy(*table.partitions).option("userMetadata", ADDED)
+            writer.mode("append").save(self.path(table))
             return
         known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
         known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()

@@ -88,6 +88,17 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
     assert warehouse.noted(DUE) == []
 
 
+def test_a_table_tells_whether_anything_but_the_stream_has_written_it(spark, warehouse):
+    rows = bronze.dated(raw(spark, [record(THROTTLES, 0, throttle(1))]))
+    warehouse.append_once(bronze.EVENTS, rows, "test", 0)
+    assert not warehouse.has_added(bronze.EVENTS)
+    warehouse.add(bronze.EVENTS, rows)
+    assert warehouse.has_added(bronze.EVENTS)
+    new = Warehouse(spark, f"{warehouse.root}/new")
+    new.add(bronze.EVENTS, rows)
+    assert new.has_added(bronze.EVENTS) and new.read(bronze.EVENTS).count() == 1
+
+
 def test_maintenance_puts_files_together_and_keeps_every_row(spark, warehouse):
     for batch in range(2):
         rows = bronze.dated(raw(spark, [record(THROTTLES, batch, throttle(1))]))
