@@ -115,7 +115,8 @@ def _wait(is_there: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 10])
 def test_a_run_that_is_killed_and_repeated_makes_the_tables_of_one_that_was_not(
     spark, undisturbed, tmp_path, kills
 ):
