@@ -89,13 +89,16 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
 
 
 def test_a_table_tells_whether_anything_but_the_stream_has_written_it(spark, warehouse):
-    rows = bronze.dated(raw(spark, [record(THROTTLES, 0, throttle(1))]))
-    warehouse.append_once(bronze.EVENTS, rows, "test", 0)
+    one, two = (
+        bronze.dated(raw(spark, [record(THROTTLES, at, throttle(1)) for at in range(most)]))
+        for most in (1, 2)
+    )
+    warehouse.append_once(bronze.EVENTS, one, "test", 0)
     assert not warehouse.has_added(bronze.EVENTS)
-    warehouse.add(bronze.EVENTS, rows)
-    assert warehouse.has_added(bronze.EVENTS)
+    warehouse.add(bronze.EVENTS, two)
+    assert warehouse.has_added(bronze.EVENTS) and warehouse.read(bronze.EVENTS).count() == 2
     new = Warehouse(spark, f"{warehouse.root}/new")
-    new.add(bronze.EVENTS, rows)
+    new.add(bronze.EVENTS, one)
     assert new.has_added(bronze.EVENTS) and new.read(bronze.EVENTS).count() == 1
 
 
