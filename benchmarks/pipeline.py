@@ -196,7 +196,9 @@ def fill(address: str, folder: Path) -> int:
 def a_stream(scratch: Path, clients: int, events: int, memory: str) -> None:
     """From topics to gold."""
     nbytes = write_day(scratch / "for-topics", clients, events)
-    with broker(scratch / "filled", sys.executable, "-c", OPEN_BROKER) as address:
+    # The day is past, and is to stay.
+    kept = ("log.retention.ms=-1",)
+    with broker(scratch / "filled", sys.executable, "-c", OPEN_BROKER, overrides=kept) as address:
         count = fill(address, scratch / "for-topics")
         print(f"a stream of {count:,} events, {nbytes / 1e6:,.0f} MB of values, from topics", flush=True)
         told = run_weir("run", "--once", "--bootstrap", address, *_on(scratch / "streamed", memory))
