@@ -5,8 +5,9 @@ always made anew from silver for the minutes that the batch touched. So the tabl
 run, and late events change the minutes to which they belong.
 
 A stream's records are asked for once: what is made of them is made of the files that they were put into, kind
-by kind, and how many rows came, and of which time, is what Delta's log says of each commit. No rows are kept
-in memory from one step to the next.
+by kind, and how many rows came, and of which time, is what Delta's log says of each commit. Events are not
+kept in memory from one step to the next (points of pushes are: `otlp.batch`). Where rows are added instead,
+every step asks the source anew.
 """
 
 from collections.abc import Callable

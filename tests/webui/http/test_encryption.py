@@ -60,11 +60,14 @@ async def test_a_page_comes_encrypted_with_hsts_and_a_cookie_that_stays_so(serve
     assert page.endswith(b"ok\n")
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_both_versions_are_spoken(server: Served, version: ssl.TLSVersion) -> None:
+@pytest.mark.parametrize(
+    ("version", "name"), [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")]
+)
+async def test_both_versions_are_spoken(server: Served, version: ssl.TLSVersion, name: str) -> None:
     trust = certificates().client_context()
     trust.minimum_version = trust.maximum_version = version
     stream = await open_tls(server, trust)
+    assert stream.version() == name
     await stream.aclose()
 
 
