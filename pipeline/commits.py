@@ -8,10 +8,8 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from urllib.parse import unquote
-
-VERSION_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +50,9 @@ class Commit:
         return [(file.least[column], file.most[column]) for file in self.files if column in file.least]
 
 
-def is_version(name: str) -> bool:
-    """Whether a file of the log is a version's own; beside them lie checkpoints and checksums."""
-    number, _, kind = name.partition(".")
-    return kind == "json" and len(number) == VERSION_DIGITS and number.isdigit()
+def file_of(version: int) -> str:
+    """Its name in the log."""
+    return f"{version:020}.json"
 
 
 def parsed(text: str) -> Commit:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
-from pipeline.commits import Commit, File, is_version, with_batch
+from pipeline.commits import Commit, File, file_of, with_batch
 
 DATE: Final = "date"
 """What every table is partitioned by: the UTC day of the event."""
@@ -115,11 +115,15 @@ class Warehouse:
         return with_batch(self._versions(table), _app(table, writer), batch)
 
     def _versions(self, table: Table) -> Iterator[str]:
-        """The log, newest first."""
-        files, log = self._file(f"{table.path}/_delta_log")
-        names = (str(each.getPath().getName()) for each in files.listStatus(log))
-        for name in sorted(filter(is_version, names), reverse=True):
-            _, here = self._file(f"{table.path}/_delta_log/{name}")
+        """The log, newest first. Asked for by number: a month of batches is too much to list."""
+        delta = self._jvm.org.apache.spark.sql.delta.DeltaLog
+        newest = (
+            delta.forTable(self.spark._jsparkSession, self.path(table)).unsafeVolatileSnapshot().version()
+        )
+        for version in range(newest, -1, -1):
+            files, here = self._file(f"{table.path}/_delta_log/{file_of(version)}")
+            if not files.exists(here):
+                return
             stream = files.open(here)
             try:
                 yield str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))

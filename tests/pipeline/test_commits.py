@@ -2,9 +2,7 @@
 
 import json
 
-import pytest
-
-from pipeline.commits import is_version, parsed, with_batch
+from pipeline.commits import file_of, parsed, with_batch
 from pipeline.times import Touched
 
 
@@ -75,16 +73,8 @@ def test_the_batch_is_looked_for_from_the_newest_on():
     assert with_batch(log, "w", 1) is None and with_batch(log, "other", 2) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "is_one"),
-    [
-        ("00000000000000000012.json", True),
-        ("00000000000000000012.crc", False),
-        ("00000000000000000010.checkpoint.parquet", False),
-        ("00000000000000000001.00000000000000000004.compacted.json", False),
-        ("_last_checkpoint", False),
-        ("0000000000000000012.json", False),
-    ],
-)
-def test_versions_are_told_from_what_lies_beside_them(name, is_one):
-    assert is_version(name) is is_one
+def test_a_version_has_its_number_for_a_name():
+    assert [file_of(version) for version in (0, 12)] == [
+        "00000000000000000000.json",
+        "00000000000000000012.json",
+    ]
