@@ -149,3 +149,11 @@ def test_a_stream_that_has_lost_its_checkpoint_doubles_nothing(spark, undisturbe
     shutil.rmtree(root / CHECKPOINT)
     _finish(spark, undisturbed.address, root)
     assert contents(root) == undisturbed.tables
+
+
+def test_a_stream_takes_what_a_backfill_has_not_brought(spark, undisturbed, tmp_path):
+    some = sources.everything(spark, undisturbed.address, {}).where("offset < 5")
+    pipeline = Pipeline(Warehouse(spark, str(tmp_path)))
+    pipeline.add(some)
+    _finish(spark, undisturbed.address, tmp_path)
+    assert contents(tmp_path) == undisturbed.tables
