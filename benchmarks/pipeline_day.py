@@ -38,9 +38,9 @@ SCHEMA: Final = pa.schema(
 APIS: Final = ("Produce", "Produce", "FetchConsumer", "FetchConsumer", "Metadata", "Heartbeat")
 
 
-def write_day(folder: Path, clients: int, events: int, seed: int = 7) -> int:
-    """Parquet files of about `events` records in all, in the order of time within a topic. Returns how many
-    bytes their values have.
+def write_day(folder: Path, clients: int, events: int, seconds: int = DAY_S, seed: int = 7) -> int:
+    """Parquet files of about `events` records in all, in the order of time within a topic, all within so many
+    `seconds`. Returns how many bytes their values have.
     """
     folder.mkdir(parents=True)
     dice = np.random.default_rng(seed)
@@ -53,21 +53,21 @@ def write_day(folder: Path, clients: int, events: int, seed: int = 7) -> int:
     total = _write(folder, "__weir_quota_changes", [0], iter([_limits(clients)]))
     for topic, (count, tails) in makers.items():
         starts = list(range(0, count, FILE_ROWS))
-        total += _write(folder, topic, starts, _blocks(dice, topic, count, clients, tails))
+        total += _write(folder, topic, starts, _blocks(dice, topic, count, clients, tails, seconds))
     return total
 
 
 def _blocks(
-    dice: np.random.Generator, topic: str, count: int, clients: int, tails: list[str]
+    dice: np.random.Generator, topic: str, count: int, clients: int, tails: list[str], seconds: int
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
     """Times (ms) and values of FILE_ROWS records at a time."""
     names = pa.array([_client(topic, each) for each in range(clients)])
     pool = pa.array(tails)
     weight = 1 / (np.arange(clients) + 20)
     shares = np.cumsum(weight / weight.sum())
-    seconds = _busy_seconds(count)
+    times_s = _busy_seconds(count, seconds)
     for start in range(0, count, FILE_ROWS):
-        here = seconds[start : start + FILE_ROWS]
+        here = times_s[start : start + FILE_ROWS]
         who = np.searchsorted(shares, dice.random(len(here)))
         times = pa.array(here.astype(np.int64) * 1000 + int(DAY.timestamp() * 1000))
         parts = (
@@ -79,9 +79,9 @@ def _blocks(
         yield times, pc.binary_join_element_wise(*parts, "")
 
 
-def _busy_seconds(count: int) -> np.ndarray:
+def _busy_seconds(count: int, within: int) -> np.ndarray:
     """The end of the second of each event: three times as many at noon as at midnight."""
-    moment = np.arange(DAY_S + 1)
+    moment = np.arange(within + 1)
     rate = 2 - np.cos(2 * np.pi * moment / DAY_S)
     so_far = np.concatenate([[0], np.cumsum(rate[:-1])])
     seconds: np.ndarray = 1 + np.floor(

@@ -26,6 +26,8 @@ SETTINGS: Final = {
     # A table's log is small here; Delta's 50 partitions for it cost more than all else.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
+    # A batch has some 300 plans; of the 100 that Spark keeps compiled none is there when the next batch comes.
+    "spark.sql.codegen.cache.maxEntries": "5000",
     # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # What a file's writer keeps in memory before it writes. (Parquet: 128 MiB)
@@ -64,6 +66,8 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         wanted["spark.driver.memory"] = memory
+        # Of a heap this small G1 makes more work than it spares: a third of what an event costs.
+        wanted["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
         wanted["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
         # VACUUM lists its files in as many tasks; Spark's own 10,000 take minutes on one machine.
         wanted["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
