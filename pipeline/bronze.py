@@ -9,7 +9,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 from pipeline.sources import RAW
 from pipeline.tables import DATE, Table
 
-EVENTS: Final = Table("bronze/events", ("topic", "partition", "offset"), (DATE, "topic"))
+EVENTS: Final = Table("bronze/events", ("topic", "partition", "offset"), (DATE, "topic"), "timestamp")
 """Those of a topic lie together: each kind is read again by itself."""
 
 SCHEMA: Final = StructType([*RAW.fields, StructField(DATE, DateType())])

@@ -93,17 +93,19 @@ def backfill(path: str, **where: Any) -> None:
         from pipeline.run import Pipeline
 
         began, pipeline = time.monotonic(), Pipeline(warehouse)
-        pipeline.add(sources.files(warehouse.spark, path))
-        if not pipeline.rows:
+        raw = sources.files(warehouse.spark, path)
+        rows = raw.count()
+        if not rows:
             raise click.ClickException(
                 f"{path} has no records; of a folder the files are read that end in .parquet "
                 "and do not begin with _ or a dot"
             )
+        pipeline.add(raw)
         pipeline.make_days()
         seconds = time.monotonic() - began
         click.echo(
-            f"{pipeline.rows:,} records of {path} looked at in {seconds:.1f} s "
-            f"({pipeline.rows / seconds:,.0f}/s), {warehouse.root}"
+            f"{rows:,} records of {path} looked at in {seconds:.1f} s ({rows / seconds:,.0f}/s), "
+            f"{pipeline.rows:,} of them new, {warehouse.root}"
         )
 
 

@@ -25,10 +25,18 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """`batches` are the last ones of each writer that named itself."""
+    """`batches` are the last ones of each writer that named itself. `files` are those that brought rows: what
+    was only put together anew is none of them.
+    """
 
     files: tuple[File, ...]
     batches: dict[str, int]
+    operation: str
+
+    @property
+    def is_added(self) -> bool:
+        """Whether rows came without the number of a batch."""
+        return bool(self.rows) and not self.batches and self.operation in ("MERGE", "WRITE")
 
     @property
     def rows(self) -> int:
@@ -57,14 +65,17 @@ def file_of(version: int) -> str:
 
 def parsed(text: str) -> Commit:
     """One version."""
-    files, batches = [], {}
+    files, batches, operation = [], {}, ""
     for line in text.splitlines():
         action = json.loads(line)
         if "add" in action:
-            files.append(_file(action["add"]))
+            if action["add"].get("dataChange", True):
+                files.append(_file(action["add"]))
         elif "txn" in action:
             batches[action["txn"]["appId"]] = action["txn"]["version"]
-    return Commit(tuple(files), batches)
+        elif "commitInfo" in action:
+            operation = action["commitInfo"].get("operation", "")
+    return Commit(tuple(files), batches, operation)
 
 
 def _file(add: dict[str, Any]) -> File:

@@ -2,12 +2,12 @@
 
 A batch may be repeated after a kill at any point: what it had appended is known by its number, and gold is
 always made anew from silver for the minutes that the batch touched. So the tables are those of an undisturbed
-run, and late events change the minutes to which they belong.
+run, and late events change the minutes to which they belong. Rows that are added, and not appended under the
+number of a batch, have for their number the version that bronze has got by them.
 
-A stream's records are asked for once: what is made of them is made of the files that they were put into, kind
-by kind, and how many rows came, and of which time, is what Delta's log says of each commit. Events are not
-kept in memory from one step to the next (points of pushes are: `otlp.batch`). Where rows are added instead,
-every step asks the source anew.
+Records are asked for once: what is made of them is made of the files that they were put into, kind by kind,
+and how many rows came, and of which time, is what Delta's log says of each commit. Events are not kept in
+memory from one step to the next (points of pushes are: `otlp.batch`).
 """
 
 from collections.abc import Callable
@@ -31,6 +31,11 @@ STREAM: Final = "stream"
 
 DUE: Final = "_due"
 """Where the warehouse has the days that were touched and are still to be made."""
+
+ADDED: Final = "_added"
+"""Where it has the version of bronze up to which all that was added has been taken further; nothing is noted
+where nothing was ever added.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,30 +66,51 @@ class Pipeline:
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
 
+        write, raw = self._appending(writer, batch), bronze.dated(raw)
+        came = write(bronze.EVENTS, raw, "all")
+        if came is None:
+            self._take_on(_by_topic(raw), lambda *topics: raw.where(F.col("topic").isin(*topics)), write)
+        else:
+            self._take_commit(came, write)
+
+    def add(self, raw: DataFrame) -> None:
+        """Rows of any source, each record once: those that are there already are passed over."""
+        house = self.warehouse
+        if not house.noted(ADDED):
+            house.note(f"{ADDED}/{house.version(bronze.EVENTS)}")
+        self._take_added()
+        house.add(bronze.EVENTS, bronze.dated(raw))
+        self._take_added()
+
+    def _take_added(self) -> None:
+        """What was added and has not been taken further, by whichever process."""
+        noted = self.warehouse.noted(ADDED)
+        if not noted:
+            return
+        for version, came in self.warehouse.added_since(bronze.EVENTS, max(map(int, noted))):
+            self._take_commit(came, self._appending("added", version))
+            self.warehouse.note(f"{ADDED}/{version}")
+            for older in noted:
+                self.warehouse.forget(f"{ADDED}/{older}")
+            noted = [str(version)]
+
+    def _appending(self, writer: str, batch: int) -> Write:
         def append(table: Table, rows: DataFrame, part: str) -> Commit | None:
             self.warehouse.append_once(table, rows, f"{writer}:{part}", batch)
             return self.warehouse.appended(table, f"{writer}:{part}", batch)
 
-        self._take(bronze.dated(raw), append)
+        return append
 
-    def add(self, raw: DataFrame) -> None:
-        """Rows of any source: those that are there already are passed over."""
-
-        def add(table: Table, rows: DataFrame, _part: str) -> None:
-            self.warehouse.add(table, rows)
-
-        self._take(bronze.dated(raw), add)
-
-    def _take(self, raw: DataFrame, write: Write) -> None:
-        came = write(bronze.EVENTS, raw, "all")
-        counts = _by_topic(raw) if came is None else came.rows_by("topic")
-        self.rows += sum(counts.values())
+    def _take_commit(self, came: Commit, write: Write) -> None:
+        """What came into bronze."""
 
         def records(*topics: str) -> DataFrame:
-            if came is None:
-                return raw.where(F.col("topic").isin(*topics))
             return self.warehouse.read_files(bronze.EVENTS, came.of("topic", topics), bronze.SCHEMA)
 
+        self._take_on(came.rows_by("topic"), records, write)
+
+    def _take_on(self, counts: dict[str, int], records: Callable[..., DataFrame], write: Write) -> None:
+        self.rows += sum(counts.values())
         for topic in sorted(counts.keys() & silver.TABLES.keys()):
             self._take_topic(topic, counts[topic], records(topic), write)
         if TELEMETRY in counts:
@@ -119,6 +145,7 @@ class Pipeline:
 
     def make_days(self) -> None:
         """What is made of whole days, for those that were touched since, by whichever process."""
+        self._take_added()
         for day in self.warehouse.noted(DUE):
             self._make_day(day)
             self.warehouse.forget(f"{DUE}/{day}")

@@ -26,12 +26,14 @@ SETTINGS: Final = {
     # A table's log is small here; Delta's 50 partitions for it cost more than all else.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
-    # A batch has some 300 plans; of the 100 that Spark keeps compiled none is there when the next batch comes.
+    # A batch has some 300 plans; of the 100 that Spark keeps compiled none would be there for the next batch.
     "spark.sql.codegen.cache.maxEntries": "5000",
     # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
     # What a file's writer keeps in memory before it writes. (Parquet: 128 MiB)
     "spark.hadoop.parquet.block.size": str(32 << 20),
+    # A batch is of few days and topics: to keep their files open is cheaper than to sort its rows.
+    "spark.sql.maxConcurrentOutputFileWriters": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # A push may be a megabyte; Python is handed as many as it can hold.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",

@@ -28,10 +28,10 @@ from pipeline.tables import DATE, Table
 PLACE: Final = ("topic", "partition", "offset")
 
 TABLES: Final = {
-    REQUESTS: Table("silver/requests", PLACE),
-    THROTTLES: Table("silver/throttles", PLACE),
-    CONNECTIONS: Table("silver/connections", PLACE),
-    QUOTA_CHANGES: Table("silver/quota_changes", PLACE),
+    REQUESTS: Table("silver/requests", PLACE, time="time"),
+    THROTTLES: Table("silver/throttles", PLACE, time="time"),
+    CONNECTIONS: Table("silver/connections", PLACE, time="time"),
+    QUOTA_CHANGES: Table("silver/quota_changes", PLACE, time="time"),
 }
 
 QUARANTINE: Final = Table("silver/quarantine", PLACE)
@@ -63,8 +63,24 @@ def accepted(events: DataFrame) -> DataFrame:
         time.alias("time"),
         node_of().alias("node"),
         *(F.col(f"event.`{name}`").alias(name) for name in fields),
+        *([_handler_us().alias("handler_us")] if "phases" in fields else []),
         *PLACE,
     )
+
+
+def _handler_us() -> Column:
+    """Of the requests that were timed and their share of all."""
+    event = F.col("event")
+    timed_us = F.aggregate(event["phases"]["local"], F.lit(0.0), lambda total, each: total + _product(each))
+    per_request = F.when(event["timed"] > 0, timed_us * event["requests"] / event["timed"])
+    # Whole numbers, for their sum does not depend on the order in which they come.
+    return F.coalesce(F.round(per_request).cast("long"), F.lit(0))
+
+
+def _product(pair: Column) -> Column:
+    """Of a bucket's edge and count; 0 of what is no pair."""
+    edge, count = (F.get(pair, at).cast("double") for at in (0, 1))
+    return F.coalesce(edge * count, F.lit(0.0))
 
 
 def refused(events: DataFrame) -> DataFrame:

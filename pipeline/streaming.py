@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 
 from pipeline import bronze, sources
-from pipeline.run import Pipeline
+from pipeline.run import ADDED, Pipeline
 from pipeline.tables import Warehouse
 
 CHECKPOINT: Final = "_checkpoint"
@@ -82,7 +82,7 @@ class Stream:
         house = self._warehouse
         if not house.exists(bronze.EVENTS):
             return True
-        return house.has(CHECKPOINT) and not house.has_added(bronze.EVENTS)
+        return house.has(CHECKPOINT) and not house.noted(ADDED)
 
 
 def _told(query: Any) -> Iterator[str]:

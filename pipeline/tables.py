@@ -7,14 +7,14 @@ of its batch, `add` knows rows by their keys, and `replace` makes a stretch of t
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Final
 
 from delta.tables import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql.types import StructType
 
-from pipeline.commits import Commit, File, file_of, with_batch
+from pipeline.commits import Commit, File, file_of, parsed, with_batch
 
 DATE: Final = "date"
 """What every table is partitioned by: the UTC day of the event."""
@@ -22,11 +22,14 @@ DATE: Final = "date"
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`path` within the warehouse; `keys` tell its rows apart; those of equal `partitions` lie together."""
+    """`path` within the warehouse; `keys` tell its rows apart; those of equal `partitions` lie together. By
+    `time` files are passed over: of such a table the log keeps the extremes of that column and of no other.
+    """
 
     path: str
     keys: tuple[str, ...]
     partitions: tuple[str, ...] = (DATE,)
+    time: str | None = None
 
     @property
     def name(self) -> str:
@@ -37,10 +40,6 @@ Write = Callable[[Table, DataFrame, str], Commit | None]
 """Brings rows into a table, and says what came if it knows; the text tells apart what one batch writes to the
 same table.
 """
-
-
-ADDED: Final = "added"
-"""What the log says of a table's first rows, where `add` brought them."""
 
 
 class Warehouse:
@@ -81,12 +80,6 @@ class Warehouse:
         files, here = self._file(path)
         files.delete(here, False)
 
-    def has_added(self, table: Table) -> bool:
-        """Whether `add` has ever written it: then not all of its rows are those of `append_once`."""
-        history = DeltaTable.forPath(self.spark, self.path(table)).history()
-        by_add = (F.col("operation") == "MERGE") | F.col("userMetadata").eqNullSafe(ADDED)
-        return not history.where(by_add).isEmpty()
-
     def _file(self, path: str) -> tuple[Any, Any]:
         """The file system, and the path as it wants it."""
         here = self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
@@ -99,9 +92,8 @@ class Warehouse:
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
         """Appends, unless `writer` has appended this batch or a later one already."""
         (
-            rows.write.format("delta")
+            _writer(rows, table)
             .mode("append")
-            .partitionBy(*table.partitions)
             .option("mergeSchema", "true")
             .option("txnAppId", _app(table, writer))
             .option("txnVersion", batch)
@@ -112,23 +104,34 @@ class Warehouse:
         """What `append_once` brought, now or when the batch came for the first time; None where the log of
         that time is gone (Delta keeps a month).
         """
-        return with_batch(self._versions(table), _app(table, writer), batch)
+        newest_first = (self._log(table, version) for version in range(self.version(table), -1, -1))
+        return with_batch(takewhile(bool, newest_first), _app(table, writer), batch)
 
-    def _versions(self, table: Table) -> Iterator[str]:
-        """The log, newest first. Asked for by number: a month of batches is too much to list."""
-        delta = self._jvm.org.apache.spark.sql.delta.DeltaLog
-        newest = (
-            delta.forTable(self.spark._jsparkSession, self.path(table)).unsafeVolatileSnapshot().version()
-        )
-        for version in range(newest, -1, -1):
-            files, here = self._file(f"{table.path}/_delta_log/{file_of(version)}")
-            if not files.exists(here):
-                return
-            stream = files.open(here)
-            try:
-                yield str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-            finally:
-                stream.close()
+    def version(self, table: Table) -> int:
+        """The newest; -1 where the table has never been written."""
+        delta, nothing = self._jvm.org.apache.spark.sql.delta.DeltaLog, self._jvm.scala.Option.empty()
+        log = delta.forTable(self.spark._jsparkSession, self.path(table))
+        return int(log.update(False, nothing, nothing).version())
+
+    def added_since(self, table: Table, version: int) -> Iterator[tuple[int, Commit]]:
+        """What `add` brought after that version, the oldest first."""
+        for later in range(version + 1, self.version(table) + 1):
+            commit = parsed(self._log(table, later))
+            if commit.is_added:
+                yield later, commit
+
+    def _log(self, table: Table, version: int) -> str:
+        """One version; empty if it is not there any more. Asked for by number: a month of batches is too much
+        to list.
+        """
+        files, here = self._file(f"{table.path}/_delta_log/{file_of(version)}")
+        if not files.exists(here):
+            return ""
+        stream = files.open(here)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
 
     def read_files(self, table: Table, files: Sequence[File], schema: StructType) -> DataFrame:
         """Rows of those files alone, whatever became of the table since."""
@@ -136,22 +139,25 @@ class Warehouse:
         return reader.parquet(*(f"{self.path(table)}/{file.path}" for file in files))
 
     def add(self, table: Table, rows: DataFrame) -> None:
-        """Adds those rows whose keys are not there yet; of rows with one key the first that comes."""
-        rows = rows.dropDuplicates(list(table.keys))
+        """Adds those rows whose keys are not there yet; no two of them may have the same."""
         if not self.exists(table):
-            writer = rows.write.format("delta").partitionBy(*table.partitions).option("userMetadata", ADDED)
-            writer.mode("append").save(self.path(table))
+            _writer(rows, table).mode("append").save(self.path(table))
             return
         known = DeltaTable.forPath(self.spark, self.path(table)).alias("known")
         known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
         """Puts `rows` in the place of all that are `where`; they must be so too."""
-        writer = rows.write.format("delta").partitionBy(*table.partitions).option("mergeSchema", "true")
+        writer = _writer(rows, table).option("mergeSchema", "true")
         if self.exists(table):
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))
         else:
             writer.mode("append").save(self.path(table))
+
+
+def _writer(rows: DataFrame, table: Table) -> DataFrameWriter:
+    writer = rows.write.format("delta").partitionBy(*table.partitions)
+    return writer if table.time is None else writer.option("delta.dataSkippingStatsColumns", table.time)
 
 
 def _app(table: Table, writer: str) -> str:

@@ -1,8 +1,6 @@
 """What a quota should be: what a client mostly needs, with something on top, in words that can be checked."""
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import and_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -49,18 +47,15 @@ def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> Da
         F.count("*").alias("minutes"),
         F.percentile("rate", F.lit(policy.percentile)).alias("needed"),
         F.max("rate").alias("peak"),
+        F.collect_list("rate").alias("rates"),
     )
     enough = needs.where(F.col("minutes") >= policy.least_minutes).withColumn(
         "recommended", _rounded_up(F.col("needed") * policy.headroom)
     )
-    found = active.alias("active").join(enough.alias("enough"), _same_name(), "inner")
-    over = F.sum(F.when(F.col("rate") > F.col("recommended"), 1).otherwise(0))
+    over = F.size(F.filter("rates", lambda rate: rate > F.col("recommended"))).cast("long")
     facts = ("minutes", "needed", "peak", "recommended")
-    joined = found.groupBy("enough.user", "enough.client_id", "enough.key", *facts).agg(
-        over.alias("throttled_minutes")
-    )
     share = F.col("throttled_minutes") / F.col("minutes")
-    return joined.select(
+    return enough.withColumn("throttled_minutes", over).select(
         day.alias(DATE),
         "user",
         "client_id",
@@ -70,11 +65,6 @@ def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> Da
         share.alias("throttled_share"),
         _reason(policy).alias("reason"),
     )
-
-
-def _same_name() -> Column:
-    pairs = ((F.col(f"active.{name}"), F.col(f"enough.{name}")) for name in ("user", "client_id", "key"))
-    return reduce(and_, (one.eqNullSafe(other) for one, other in pairs))
 
 
 def _rounded_up(value: Column) -> Column:

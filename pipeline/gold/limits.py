@@ -67,18 +67,19 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
     # Rules are looked for once for each name, of which there are few, and not for each of its minutes.
     names = use.select(*who).distinct().withColumn("each", F.explode(wanted))
     asked = names.select(*who, "each.rank", "each.rule", "each.sharer")
-    rules = asked.join(F.broadcast(limits), ["rule", "key"]).alias("rules")
-    same = reduce(and_, (F.col(f"use.{name}").eqNullSafe(F.col(f"rules.{name}")) for name in who))
+    rules = asked.join(F.broadcast(limits), ["rule", "key"])
+    in_order = F.array_sort(F.collect_list(F.struct("rank", "since", "until", "rule", "sharer", "value")))
+    named = rules.groupBy(*who).agg(in_order.alias("rules")).alias("named")
+    same = reduce(and_, (F.col(f"use.{name}").eqNullSafe(F.col(f"named.{name}")) for name in who))
     at = F.col(MINUTE) + F.expr("INTERVAL 1 MINUTE")
-    held = (
-        use.alias("use")
-        .join(rules, same)
-        .where((F.col("since") < at) & (F.col("until").isNull() | (F.col("until") >= at)))
-    )
-    told = held.select("use.*", "rules.rank", "rules.rule", "rules.sharer", "rules.value")
-    first = Window.partitionBy(MINUTE, "node", *who).orderBy("rank")
-    return (
-        told.withColumn("place", F.row_number().over(first)).where(F.col("place") == 1).drop("place", "rank")
+
+    def holds(rule: Column) -> Column:
+        return (rule["since"] < at) & (rule["until"].isNull() | (rule["until"] >= at))
+
+    first = F.get(F.filter("named.rules", holds), 0)
+    held = use.alias("use").join(named, same).select("use.*", first.alias("first"))
+    return held.where(F.col("first").isNotNull()).select(
+        *use.columns, "first.rule", "first.sharer", "first.value"
     )
 
 
@@ -90,7 +91,7 @@ def utilisation_per_minute(usage: DataFrame, limits: DataFrame) -> DataFrame:
         .agg(
             F.sum("rate").alias("rate"),
             F.max("value").alias("limit"),
-            F.countDistinct("principal", "client_id").alias("clients"),
+            F.count("*").alias("clients"),
         )
         .withColumn("utilisation", F.col("rate") / F.col("limit"))
     )

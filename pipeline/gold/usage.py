@@ -21,8 +21,8 @@ def minute_of(time: str = "time") -> Column:
 def usage_per_minute(requests: DataFrame) -> DataFrame:
     """Of silver.requests: bytes produced and fetched, requests, errors, waits asked for, and handler time.
 
-    `handler_us` is put together from the requests that were timed and their share of all; requests that were
-    answered by heart are nobody's, and those of clients beyond the broker's rows have no name.
+    Requests that were answered by heart are nobody's, and those of clients beyond the broker's rows have no
+    name.
     """
     named = requests.where(F.col("source") == "client").withColumn(MINUTE, minute_of())
     errors = F.aggregate(
@@ -30,23 +30,14 @@ def usage_per_minute(requests: DataFrame) -> DataFrame:
     )
     # Nearly every row has none, and to find that out costs less than to add them up.
     errors = F.when(F.size("errors") > 0, errors)
-    timed = F.aggregate("phases.local", F.lit(0.0), lambda total, each: total + _product(each))
-    handler_us = F.when(F.col("timed") > 0, timed * F.col("requests") / F.col("timed")).otherwise(F.lit(0.0))
     return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", *WHO).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),
         _sum("bytes_out", F.col("api").startswith("Fetch")).alias("fetch_bytes"),
         F.sum("requests").alias("requests"),
         F.try_sum(F.coalesce(errors, F.lit(0))).alias("errors"),
         F.sum(F.coalesce("throttle_ms", F.lit(0))).alias("throttle_ms"),
-        # Whole numbers, for their sum does not depend on the order in which they come.
-        F.sum(F.coalesce(F.round(handler_us).cast("long"), F.lit(0))).alias("handler_us"),
+        F.sum("handler_us").alias("handler_us"),
     )
-
-
-def _product(pair: Column) -> Column:
-    """Of a bucket's edge and count; 0 of what is no pair."""
-    edge, count = (F.get(pair, at).cast("double") for at in (0, 1))
-    return F.coalesce(edge * count, F.lit(0.0))
 
 
 def _sum(name: str, where: Column) -> Column:

@@ -17,9 +17,9 @@ from pipeline.tables import DATE, Table
 KEYS: Final = (*PLACE, "point")
 
 TABLES: Final = {
-    "gauge": Table("silver/otel_metrics_gauge", KEYS),
-    "sum": Table("silver/otel_metrics_sum", KEYS),
-    "histogram": Table("silver/otel_metrics_histogram", KEYS),
+    "gauge": Table("silver/otel_metrics_gauge", KEYS, time="TimeUnix"),
+    "sum": Table("silver/otel_metrics_sum", KEYS, time="TimeUnix"),
+    "histogram": Table("silver/otel_metrics_histogram", KEYS, time="TimeUnix"),
 }
 
 _BEFORE: Final = (

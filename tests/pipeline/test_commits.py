@@ -34,6 +34,17 @@ def test_a_version_tells_its_files_its_rows_and_whose_batch_it_is():
     assert [file.path for file in commit.of("topic", ["b", "c"])] == ["date=2026-03-02/topic=b/two .parquet"]
 
 
+def test_rows_were_added_where_they_have_no_batch_and_are_new():
+    brought = added("x", 3)
+    moved = {"add": brought["add"] | {"dataChange": False}}
+    assert parsed(version(brought)).is_added
+    assert not parsed(version(brought, batch("stream", 1))).is_added
+    assert not parsed(version(moved)).is_added and parsed(version(moved)).rows == 0
+    assert not parsed(version(added("x", 0))).is_added
+    deleted = json.dumps({"commitInfo": {"operation": "DELETE"}}) + "\n" + json.dumps(brought)
+    assert not parsed(deleted).is_added
+
+
 def test_the_edges_of_a_column_are_those_of_its_files():
     commit = parsed(
         version(added("one", 1, {"time": "a"}, {"time": "c"}), added("two", 0), added("three", 1))

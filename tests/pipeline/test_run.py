@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from pipeline import bronze, silver
+from pipeline import bronze, silver, sources
 from pipeline.formats import REQUESTS, THROTTLES
 from pipeline.gold import advice, client_metrics, people, usage
 from pipeline.maintain import ALL, kept_aside, maintain
 from pipeline.otlp.points import CUMULATIVE
-from pipeline.run import DUE, Pipeline
+from pipeline.run import ADDED, DUE, Pipeline
 from pipeline.tables import Warehouse
 from tests.pipeline.events import NOON_MS, raw, record, request, rows_of, throttle
 from tests.pipeline.everything import contents, some_of_everything
@@ -88,18 +88,51 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
     assert warehouse.noted(DUE) == []
 
 
-def test_a_table_tells_whether_anything_but_the_stream_has_written_it(spark, warehouse):
-    one, two = (
-        bronze.dated(raw(spark, [record(THROTTLES, at, throttle(1)) for at in range(most)]))
-        for most in (1, 2)
-    )
-    warehouse.append_once(bronze.EVENTS, one, "test", 0)
-    assert not warehouse.has_added(bronze.EVENTS)
-    warehouse.add(bronze.EVENTS, two)
-    assert warehouse.has_added(bronze.EVENTS) and warehouse.read(bronze.EVENTS).count() == 2
-    new = Warehouse(spark, f"{warehouse.root}/new")
-    new.add(bronze.EVENTS, one)
-    assert new.has_added(bronze.EVENTS) and new.read(bronze.EVENTS).count() == 1
+def test_what_is_added_comes_once_and_its_version_is_noted(spark, warehouse):
+    one, two = (raw(spark, [record(THROTTLES, at, throttle(1)) for at in range(most)]) for most in (1, 2))
+    pipeline = Pipeline(warehouse)
+    pipeline.take(one, 0)
+    assert warehouse.noted(ADDED) == [] and pipeline.rows == 1
+    for _ in range(2):
+        pipeline.add(two)
+        assert warehouse.noted(ADDED) == ["1"] and pipeline.rows == 2
+    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[THROTTLES])] == [2, 2]
+
+
+def test_an_addition_that_died_on_its_way_is_taken_further_by_the_next(spark, warehouse):
+    records = [record(REQUESTS, at, request(at + 1, bytes_in=1)) for at in range(3)]
+    with pytest.raises(_Death):
+        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.TABLE)).add(raw(spark, records[:2]))
+    assert warehouse.noted(ADDED) == ["-1"] and not warehouse.exists(usage.TABLE)
+    Pipeline(warehouse).add(raw(spark, records))
+    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[REQUESTS])] == [3, 3]
+    assert rows_of(warehouse.read(usage.TABLE), "produce_bytes", "requests") == [(3, 3)]
+
+
+def test_an_addition_that_died_is_taken_further_before_days_are_made(spark, warehouse):
+    one = raw(spark, [record(REQUESTS, 0, request(1, bytes_in=1))])
+    with pytest.raises(_Death):
+        Pipeline(_Dying(spark, warehouse.root, dies_at=usage.TABLE)).add(one)
+    Pipeline(warehouse).make_days()
+    assert warehouse.noted(ADDED) == ["0"]
+    assert rows_of(warehouse.read(people.OFFENDERS), "by", "total") == [("produce_bytes", 1), ("requests", 1)]
+
+
+def test_what_was_only_put_together_anew_was_not_added(spark, warehouse):
+    pipeline = Pipeline(warehouse)
+    for at in range(2):
+        pipeline.add(raw(spark, [record(THROTTLES, at, throttle(1))]))
+    assert next(maintain(warehouse)) == (bronze.EVENTS, 2, 1)
+    pipeline.add(raw(spark, [record(THROTTLES, 2, throttle(1))]))
+    assert pipeline.rows == 3
+    assert [warehouse.read(table).count() for table in (bronze.EVENTS, silver.TABLES[THROTTLES])] == [3, 3]
+
+
+def test_of_a_file_that_has_a_record_twice_it_is_taken_once(spark, tmp_path):
+    one, other = (record(REQUESTS, at, request(1)) for at in range(2))
+    path = str(tmp_path / "export")
+    raw(spark, [one, other, one]).write.parquet(path)
+    assert sorted(row["offset"] for row in sources.files(spark, path).collect()) == [0, 1]
 
 
 def test_maintenance_puts_files_together_and_keeps_every_row(spark, warehouse):
