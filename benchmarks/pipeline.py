@@ -1,8 +1,8 @@
 """How much the pipeline takes, how soon, and in how much memory: `python -m benchmarks.pipeline`.
 
 Three parts, each `weir pipeline` as a user starts it, with Spark in local[2]: a day of 1,000 clients from
-files; busy minutes of such clients from the topics of a broker; and how long it is from a client's request to its
-row in gold while the pipeline runs on. Memory is that of all processes of a run together, Python's too.
+files; busy minutes of such clients from the topics of a broker; and how long it is from a client's request to
+its row in gold while the pipeline runs on. Memory is that of all processes of a run together, Python's too.
 Needs the package weir[pipeline], Java 17, and the jars (make jars).
 """
 
@@ -194,9 +194,7 @@ def fill(address: str, folder: Path) -> int:
 
 
 def a_stream(scratch: Path, clients: int, events: int, memory: str) -> None:
-    """From topics to gold. As dense as a cluster makes them that has so many events in a second: a client that
-    is busy has some three.
-    """
+    """From topics to gold, as dense as they come from a busy cluster: some three a second of each client."""
     nbytes = write_day(scratch / "for-topics", clients, events, seconds=max(60, events // (3 * clients)))
     # The day is past, and is to stay.
     kept = ("log.retention.ms=-1",)
