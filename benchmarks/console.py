@@ -74,7 +74,7 @@ class Cell:
 
 @contextmanager
 def visited(broker: Broker, case: Case) -> Iterator[None]:
-    """The case's visitors are there while the block runs; they are never put first."""
+    """The case's visitors are there while the block runs; they take no core from anybody."""
     count, *options = case.arguments
     command = [sys.executable, "-m", "benchmarks.pages", str(broker.port + 1), count, "600", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=_stand_back)
@@ -91,7 +91,8 @@ def visited(broker: Broker, case: Case) -> Iterator[None]:
 
 
 def _stand_back() -> None:
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    """Browsers are on machines of their own: these have what broker and load leave."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _await_console(broker: Broker) -> None:

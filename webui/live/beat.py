@@ -20,7 +20,7 @@ from webui.live.follower import Follower
 from webui.live.held import HELD, HeldLately
 from webui.live.history import History
 from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables
-from webui.tables.slices import sliced
+from webui.tables.slices import sliced, step_back
 
 BEAT_S: Final = 1.0
 """Pages that are open cost the clients of the broker this often; a second is what charts are drawn by."""
@@ -55,11 +55,13 @@ class Live:
             self._nudge = trio.Event()
             overview, now_ms = self._views.overview(), self._now_ms()
             self.history.add(overview.figures, now_ms)
+            await step_back()
             async with aclosing(sliced(self._views.each_throttled())) as slices:
                 async for some in slices:
                     self.held.add(some, now_ms)
             if self.recent.is_due(now_ms):
                 self.recent.add(totals_of(self._views), now_ms)
+                await step_back()
             if self.watchers:
                 await self._tell(overview)
             await self._show_changes(begun + BEAT_S)
@@ -81,10 +83,10 @@ class Live:
         snapshot = self.snapshot = self._look(overview)
         for _ in range(len(self._waiting)):
             self._waiting.unpark()
-            await trio.lowlevel.checkpoint()
+            await step_back()
         for follower in list(self._directly):
             if follower in self._directly and await self._told(follower, snapshot):
-                await trio.lowlevel.checkpoint()
+                await step_back()
 
     async def _told(self, follower: Follower, snapshot: Snapshot) -> bool:
         """Whether there was something to tell."""

@@ -7,7 +7,6 @@ are not gathered with every one. Knows nothing of streams.
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, Final, Generic
 
 import trio
@@ -23,7 +22,7 @@ from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
 from webui.tables.json_text import encode
 from webui.tables.listing import Page, Row, Table
 from webui.tables.shapes import overview_json, task_json, throttled_json
-from webui.tables.slices import gathered
+from webui.tables.slices import gathered, step_back
 from webui.telemetry.listing import INSTANCES, subscription_json
 
 EXAMINED_EVERY_MS: Final = 2_000
@@ -54,26 +53,25 @@ class Snapshot:
         self._tables = tables
         self._reports = reports
         self._row = overview
+        self._overview = self._throttled = b""
         self.now_ms = now_ms
         self.sample = sample
         self.version = views.version
 
-    @cached_property
-    def _overview(self) -> bytes:
-        row = self._views.overview() if self._row is None else self._row
-        overview = overview_json(row, self.now_ms)
-        return encode(overview | {"sample": sample_json(self.sample), "version": self.version})
-
-    @cached_property
-    def _throttled(self) -> bytes:
-        rows = self._views.throttled()
-        items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
-        return encode({"items": items, "total": len(rows)})
-
     async def overview(self) -> bytes:
+        if not self._overview:
+            row = self._views.overview() if self._row is None else self._row
+            overview = overview_json(row, self.now_ms)
+            self._overview = encode(overview | {"sample": sample_json(self.sample), "version": self.version})
+            await step_back()
         return self._overview
 
     async def throttled(self) -> bytes:
+        if not self._throttled:
+            rows = self._views.throttled()
+            items = throttled_json(rows[:MOST_THROTTLED], self.now_ms)
+            self._throttled = encode({"items": items, "total": len(rows)})
+            await step_back()
         return self._throttled
 
     async def report(self, name: str) -> bytes:
@@ -103,7 +101,7 @@ class Report:
                 if self._is_old(now_ms):
                     self._made_ms, self._version = now_ms, self._views.version
                     made = await self._make(now_ms)
-                    await trio.lowlevel.checkpoint()
+                    await step_back()
                     self._data = encode(made)
         return self._data
 
@@ -122,7 +120,7 @@ def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
 
     async def tasks(_now_ms: int) -> dict[str, Any]:
         rows = views.tasks()
-        await trio.lowlevel.checkpoint()
+        await step_back()
         return {"items": [task_json(row) for row in rows]}
 
     return {"doctor": Report(views, doctor), "tasks": Report(views, tasks)}
@@ -172,6 +170,7 @@ class LiveTable(Generic[Row]):
             if page not in self._pages:
                 self._pages[page] = encode(await self.table.cut(self._rows, page) | self._beside())
                 self._cost += self._clock() - begun
+                await step_back()
             return self._pages[page]
 
     def _is_old(self, now: float) -> bool:

@@ -10,10 +10,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
-import trio
-
 from broker.control.commands import EntityPairs, QuotaAlteration
 from broker.control.views import ConnectionRow, ResolvedLimit, Views
+from webui.tables.slices import step_back
 
 MOST_CLIENTS: Final = 2_000
 """Distinct clients that are looked at; a bound on the work of one keystroke."""
@@ -65,8 +64,8 @@ async def preview(
         for now, then in limits:
             _count(reaches[now.key], now, then, wanted[now.key])
         if count % AT_ONCE == 0:
-            await trio.lowlevel.checkpoint()
-    await trio.lowlevel.checkpoint()
+            await step_back()
+    await step_back()
     return list(reaches.values())
 
 

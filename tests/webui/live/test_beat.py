@@ -6,11 +6,12 @@ from contextlib import contextmanager
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from broker.control.views import QuotaFilter, QuotaRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
+from tests.webui.settled import settled
 from webui.live.beat import BEAT_S, LOOK_S, Live
 from webui.live.snapshot import EXAMINED_EVERY_MS, LiveTable, Report, Snapshot
 from webui.quotas.listing import RULES
@@ -23,7 +24,7 @@ async def live(broker: FakeBroker) -> AsyncGenerator[Live, None]:
     live = Live(broker, lambda: broker.now_ms + int(trio.current_time() * 1000))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
-        await wait_all_tasks_blocked()
+        await settled()
         yield live
         nursery.cancel_scope.cancel()
 
@@ -142,7 +143,7 @@ async def test_a_report_is_made_once_for_all_who_ask_meanwhile(broker: FakeBroke
 
     async def make(now_ms: int) -> dict[str, int]:
         made.append(now_ms)
-        await wait_all_tasks_blocked()
+        await settled()
         return {"at": now_ms}
 
     async def ask(report: Report) -> None:
@@ -188,7 +189,7 @@ async def test_the_end_ends_every_wait(autojump_clock: MockClock, live: Live) ->
     async with trio.open_nursery() as nursery:
         for _ in range(3):
             nursery.start_soon(wait)
-        await wait_all_tasks_blocked()
+        await settled()
         live.end()
     assert ended == [None, None, None] and trio.current_time() == 0
     assert live.watchers == 0

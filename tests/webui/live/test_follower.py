@@ -7,11 +7,12 @@ from itertools import pairwise
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from broker.control.views import Overview
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import throttled
+from tests.webui.settled import settled
 from webui.live.beat import BEAT_S, Live
 from webui.live.follower import QUIET_S, Follower, Section
 from webui.live.snapshot import Snapshot
@@ -83,11 +84,11 @@ async def followed(
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(live.run)
-        await wait_all_tasks_blocked()
+        await settled()
         for pipe in pipes:
             framed.append([])
             nursery.start_soon(follow, pipe, framed[-1])
-        await wait_all_tasks_blocked()
+        await settled()
         yield live, framed
         nursery.cancel_scope.cancel()
 
@@ -158,7 +159,7 @@ async def test_what_a_connection_does_not_take_is_sent_before_anything_else(
         assert slow.writes == 1 and quick.writes == 4
         slow.room = lambda size: size
         slow.drained.set()
-        await wait_all_tasks_blocked()
+        await settled()
         assert slow.chunks()[0] == quick.chunks()[0]
         await _pass(mock_clock, 1.0)
         # What came in between is not made up for: the latest wins.
@@ -182,7 +183,7 @@ async def test_a_peer_that_stops_reading_ends_its_own_stream(
         await _pass(mock_clock, 1.0)
         stalled.gone = True
         stalled.drained.set()
-        await wait_all_tasks_blocked()
+        await settled()
         assert live.watchers == 0
 
 
@@ -201,7 +202,7 @@ async def test_whoever_signs_out_is_told_with_the_next_beat(
 async def test_the_end_ends_every_page(mock_clock: MockClock, broker: FakeBroker) -> None:
     async with followed(broker, [Pipe(), Pipe()]) as (live, _):
         live.end()
-        await wait_all_tasks_blocked()
+        await settled()
         assert live.watchers == 0
 
 
@@ -217,4 +218,4 @@ async def test_a_quiet_page_hears_that_we_live(mock_clock: MockClock, broker: Fa
 
 async def _pass(clock: MockClock, seconds: float) -> None:
     clock.jump(seconds)
-    await wait_all_tasks_blocked()
+    await settled()

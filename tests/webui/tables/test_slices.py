@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 from tests.webui.polls import Polls, WorkClock
-from webui.tables.slices import AT_ONCE, SLICE_S, gathered, in_order
+from webui.tables.slices import AT_ONCE, SLICE_S, STEPPED_BACK_S, gathered, in_order, step_back
 
 
 def work(work_clock: WorkClock, count: int, seconds: float) -> Iterator[int]:
@@ -28,6 +30,43 @@ async def test_others_have_their_turn_as_soon_as_a_slice_is_used_up(
     polls.since()
     await gathered(work(work_clock, AT_ONCE, each * SLICE_S / AT_ONCE + 1e-12))
     assert polls.since() == pauses
+
+
+async def test_a_request_of_many_turns_is_answered_before_the_next_slice() -> None:
+    done: list[str] = []
+
+    async def request() -> None:
+        for _ in range(20):
+            await trio.lowlevel.checkpoint()
+        done.append("answered")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(request)
+        await step_back()
+        done.append("slice")
+    assert done == ["answered", "slice"]
+
+
+@pytest.mark.parametrize(("tenths", "waited"), [(9, 9), (10, 10), (11, 10), (1_000, 10)])
+async def test_a_broker_that_is_never_idle_does_not_hold_the_console_up(
+    mock_clock: MockClock, tenths: int, waited: int
+) -> None:
+    """Of STEPPED_BACK_S."""
+    gone = 0
+
+    async def busy() -> None:
+        nonlocal gone
+        for _ in range(tenths):
+            mock_clock.jump(STEPPED_BACK_S / 10)
+            gone += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(busy)
+        await step_back()
+        # A turn may be under way when the time is over.
+        assert waited <= gone <= min(waited + 1, tenths)
+        nursery.cancel_scope.cancel()
 
 
 async def test_ten_thousand_rows_leave_room_for_others(work_clock: WorkClock, polls: Polls) -> None:
