@@ -74,6 +74,11 @@ class Broker:
         return self.output.read_text(encoding="utf-8", errors="replace")[-1500:]
 
 
+def stolen_s() -> float:
+    """Processor seconds, of all cores, that the machine's host has given to others, since it was started."""
+    return int(Path("/proc/stat").read_text(encoding="ascii").split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def busy_s() -> float:
     """Processor seconds that this machine was not idle, all cores together, since it was started."""
     total = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
