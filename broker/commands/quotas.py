@@ -8,7 +8,8 @@ nothing else of the broker but what its limits are called. Files: broker.command
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +35,17 @@ def quotas(context: click.Context, url: str, ca_file: str | None) -> None:
     """See and change the quotas of a running broker. The token is read from WEIR_TOKEN or
     WEIR_ADMIN_TOKEN.
     """
-    context.obj = Console.from_environment(url, ca_file)
+    context.obj = partial(Console.from_environment, url, ca_file)
+
+
+def _pass_console(command: Any) -> Any:
+    """Hands the console to a command when it is run: its help needs no token."""
+
+    @wraps(command)
+    def with_console(make: Callable[[], Console], *arguments: Any, **options: Any) -> Any:
+        return command(make(), *arguments, **options)
+
+    return click.pass_obj(with_console)
 
 
 def _entity_options(command: Any) -> Any:
@@ -68,7 +79,7 @@ def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
 
 @quotas.command("list")
 @click.option("--json", "as_json", is_flag=True, help="As the REST API answers.")
-@click.pass_obj
+@_pass_console
 def list_quotas(console: Console, as_json: bool) -> None:
     """Every limit, and what is used of it now."""
     rows: list[dict[str, Any]] = []
@@ -100,7 +111,7 @@ def _shadow_words(limit: Mapping[str, Any]) -> str:
     "--shadow/--enforce", default=None, help="Only measure the entity's limits; or enforce them again."
 )
 @click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
-@click.pass_obj
+@_pass_console
 def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, **options: Any) -> None:
     """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=1000000"""
     if not limits and shadow is None:
@@ -112,7 +123,7 @@ def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, 
 @quotas.command("remove")
 @_entity_options
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@click.pass_obj
+@_pass_console
 def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> None:
     """Remove limits of one entity."""
     known = (*CLIENT_KEYS, *IP_KEYS)
@@ -155,7 +166,7 @@ def _alter(
     help="What it would be if: user=alice,client-id:producer_byte_rate=1000,request_percentage= (a name left "
     "out is the default, a value left out removes, shadow and enforce stand among the limits). Repeatable.",
 )
-@click.pass_obj
+@_pass_console
 def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequence[str]) -> None:
     """Which rule governs a client, which were looked for before it, what it does now, and what would change
     if.
@@ -219,7 +230,7 @@ def _in_words(callback: Mapping[str, Any]) -> str:
 
 
 @quotas.command()
-@click.pass_obj
+@_pass_console
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
     from broker.commands import quotas_yaml  # a tenth of the start, and only some of these commands need it
@@ -234,7 +245,7 @@ _PRUNE = click.option("--prune", is_flag=True, help="Entities that are not in FI
 @quotas.command()
 @_FILE
 @_PRUNE
-@click.pass_obj
+@_pass_console
 def plan(console: Console, file: Path, prune: bool) -> None:
     """Say what `apply` would change. The exit status is 2 if that is anything."""
     answer = _import(console, file, prune=prune, dry_run=True)
@@ -245,7 +256,7 @@ def plan(console: Console, file: Path, prune: bool) -> None:
 @quotas.command()
 @_FILE
 @_PRUNE
-@click.pass_obj
+@_pass_console
 def apply(console: Console, file: Path, prune: bool) -> None:
     """Give each entity in FILE exactly the limits that it has there."""
     _print_changes(_import(console, file, prune=prune, dry_run=False))

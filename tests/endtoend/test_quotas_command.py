@@ -209,6 +209,14 @@ def test_a_port_of_kafka_is_no_console(broker: BrokerProcess) -> None:
     assert status == 1 and said.startswith(f"Error: no console answers at http://{broker.plain}: ")
 
 
+@pytest.mark.parametrize(
+    "command", [(), ("list",), ("set",), ("remove",), ("resolve",), ("plan",), ("apply",)]
+)
+def test_help_needs_no_token(broker: BrokerProcess, command: tuple[str, ...]) -> None:
+    status, said = here(broker, *command, "--help", token="")
+    assert status == 0 and said.startswith(" ".join(("Usage: quotas", *command)))
+
+
 def test_without_the_right_token_nothing_is_said(broker: BrokerProcess) -> None:
     status, said = here(broker, "list", token="a-token-that-nobody-has")
     assert status == 1 and "token" in said.lower()
