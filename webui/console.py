@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from webui.backend import Backend, ConsoleSettings
 from webui.http.lines import Lines
 from webui.insights.reader import Reader
+from webui.insights.what_if import WhatIf
 from webui.live.beat import Live
 from webui.security.doorkeeper import Doorkeeper
 from webui.security.hosts import AllowedHosts
@@ -37,6 +38,7 @@ class Console:
     live: Live
     now_ms: Callable[[], int]
     insights: Reader
+    what_if: WhatIf
     lines: Lines = field(default_factory=Lines)
 
 
@@ -59,4 +61,5 @@ def make_console(
         live=Live(backend.views, now_ms),
         now_ms=now_ms,
         insights=Reader(settings.insights_warehouse),
+        what_if=WhatIf(settings.insights_warehouse),
     )

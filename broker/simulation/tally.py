@@ -41,6 +41,11 @@ class GroupRow:
     rules: tuple[tuple[Entity, str, float] | None, ...]
     account: Account
 
+    @property
+    def key(self) -> str:
+        """Of the limits that hold such clients."""
+        return KEY_OF[self.kind]
+
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:

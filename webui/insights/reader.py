@@ -108,10 +108,7 @@ class Reader:
             await process.wait()
 
     async def _answer(self, question: Mapping[str, Any]) -> bytes:
-        if not self.warehouse:
-            raise NoInsights(
-                404, "insights.warehouse is not set: there is nothing to read.", code="INSIGHTS_OFF"
-            )
+        check_warehouse(self.warehouse)
         key = json.dumps(question).encode()
         with trio.move_on_after(self._longest_s):
             async with self._turn:
@@ -136,7 +133,7 @@ class Reader:
             body = kept.body
             head["stamp"] = kept.stamp
         elif head["outcome"] not in ("rows", "tables"):
-            raise _refusal(head)
+            raise refusal(head)
         self._kept[key] = _Kept(body, head.get("stamp"), now)
         self._forget()
         return body
@@ -182,17 +179,9 @@ class Reader:
                     await self.end()
 
     async def _start(self) -> trio.Process:
-        ours = str(Path(__file__).parents[2])
-        theirs = os.environ.get("PYTHONPATH")
-        environment = {name: os.environ[name] for name in HANDED_ON if name in os.environ} | {
-            "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
-            # One thread is enough for one question at a time, and leaves the cores to the broker.
-            "TOKIO_WORKER_THREADS": "1",
-            "MALLOC_ARENA_MAX": "2",
-        }
         try:
             self._process = await trio.lowlevel.open_process(
-                [*self._command, self.warehouse], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment
+                [*self._command, self.warehouse], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=environment()
             )
         except OSError as error:
             raise Lost from error
@@ -225,7 +214,26 @@ class Reader:
         self._read += some
 
 
-def _refusal(head: Mapping[str, Any]) -> Problem:
+def check_warehouse(warehouse: str) -> None:
+    """Raises NoInsights where none is set."""
+    if not warehouse:
+        raise NoInsights(404, "insights.warehouse is not set: there is nothing to read.", code="INSIGHTS_OFF")
+
+
+def environment() -> dict[str, str]:
+    """Of a process that reads tables."""
+    ours = str(Path(__file__).parents[2])
+    theirs = os.environ.get("PYTHONPATH")
+    return {name: os.environ[name] for name in HANDED_ON if name in os.environ} | {
+        "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
+        # One thread is enough for one question at a time, and leaves the cores to the broker.
+        "TOKIO_WORKER_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
+def refusal(head: Mapping[str, Any]) -> Problem:
+    """What a process says where it has no rows."""
     match head["outcome"]:
         case "missing":
             return NoInsights(404, f"Reading Delta tables needs: {INSTALL}", code="READER_MISSING")

@@ -37,8 +37,8 @@ Ask = Callable[[Call, Days], Question]
 def _days_of(call: Call) -> Days:
     """Raises Invalid."""
     today = datetime.fromtimestamp(call.console.now_ms() / 1_000, UTC).date()
-    last = _day(call.query["to"], "to") or today
-    first = _day(call.query["from"], "from") or last - timedelta(
+    last = day_of(call.query["to"], "to") or today
+    first = day_of(call.query["from"], "from") or last - timedelta(
         days=min(USUAL_DAYS - 1, last.toordinal() - 1)
     )
     if first > last:
@@ -48,7 +48,8 @@ def _days_of(call: Call) -> Days:
     return Days(first, last)
 
 
-def _day(text: str | None, name: str) -> date | None:
+def day_of(text: str | None, name: str) -> date | None:
+    """Raises Invalid."""
     if text is None:
         return None
     try:

@@ -25,7 +25,8 @@ _LIMITS: Final = Record(
 _ENTRY: Final = Record(
     {"entity": ENTITY, "limits": _LIMITS, "shadow": Flag()}, optional=frozenset({"shadow"})
 )
-FILE: Final = Record({"quotas": Listing(_ENTRY, most=MOST_ENTITIES)})
+ENTRIES: Final = Listing(_ENTRY, most=MOST_ENTITIES)
+FILE: Final = Record({"quotas": ENTRIES})
 _CHANGES: Final = Listing(
     Record({"entity": ENTITY, "key": Text(), "old": MAYBE, "new": MAYBE}), most=10 * MOST_ENTITIES
 )

@@ -97,6 +97,27 @@ def test_all_advice_is_a_quota_file(insights: Any, expect: Any) -> None:
     )
 
 
+def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any, broker: FakeBroker) -> None:
+    played = insights.locator(".what-if")
+    played.get_by_role("button", name=f"Play {DAY}").click()
+    expect(played.get_by_role("status")).to_contain_text(
+        "Of 1 client in 2 min, nobody would be held by the rules of now, and 1 with the advice."
+    )
+    row = played.locator("tbody tr")
+    expect(row).to_have_count(1)
+    for words in ("alice", "Produce", "none", "never", "100 kB/s", "of its time"):
+        expect(row).to_contain_text(words)
+    assert not broker.rows
+
+
+def test_a_day_that_cannot_be_played_says_why(insights: Any, expect: Any, warehouse: Path) -> None:
+    shutil.rmtree(warehouse / "bronze")
+    button = insights.get_by_role("button", name=f"Play {DAY}")
+    button.click()
+    expect(insights.locator(".what-if [role=alert]")).to_have_text("There is no table bronze/events yet.")
+    expect(button).to_be_enabled()
+
+
 def test_other_days_and_another_order_are_asked_for(insights: Any, expect: Any) -> None:
     rows = insights.locator("#usage tbody tr")
     expect(rows.first).to_contain_text("alice")

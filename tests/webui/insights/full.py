@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.webui.insights.warehouse import at, usage, write
+from tests.webui.insights.warehouse import at, event, record, usage, write
 
 DAY = "2026-01-10"
 
@@ -74,3 +74,6 @@ def fill(root: Path) -> None:
             (DAY, None, "scripts", "request_percentage", 45, 0.5, 0.75, 0.63, 0, 0.0, reason),
         ],
     )
+    # Alice does more than the advice would let her.
+    moved = {"requests": 10, "bytes_in": 200_000}
+    record(root, DAY, [event(10 * 3_600 + at_s, DAY, **moved) for at_s in range(120)])

@@ -1,5 +1,6 @@
 """Small gold tables as the pipeline writes them, without Spark."""
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -86,3 +87,50 @@ def at(text: str) -> tuple[str, str]:
 def usage(minute: str, user: str, client_id: str, *figures: int) -> tuple[Any, ...]:
     """Bytes in and out, requests, errors, throttle ms, handler µs."""
     return (*at(minute), 1, user, client_id, *(*figures, 0, 0, 0, 0, 0, 0)[:6])
+
+
+def event(second: int, day: str, **more: Any) -> dict[str, Any]:
+    """Of `__weir_requests`, so many seconds after midnight of the day."""
+    at_ms = round(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1_000) + second * 1_000
+    return {
+        "v": 1,
+        "time_ms": at_ms,
+        "source": "client",
+        "principal": "alice",
+        "client_id": "a",
+        "api": "Produce",
+        "requests": 1,
+        "bytes_in": 1_000,
+        "bytes_out": 0,
+        **more,
+    }
+
+
+def record(
+    root: Path, day: str, values: Sequence[dict[str, Any] | bytes], node: str = "1", first: int = 0
+) -> None:
+    """Appends events to bronze, as one version recorded on `day`; offsets from `first` on."""
+    rows = ", ".join(
+        f"({first + number}, '{(value if isinstance(value, bytes) else json.dumps(value).encode()).hex()}')"
+        for number, value in enumerate(values)
+    )
+    headers = f"make_array(named_struct('key', 'node', 'value', decode('{node.encode().hex()}', 'hex')))"
+    sql = (
+        "SELECT '__weir_requests' AS topic, arrow_cast(0, 'Int32') AS partition, column1 AS \"offset\", "
+        f"decode(column2, 'hex') AS value, {headers} AS headers, DATE '{day}' AS date FROM (VALUES {rows})"
+    )
+    made = deltalake.QueryBuilder().execute(sql).read_all()
+    folder = str(root / "bronze/events")
+    deltalake.write_deltalake(folder, made, partition_by=["date", "topic"], mode="append")
+
+
+def put_aside(root: Path, day: str, *offsets: int) -> None:
+    """In quarantine."""
+    rows = ", ".join(f"({offset})" for offset in offsets)
+    sql = (
+        "SELECT '__weir_requests' AS topic, arrow_cast(0, 'Int32') AS partition, column1 AS \"offset\", "
+        f"'no time' AS reason, DATE '{day}' AS date FROM (VALUES {rows})"
+    )
+    made = deltalake.QueryBuilder().execute(sql).read_all()
+    folder = str(root / "silver/quarantine")
+    deltalake.write_deltalake(folder, made, partition_by=["date"], mode="append")

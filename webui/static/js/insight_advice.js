@@ -1,8 +1,9 @@
 // Recommended quotas: what a limit should be, why, and the way to the editor with it typed in and not saved.
 
-import { copyable, h, needs } from "./dom.js";
+import { h, needs } from "./dom.js";
 import { entityChips, entityWords } from "./entity.js";
 import { Section } from "./insight_section.js";
+import { PlayedDay } from "./insight_what_if.js";
 import { once } from "./table.js";
 import { group, KEYS, percent, rate, rawRate } from "./units.js";
 
@@ -28,6 +29,7 @@ export function quotaFile(rows) {
 }
 
 export function adviceSection(warehouse) {
+  const played = new PlayedDay();
   return new Section({
     id: "advice",
     path: "/api/v1/insights/advice",
@@ -44,7 +46,7 @@ export function adviceSection(warehouse) {
       { label: "Why", size: "reason", whole: true, cell: ({ reason, day }, td) => once(td, `${day} ${reason}`, () => h("span.two", h("span.name", reason), h("span", `Of ${day}`))) },
       { label: "", size: "go", whole: "bare", num: true, cell: goCell },
     ],
-    below: (rows) => (rows.length ? whatIf(rows, warehouse()) : null),
+    below: (rows) => (rows.length ? played.show(quotaFile(rows), lastDay(rows), command(rows, warehouse())) : null),
   });
 }
 
@@ -57,20 +59,12 @@ function goCell(row, td) {
   once(td, `${label} ${row.recommended}`, () => needs("editor", h("a.button.small", { href: proposal(row), "aria-label": label }, "Open in editor")));
 }
 
-/** The history played against the advice is Spark's work: the file and the command for it. */
-function whatIf(rows, { warehouse }) {
-  const text = JSON.stringify(quotaFile(rows), null, 2);
-  const day = rows.map((row) => row.day).sort().at(-1);
-  const save = () => {
-    const link = h("a", { href: URL.createObjectURL(new Blob([text], { type: "application/json" })), download: "advice.json" });
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
-  return h("div.what-if",
-    h("h3", "Whom would all of it have held?"),
-    h("p.quiet", "Take the advice as a quota file and play that day against it, with the broker’s own arithmetic. Nothing is changed by it."),
-    h("div.buttons", h("button", { type: "button", onclick: save }, `Download advice.json (${group(rows.length)})`)),
-    copyable(`weir pipeline what-if advice.json --from ${day} --warehouse ${quoted(warehouse)}`, "Command that plays a day against the advice"));
+function lastDay(rows) {
+  return rows.map((row) => row.day).sort().at(-1);
+}
+
+function command(rows, { warehouse }) {
+  return `weir pipeline what-if advice.json --from ${lastDay(rows)} --warehouse ${quoted(warehouse)}`;
 }
 
 function quoted(path) {

@@ -1,0 +1,165 @@
+"""Recorded days under other quotas: which records are played, and what is said of who would be held."""
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.webui.insights.warehouse import event, put_aside, record
+from webui.insights import replay
+from webui.insights.replay import answer, recorded
+
+DAY = "2026-01-10"
+BEFORE, AFTER = "2026-01-09", "2026-01-11"
+ALICE = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 1_000}}
+QUESTION: dict[str, Any] = {"first": DAY, "last": DAY, "node": None, "now": [], "proposed": [ALICE]}
+
+
+def lines(root: Path, first: str = DAY, last: str = DAY, node: int | None = 1) -> list[dict[str, Any]]:
+    load = recorded(root, date.fromisoformat(first), date.fromisoformat(last), node)
+    return [json.loads(line) for line in load.lines()][1:]
+
+
+def ask(root: Path, **more: Any) -> dict[str, Any]:
+    return answer(root, QUESTION | more)
+
+
+def test_a_limit_below_the_use_holds_and_the_rules_of_now_do_not(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
+    told = ask(tmp_path)
+    assert told["outcome"] == "played"
+    assert (told["seconds"], told["clients"], told["held_now"], told["held_proposed"]) == (60, 1, 0, 1)
+    (row,) = told["items"]
+    assert (row["user"], row["client_id"], row["key"]) == ("alice", "a", "producer_byte_rate")
+    assert row["now"]["throttles"] == 0 and row["now"]["rule"] == {} and row["now"]["limit"] is None
+    # A thousand bytes a second for a minute, and the request that broke the limit.
+    assert (row["offered_bytes"], row["proposed"]["accepted_bytes"]) == (120_000, 61_000)
+    assert row["proposed"]["waiting_bytes"] == 59_000
+    assert row["proposed"]["rule"] == {"user": "alice"} and row["proposed"]["limit"] == 1_000
+
+
+def test_the_rules_of_now_are_played_as_well(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(at, DAY, requests=2, bytes_in=2_000) for at in range(60)])
+    told = ask(tmp_path, now=[ALICE], proposed=[])
+    assert (told["held_now"], told["held_proposed"]) == (1, 0)
+
+
+def test_who_is_held_by_neither_is_only_counted(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY), event(1, DAY, principal="bob", api="FetchConsumer")])
+    told = ask(tmp_path, proposed=[])
+    assert (told["clients"], told["items"]) == (2, [])
+
+
+def test_a_limit_that_is_not_simulated_is_said(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    rule = {"entity": {"user": "alice"}, "limits": {"controller_mutation_rate": 5}}
+    assert ask(tmp_path, proposed=[rule])["not_played"]
+
+
+def test_records_are_played_in_the_order_of_time_however_they_lie(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(3, DAY, bytes_in=3), event(1, DAY, bytes_in=1)])
+    record(tmp_path, DAY, [event(2, DAY, bytes_in=2), event(3, DAY, bytes_in=4)], first=2)
+    assert [line["bytes_in"] for line in lines(tmp_path)] == [1, 2, 3, 4]
+
+
+def test_an_event_belongs_to_the_day_of_its_own_time(tmp_path: Path) -> None:
+    last = 86_400 - 1
+    record(tmp_path, DAY, [event(-1, DAY, bytes_in=1), event(0, DAY, bytes_in=2)])
+    record(tmp_path, AFTER, [event(last, DAY, bytes_in=3), event(last + 1, DAY, bytes_in=4)], first=2)
+    record(tmp_path, BEFORE, [event(5, DAY, bytes_in=5)], first=4)
+    assert [line["bytes_in"] for line in lines(tmp_path)] == [2, 5, 3]
+    assert [line["bytes_in"] for line in lines(tmp_path, BEFORE, AFTER)] == [1, 2, 5, 3, 4]
+
+
+def test_what_is_in_quarantine_or_of_others_is_not_played(tmp_path: Path) -> None:
+    several = [event(1, DAY), event(2, DAY, source="others"), b"no json", event(3, DAY, api="Metadata")]
+    record(tmp_path, DAY, several)
+    record(tmp_path, DAY, [event(4, DAY)], node="2", first=4)
+    put_aside(tmp_path, DAY, 2)
+    assert len(lines(tmp_path)) == 1
+
+
+def test_time_begins_with_the_first_request_of_anybody(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(10, DAY, api="Metadata"), event(19, DAY)])
+    assert ask(tmp_path)["seconds"] == 10
+
+
+def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)], node="1")
+    record(tmp_path, DAY, [event(1, DAY)], node="12", first=1)
+    told = ask(tmp_path)
+    assert told["outcome"] == "nodes" and told["message"].endswith("choose one of 1, 12.")
+    assert ask(tmp_path, node=12)["clients"] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"first": BEFORE, "last": BEFORE}, f"Nobody produced or fetched on {BEFORE}."),
+        ({"first": "2026-01-01", "last": BEFORE}, f"Nobody produced or fetched from 2026-01-01 to {BEFORE}."),
+        ({"node": 7}, f"Nobody produced or fetched at node 7 on {DAY}."),
+    ],
+)
+def test_a_day_without_requests_is_said_to_be_one(tmp_path: Path, more: dict[str, Any], words: str) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    assert ask(tmp_path, **more) == {"outcome": "empty", "message": words}
+
+
+def test_without_a_table_there_is_nothing_to_play(tmp_path: Path) -> None:
+    assert ask(tmp_path) == {"outcome": "none", "message": "There is no table bronze/events yet."}
+
+
+def test_a_file_that_is_gone_and_a_log_that_is_damaged_are_said(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    shutil.rmtree(tmp_path / f"bronze/events/date={DAY}")
+    assert ask(tmp_path) == {
+        "outcome": "damaged",
+        "message": "A file of the table bronze/events is missing or cannot be read.",
+    }
+    (tmp_path / "bronze/events/_delta_log/00000000000000000000.json").write_text("{")
+    assert ask(tmp_path) == {
+        "outcome": "damaged",
+        "message": "The log of the table bronze/events cannot be read.",
+    }
+
+
+@pytest.mark.parametrize("value", [b"no json", b"[]", b'{"source":"client"}', b"\xff"])
+def test_a_record_that_is_no_event_ends_it_with_its_place(tmp_path: Path, value: bytes) -> None:
+    record(tmp_path, DAY, [event(1, DAY), value])
+    told = ask(tmp_path)
+    assert told["outcome"] == "damaged" and "partition 0, offset 1" in told["message"]
+
+
+@pytest.mark.parametrize(("most", "outcome"), [(4, "played"), (3, "played"), (2, "too many")])
+def test_more_seconds_than_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, outcome: str
+) -> None:
+    monkeypatch.setattr(replay, "MOST_RECORDS", most)
+    record(tmp_path, DAY, [event(at, DAY) for at in range(3)])
+    assert ask(tmp_path)["outcome"] == outcome
+
+
+def test_more_requests_than_can_be_played_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "MOST_PLAYED", 1)
+    record(tmp_path, DAY, [event(at, DAY, requests=20, bytes_in=20_000) for at in range(9)])
+    assert ask(tmp_path)["outcome"] == "too many"
+
+
+def test_a_rule_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    told = ask(tmp_path, proposed=[{"entity": {"user": "alice"}, "limits": {"producer_byte_rat": 1}}])
+    assert told["outcome"] == "refused" and "producer_byte_rat" in told["message"]
+
+
+def test_the_program_answers_on_its_output(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    command = [sys.executable, "-m", "webui.insights.replay", str(tmp_path)]
+    ended = subprocess.run(command, input=json.dumps(QUESTION).encode(), capture_output=True, check=True)
+    assert json.loads(ended.stdout) == ask(tmp_path)

@@ -1,0 +1,137 @@
+"""POST /insights/what-if: what is asked of the process that plays, and what is refused before."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.webui.conftest import Browserless
+from tests.webui.rest.test_insights import console_on
+from webui.http.app import build_app
+from webui.insights.what_if import WhatIf
+from webui.rest.insights_what_if import PLAYED
+
+PATH = "/api/v1/insights/what-if"
+RULE = {"entity": {"user": "alice"}, "limits": {"producer_byte_rate": 1_000}}
+FIGURES = {
+    "rule": {"user": "alice"},
+    "limit": 1_000.0,
+    "throttles": 3,
+    "held_share": 0.5,
+    "longest_ms": 10,
+    "accepted_bytes": 1,
+    "waiting_bytes": 2,
+}
+TOLD = {
+    "seconds": 60,
+    "clients": 2,
+    "held_now": 0,
+    "held_proposed": 1,
+    "rules_met": 1,
+    "not_played": [],
+    "items": [
+        {
+            "user": "alice",
+            "client_id": "a",
+            "key": "producer_byte_rate",
+            "offered_bytes": 3,
+            "now": FIGURES | {"rule": {}, "limit": None},
+            "proposed": FIGURES,
+        }
+    ],
+}
+
+
+class Played(WhatIf):
+    def __init__(self) -> None:
+        super().__init__("/somewhere")
+        self.questions: list[Any] = []
+
+    async def play(self, question: Any) -> dict[str, Any]:
+        self.questions.append(question)
+        return dict(TOLD)
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.fixture
+def asked(played: Played) -> Browserless:
+    _, console = console_on("")
+    return Browserless(build_app(replace(console, what_if=played)).test_client(use_cookies=False))
+
+
+def body(first: str = "2026-01-10", **more: Any) -> dict[str, Any]:
+    return {"from": first, "quotas": [RULE], **more}
+
+
+async def test_the_proposed_rules_are_played_beside_those_of_now(asked: Browserless, played: Played) -> None:
+    answer = await asked.ask("POST", PATH, body=body(node=2, to="2026-01-11"))
+    assert answer.status_code == 200
+    found = await answer.get_json()
+    PLAYED.check(found)
+    assert found == {"from": "2026-01-10", "to": "2026-01-11"} | TOLD
+    (question,) = played.questions
+    assert question == {
+        "first": "2026-01-10",
+        "last": "2026-01-11",
+        "node": 2,
+        "now": [],
+        "proposed": [RULE],
+    }
+
+
+async def test_one_day_of_the_only_broker_is_usual(asked: Browserless, played: Played) -> None:
+    assert (await asked.ask("POST", PATH, body=body())).status_code == 200
+    (question,) = played.questions
+    assert (question["last"], question["node"]) == ("2026-01-10", None)
+
+
+async def test_the_rules_of_now_go_along(played: Played) -> None:
+    _, console = console_on("")
+    asked = Browserless(build_app(replace(console, what_if=played)).test_client(use_cookies=False))
+    entry = {"entity": RULE["entity"], "ops": [{"key": "producer_byte_rate", "value": 1_000}]}
+    assert (await asked.patch("/api/v1/client-quotas", {"entries": [entry]})).status_code == 200
+    assert (await asked.ask("POST", PATH, body=body())).status_code == 200
+    assert played.questions[0]["now"] == [RULE]
+
+
+@pytest.mark.parametrize(("to", "status"), [("2026-01-15", 200), ("2026-01-16", 200), ("2026-01-17", 400)])
+async def test_a_week_is_the_most(asked: Browserless, to: str, status: int) -> None:
+    answer = await asked.ask("POST", PATH, body=body(to=to))
+    assert answer.status_code == status
+    if status == 400:
+        assert (await answer.get_json())["where"] == "/to"
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ({"from": "yesterday"}, "/from"),
+        ({"from": "2026-W02-6"}, "/from"),
+        ({"from": "2026-02-30"}, "/from"),
+        ({"to": "2026-01-09"}, "/to"),
+        ({"node": -1}, "/node"),
+        ({"node": 2**31}, "/node"),
+        ({"quotas": {}}, "/quotas"),
+        ({"quotas": [RULE, RULE]}, "/quotas"),
+        ({"quotas": [{"entity": {"user": "alice"}, "limits": {"rate": 1}}]}, "/quotas/0/limits/rate"),
+        ({"days": 1}, "/days"),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused_with_its_place(
+    asked: Browserless, played: Played, more: dict[str, Any], where: str
+) -> None:
+    answer = await asked.ask("POST", PATH, body=body() | more)
+    assert answer.status_code == 400
+    assert (await answer.get_json())["where"] == where
+    assert not played.questions
+
+
+async def test_without_a_warehouse_it_says_so() -> None:
+    _, console = console_on("")
+    asked = Browserless(build_app(console).test_client(use_cookies=False))
+    answer = await asked.ask("POST", PATH, body=body())
+    assert (answer.status_code, (await answer.get_json())["code"]) == (404, "INSIGHTS_OFF")

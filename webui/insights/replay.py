@@ -1,0 +1,252 @@
+"""Recorded days played under the rules of now and under proposed ones, without Spark: a program of its own.
+
+Started by webui.insights.what_if as `python -m webui.insights.replay FOLDER`: one question on its standard
+input, one answer on its output, both JSON. `weir pipeline what-if` says the same of the same warehouse; who
+would have been held is the broker's own quota code to say (broker.simulation).
+"""
+
+import json
+import os
+import resource
+import sys
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from broker.simulation.cast import Party
+from broker.simulation.fields import BadFileError
+from broker.simulation.limits import read_limits
+from broker.simulation.play import Outcome, TooManyEventsError, play
+from broker.simulation.reading import read_scenario
+from broker.simulation.recorded import APIS, CLIENT, VERSION
+from broker.simulation.tally import GroupRow, groups, not_played, rules
+from webui.insights.worker import ENGINE, MOST_MEMORY
+
+REQUESTS: Final = "__weir_requests"
+MOST_RECORDS: Final = 4_000_000
+"""Seconds of a client and API in which it produced or fetched; each takes 56 bytes here."""
+
+MOST_PLAYED: Final = 20_000_000
+"""Requests that are played one by one, under each of the two: some two minutes."""
+
+MOST_CLIENTS: Final = 200
+
+Found = dict[str, Any]
+
+
+class Nothing(Exception):  # noqa: N818 - an answer
+    """`outcome` says why: `none`, `damaged`, `empty`, `nodes` or `too many`."""
+
+    def __init__(self, outcome: str, message: str) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class Load:
+    """What clients did, second by second, as numbers side by side."""
+
+    def __init__(self) -> None:
+        self._who: dict[tuple[str, str, str], int] = {}
+        self._columns = [array("q") for _ in range(6)]
+        self.first_ms: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    def take(self, event: Mapping[str, Any], partition: int, offset: int) -> None:
+        """Of the order in which they are taken nothing depends."""
+        time_ms, api = event["time_ms"], event["api"]
+        self.first_ms = time_ms if self.first_ms is None else min(self.first_ms, time_ms)
+        if api not in APIS or not event["requests"]:
+            return
+        who = self._who.setdefault((event["principal"], event["client_id"], api), len(self._who))
+        row = time_ms, partition, offset, who, event["requests"], event[APIS[api][1]]
+        for column, value in zip(self._columns, row, strict=True):
+            column.append(value)
+
+    def lines(self) -> Iterator[str]:
+        """As broker.simulation.recorded reads them, in the order of time, partition and offset."""
+        order: Iterable[int] = range(len(self))
+        for column in reversed(self._columns[:3]):
+            order = sorted(order, key=column.__getitem__)
+        # Whoever came first, with whatever it asked, came in the first second.
+        yield _line(self.first_ms or 0, ("", "", ""), 0, 0)
+        names = list(self._who)
+        times, _, _, who, requests, nbytes = self._columns
+        for row in order:
+            yield _line(times[row], names[who[row]], requests[row], nbytes[row])
+
+
+def _line(time_ms: int, who: tuple[str, str, str], requests: int, nbytes: int) -> str:
+    principal, client_id, api = who
+    event = {"v": VERSION, "time_ms": time_ms, "source": CLIENT, "principal": principal, "api": api}
+    counts = {"requests": requests, "bytes_in": nbytes, "bytes_out": nbytes}
+    return json.dumps(event | {"client_id": client_id} | counts)
+
+
+def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
+    """What the clients of one broker did from `first` to `last`, both included and UTC; `node` None: of the
+    only one. Raises Nothing.
+    """
+    # An event may have been recorded on another day than its own.
+    days = f"date BETWEEN DATE '{first - timedelta(days=1)}' AND DATE '{last + timedelta(days=1)}'"
+    aside = set(_rows(root, "silver/quarantine", 'partition, "offset"', f"topic = '{REQUESTS}'"))
+    from_ms, until_ms = _midnight_ms(first), _midnight_ms(last + timedelta(days=1))
+    columns, load = 'partition, "offset", value, headers', Load()
+    nodes: set[int | None] = set()
+    for partition, offset, value, headers in _rows(
+        root, "bronze/events", columns, f"topic = '{REQUESTS}' AND {days}", must_be=True
+    ):
+        at = _node(headers)
+        if (partition, offset) in aside or node not in (None, at):
+            continue
+        try:
+            event = json.loads(value)
+            if event["source"] == CLIENT and from_ms <= event["time_ms"] < until_ms:
+                load.take(event, partition, offset)
+                nodes.add(at)
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
+            where = f"{REQUESTS}, partition {partition}, offset {offset}"
+            raise Nothing(
+                "damaged", f"The record {where} is no event, and is not in the quarantine."
+            ) from error
+        if len(nodes) > 1:
+            raise Nothing("nodes", f"Several brokers have clients then: choose one of {_listed(nodes)}.")
+        if len(load) > MOST_RECORDS:
+            raise Nothing(
+                "too many",
+                f"Clients have more than {MOST_RECORDS:,} recorded seconds then: ask for fewer days, "
+                "or ask `weir pipeline what-if`.",
+            )
+    if not len(load):
+        words = f"on {first}" if first == last else f"from {first} to {last}"
+        where = "" if node is None else f" at node {node}"
+        raise Nothing("empty", f"Nobody produced or fetched{where} {words}.")
+    return load
+
+
+def _rows(
+    root: Path, table: str, columns: str, where: str, *, must_be: bool = False
+) -> Iterator[tuple[Any, ...]]:
+    """Raises Nothing."""
+    from deltalake import DeltaTable, QueryBuilder
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        found = DeltaTable(root / table)
+    except TableNotFoundError:
+        if must_be:
+            raise Nothing("none", f"There is no table {table} yet.") from None
+        return
+    except Exception as error:
+        raise Nothing("damaged", f"The log of the table {table} cannot be read.") from error
+    try:
+        engine = QueryBuilder(ENGINE).register("t", found)
+        for batch in engine.execute(f"SELECT {columns} FROM t WHERE {where}"):  # noqa: S608 - made of dates
+            named = [batch.column(at) for at in range(batch.num_columns)]
+            yield from zip(*((each.as_py() for each in column) for column in named), strict=True)
+    except Exception as error:
+        # The engine raises no kind of its own.
+        raise Nothing("damaged", f"A file of the table {table} is missing or cannot be read.") from error
+
+
+def _node(headers: Sequence[Mapping[str, Any]] | None) -> int | None:
+    """Of the first header of that name, as the pipeline reads it."""
+    said = next((each["value"] for each in headers or () if each["key"] == "node"), None)
+    try:
+        return None if said is None else int(said)
+    except ValueError:
+        return None
+
+
+def _listed(nodes: set[int | None]) -> str:
+    return ", ".join(sorted("none" if node is None else str(node) for node in nodes))
+
+
+def _midnight_ms(day: date) -> int:
+    return int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1_000)
+
+
+def played(lines: Iterable[str], now: list[Found], proposed: list[Found]) -> tuple[Outcome, Outcome]:
+    """Under both quota files. Raises BadFileError, TooManyEventsError."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        with (root / "load.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        for name, listed in (("now", now), ("proposed", proposed)):
+            (root / f"{name}.yaml").write_text(json.dumps({"quotas": listed}), encoding="utf-8")
+        (root / "what-if.yaml").write_text(json.dumps({"recorded": "load.jsonl", "quotas": "now.yaml"}))
+        before = read_scenario(root / "what-if.yaml")
+        after = replace(before, limits=read_limits(root / "proposed.yaml"))
+        return play(before, MOST_PLAYED), play(after, MOST_PLAYED)
+
+
+def told(before: Outcome, after: Outcome) -> Found:
+    """Whoever is held under either, the most held first."""
+    pairs = list(zip(groups(before), groups(after), strict=True))
+    held = [
+        (max(row.account.held_share, other.account.held_share), player.party, row, other)
+        for player, (row, other) in zip(before.players, pairs, strict=True)
+        if row.account.throttles or other.account.throttles
+    ]
+    held.sort(key=lambda each: -each[0])
+    return {
+        "seconds": before.scenario.duration_us // 1_000_000,
+        "clients": len(pairs),
+        "held_now": sum(1 for row, _ in pairs if row.account.throttles),
+        "held_proposed": sum(1 for _, row in pairs if row.account.throttles),
+        "rules_met": len(rules(after)),
+        "not_played": not_played(after)[:MOST_CLIENTS],
+        "items": [_item(party, row, other) for _, party, row, other in held[:MOST_CLIENTS]],
+    }
+
+
+def _item(party: Party, row: GroupRow, other: GroupRow) -> Found:
+    who = {"user": party.user, "client_id": party.client_id, "key": row.key}
+    return who | {
+        "offered_bytes": row.account.offered,
+        "now": _figures(row),
+        "proposed": _figures(other),
+    }
+
+
+def _figures(row: GroupRow) -> Found:
+    (rule,) = row.rules
+    return {
+        "rule": {} if rule is None else dict(rule[0].pairs),
+        "limit": None if rule is None else rule[2],
+        "throttles": row.account.throttles,
+        "held_share": round(row.account.held_share, 6),
+        "longest_ms": row.account.longest_ms,
+        "accepted_bytes": row.account.accepted,
+        "waiting_bytes": row.account.waiting + row.account.given_up,
+    }
+
+
+def answer(root: Path, question: Mapping[str, Any]) -> Found:
+    days = date.fromisoformat(question["first"]), date.fromisoformat(question["last"])
+    try:
+        load = recorded(root, *days, question["node"])
+        return {"outcome": "played"} | told(*played(load.lines(), question["now"], question["proposed"]))
+    except Nothing as nothing:
+        return {"outcome": nothing.outcome, "message": str(nothing)}
+    except BadFileError as error:
+        return {"outcome": "refused", "message": str(error)}
+    except TooManyEventsError as error:
+        return {"outcome": "too many", "message": str(error)}
+    except ImportError:
+        return {"outcome": "missing"}
+
+
+def main() -> None:
+    os.nice(10)
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    json.dump(answer(Path(sys.argv[1]), json.load(sys.stdin)), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Starts the process that plays recorded days under other quotas, one at a time, and hands on what it says.
+
+Used by webui.rest.insights_what_if. A day of a busy cluster takes minutes of a core, at the lowest priority;
+whoever asks while one is being played is told to come again.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from subprocess import DEVNULL
+from typing import Any, Final
+
+import trio
+
+from webui.insights.reader import check_warehouse, environment, refusal
+from webui.rest.problem import Problem
+
+LONGEST_S: Final = 300.0
+REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
+
+
+class WhatIf:
+    """`warehouse` is a folder, empty for none; `command` is what is started, with that folder behind it."""
+
+    def __init__(
+        self, warehouse: str, command: tuple[str, ...] = REPLAY, longest_s: float = LONGEST_S
+    ) -> None:
+        self._warehouse = warehouse
+        self._command = command
+        self._longest_s = longest_s
+        self._is_busy = False
+
+    async def play(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of webui.insights.replay. Raises Problem. Cancelled, nothing is left of the process."""
+        check_warehouse(self._warehouse)
+        if self._is_busy:
+            raise Problem(503, "Other days are being played.", code="BUSY", headers={"Retry-After": "10"})
+        self._is_busy = True
+        try:
+            with trio.move_on_after(self._longest_s):
+                return _played(await self._run(json.dumps(question).encode()))
+        finally:
+            self._is_busy = False
+        raise Problem(
+            503,
+            "Playing them took too long: ask for fewer days, or ask `weir pipeline what-if`.",
+            code="TOO_SLOW",
+            headers={"Retry-After": "5"},
+        )
+
+    async def _run(self, question: bytes) -> bytes:
+        try:
+            ended = await trio.run_process(
+                [*self._command, self._warehouse],
+                stdin=question,
+                capture_stdout=True,
+                stderr=DEVNULL,
+                check=False,
+                env=environment(),
+            )
+        except OSError:
+            return b""
+        return bytes(ended.stdout)
+
+
+def _played(answer: bytes) -> dict[str, Any]:
+    """Raises Problem."""
+    try:
+        found: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        raise Problem(
+            502,
+            "The process that plays the days ended before it had answered: a damaged file, or more memory "
+            "than it may have. Ask for fewer days.",
+            code="READER_LOST",
+        ) from None
+    match found.pop("outcome"):
+        case "played":
+            return found
+        case "empty":
+            raise Problem(404, found["message"], code="NO_REQUESTS")
+        case "refused":
+            raise Problem(400, found["message"], where="/quotas")
+        case "nodes":
+            raise Problem(400, found["message"], where="/node")
+        case "too many":
+            raise Problem(400, found["message"], code="TOO_MANY")
+        case outcome:
+            raise refusal(found | {"outcome": outcome})

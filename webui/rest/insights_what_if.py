@@ -1,0 +1,111 @@
+"""POST /insights/what-if: recorded days played under the rules of now and under a proposed quota file."""
+
+from datetime import date, timedelta
+from typing import Final
+
+from webui.quotas.entities import ALL_KEYS, order_of
+from webui.quotas.files import document, wanted_by
+from webui.rest import insights_answers as answers
+from webui.rest.answers import COUNT
+from webui.rest.insights import day_of
+from webui.rest.problem import PROBLEM, Problem
+from webui.rest.quota_files import ENTRIES
+from webui.rest.routing import Answer, Call, Reply, Route
+from webui.rest.schema import Invalid, Listing, Names, Number, Record, Text
+from webui.tables.slices import gathered, in_order
+
+MOST_DAYS: Final = 7
+
+ASKED: Final = Record(
+    {
+        "from": answers.DAY,
+        "to": answers.DAY,
+        "node": Number(integer=True, least=0, most=2**31 - 1),
+        "quotas": ENTRIES,
+    },
+    optional=frozenset({"to", "node"}),
+)
+
+_SHARE: Final = Number(least=0, most=1)
+_FIGURES: Final = Record(
+    {
+        "rule": Names(Text(longest=answers.LONGEST_TEXT, nullable=True)),
+        "limit": Number(nullable=True),
+        "throttles": COUNT,
+        "held_share": _SHARE,
+        "longest_ms": COUNT,
+        "accepted_bytes": COUNT,
+        "waiting_bytes": COUNT,
+    }
+)
+_ROW: Final = Record(
+    {
+        "user": Text(longest=answers.LONGEST_TEXT),
+        "client_id": Text(longest=answers.LONGEST_TEXT),
+        "key": Text(choices=ALL_KEYS),
+        "offered_bytes": COUNT,
+        "now": _FIGURES,
+        "proposed": _FIGURES,
+    }
+)
+PLAYED: Final = Record(
+    {
+        "from": answers.DAY,
+        "to": answers.DAY,
+        "seconds": COUNT,
+        "clients": COUNT,
+        "held_now": COUNT,
+        "held_proposed": COUNT,
+        "rules_met": COUNT,
+        "not_played": Listing(Text(longest=answers.LONGEST_TEXT)),
+        "items": Listing(_ROW),
+    }
+)
+
+
+async def what_if(call: Call) -> Reply:
+    first = _day(call.body["from"], "/from")
+    last = _day(call.body.get("to", call.body["from"]), "/to")
+    if not first <= last < first + timedelta(days=MOST_DAYS):
+        raise Invalid("/to", f"must be one of the {MOST_DAYS} days from `from` on")
+    try:
+        wanted_by(call.body["quotas"])
+    except ValueError as error:
+        raise Problem(400, str(error), where="/quotas") from error
+    rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    question = {
+        "first": str(first),
+        "last": str(last),
+        "node": call.body.get("node"),
+        "now": await gathered(document(rows)),
+        "proposed": call.body["quotas"],
+    }
+    played = await call.console.what_if.play(question)
+    return Reply({"from": str(first), "to": str(last)} | played)
+
+
+def _day(text: str, where: str) -> date:
+    """Raises Invalid."""
+    found = day_of(text, where)
+    assert found is not None
+    return found
+
+
+ROUTES: Final = (
+    Route(
+        "POST",
+        "/api/v1/insights/what-if",
+        "playWhatIf",
+        "Whom proposed rules would have held on recorded days, and whom those of now would have, by the "
+        "broker's own arithmetic. Changes nothing. `quotas` is the whole of the proposed rules, as export "
+        "answers them; `node` is the broker whose clients are played; it "
+        "may be left out where there is only one.",
+        what_if,
+        {
+            200: Answer("Whoever is held under either, the most held first", PLAYED),
+            404: Answer("Nobody produced or fetched then, or there is nothing to read tables with", PROBLEM),
+            502: Answer("A table is damaged", PROBLEM),
+        },
+        body=ASKED,
+    ),
+)
