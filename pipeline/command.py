@@ -57,7 +57,7 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--continuous", "is_once", flag_value=False, type=bool, help="Until it is stopped.")
 @click.option(
     "--every",
-    default=10,
+    default=20,
     show_default=True,
     type=click.IntRange(0),
     help="Seconds from batch to batch, if continuous.",

@@ -2,10 +2,12 @@
 
 import json
 import random
+from datetime import date
 
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
+pytest.importorskip("deltalake", reason="deltalake is not installed: pip install weir[dev]")
 
 from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
@@ -13,9 +15,12 @@ from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.fields import BadFileError
 from broker.simulation.report import in_json
-from pipeline import history
+from pipeline import bronze, history
 from pipeline.formats import REQUESTS
+from pipeline.run import Pipeline
+from pipeline.tables import Warehouse
 from tests.pipeline.events import DAY, raw, record, request
+from webui.insights import replay
 
 HELD = "quotas: [{entity: {user: alice}, limits: {producer_byte_rate: 1000}}]"
 FREE = "quotas: [{entity: {user: alice}, limits: {producer_byte_rate: 1000000}}]"
@@ -44,6 +49,26 @@ def test_a_clients_seconds_at_one_broker_are_played_in_the_order_of_time(spark):
     ]
     found = history.recorded(raw(spark, rows), DAY, DAY, 1).collect()
     assert [json.loads(row["line"]) for row in found] == in_time
+
+
+def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
+    """Whatever Spark leaves out or puts in order, webui.insights.replay does too."""
+    dice = random.Random(7)
+    values = [request(dice.randrange(300), bytes_in=dice.choice([1, 700, 9_000])) for _ in range(200)]
+    values += [request(at, api="FetchConsumer", bytes_out=at) for at in range(0, 300, 7)]
+    values += [request(at, source="others") for at in (3, 4)] + [request(-12 * 3600 - 1)]
+    values += [b"not json", request(5, requests=-1), request(-90_000)]
+    rows = [record(REQUESTS, number, value) for number, value in enumerate(values)]
+    rows += [record(REQUESTS, len(rows), request(9), node="2")]
+    house = Warehouse(spark, str(tmp_path / "warehouse"))
+    Pipeline(house).add(raw(spark, rows))
+    by_spark = history.recorded(house.read(bronze.EVENTS), DAY, DAY, 1).collect()
+    load = replay.recorded(tmp_path / "warehouse", date.fromisoformat(DAY), date.fromisoformat(DAY), 1)
+    quotas = tmp_path / "quotas.yaml"
+    quotas.write_text(HELD)
+    told = in_json(history.played((row["line"] for row in by_spark), quotas))
+    assert in_json(history.played(load.lines(), quotas)) == told
+    assert json.loads(told)["rules"][0]["throttles"]
 
 
 def lines():

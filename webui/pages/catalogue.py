@@ -70,7 +70,10 @@ PAGES: Final = (
         "/insights",
         "Insights",
         "Broker",
-        (*_FRAME, "chart", "insight_advice", "insight_section", "insight_tables", "table"),
+        (
+            *_FRAME,
+            *("chart", "insight_advice", "insight_section", "insight_tables", "insight_what_if", "table"),
+        ),
     ),
     Page("access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "token_panels")),
 )

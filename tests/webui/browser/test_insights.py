@@ -105,8 +105,9 @@ def test_a_day_is_played_with_the_advice_and_without(insights: Any, expect: Any,
     )
     row = played.locator("tbody tr")
     expect(row).to_have_count(1)
-    for words in ("alice", "Produce", "none", "never", "100 kB/s", "of its time"):
+    for words in ("alice", "Produce", "none", "never", "100 kB/s", "94.9 %"):
         expect(row).to_contain_text(words)
+    expect(played).to_contain_text("Not played: request_percentage of client-id scripts")
     assert not broker.rows
 
 

@@ -4,6 +4,7 @@ In front of the real `Control` and its store, so that the answer is the broker's
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from tests.control.live import Live
 from tests.control.world import StoreCommitter, actor
 from tests.webui.conftest import PORT, Browserless
 from tests.webui.fakes import FakeSettings
+from tests.webui.rest.test_insights_what_if import Played
 from webui.backend import Backend
 from webui.console import make_console
 from webui.http.app import build_app
@@ -79,6 +81,7 @@ CHANGES = {
 }
 QUESTIONS = {
     "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
+    "playWhatIf": Asked(Role.VIEWER, "/api/v1/insights/what-if", {"from": "2026-01-10", "quotas": [LIMITED]}),
 }
 """Asked with a body, and changing nothing."""
 
@@ -111,7 +114,7 @@ class Real:
         backend = Backend(
             self.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True
         )
-        console = make_console(backend, FakeSettings(), PORT)
+        console = replace(make_console(backend, FakeSettings(), PORT), what_if=Played())
         self.http = Browserless(build_app(console).test_client(use_cookies=False))
         self.quota_seq = 0
 

@@ -30,7 +30,7 @@ function limitCell(key, { rule, limit }, td) {
 function heldCell({ held_share: share, throttles, longest_ms: longest }, td) {
   once(td, `${share} ${throttles} ${longest}`, () => throttles === 0
     ? h("span.quiet", "never")
-    : h("b", { title: `${count(throttles, "time")}, for ${duration(longest)} at most` }, `${percent(share)} of its time`));
+    : h("b", { title: `${count(throttles, "time")}, for ${duration(longest)} at most; in all ${percent(share)} of its time` }, percent(share)));
 }
 
 export class PlayedDay {
@@ -84,10 +84,10 @@ export class PlayedDay {
     if (text === this.text && day === this.day) replace(this.answer, ...found);
   }
 
-  told({ clients, held_now: now, held_proposed: then, items, seconds }) {
+  told({ clients, held_now: now, held_proposed: then, items, seconds, not_played: skipped }) {
     this.table.show(items);
     const words = `Of ${count(clients, "client")} in ${duration(seconds * 1000)}, ${now === 0 ? "nobody" : group(now)} would be held by the rules of now, and ${then === 0 ? "nobody" : group(then)} with the advice.`;
-    return [h("p", words), items.length > 0 && this.table.element, items.length < Math.max(now, then) && h("p.quiet", `These are the ${group(items.length)} held most.`)];
+    return [h("p", words), items.length > 0 && this.table.element, items.length < Math.max(now, then) && h("p.quiet", `These are the ${group(items.length)} held most.`), skipped.length > 0 && h("p.quiet", `Not played: ${skipped.join("; ")}.`)];
   }
 
   download() {
