@@ -30,6 +30,9 @@ EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
 
 NEW_TOPICS_WITHIN_MS: Final = 30_000
 
+MOST_PER_TASK: Final = 250_000
+"""Records of one partition of a topic that one core reads; most events are in one partition."""
+
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
 RAW: Final = StructType(
@@ -68,6 +71,7 @@ def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
         "kafka.client.id": "weir-pipeline",
         "kafka.metadata.max.age.ms": str(NEW_TOPICS_WITHIN_MS),
         "includeHeaders": "true",
+        "maxRecordsPerPartition": str(MOST_PER_TASK),
         "startingOffsets": "earliest",
         # Retention takes old events away while nobody looks; what is left is still to be read.
         "failOnDataLoss": "false",
