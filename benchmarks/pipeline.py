@@ -23,7 +23,6 @@ from typing import Final
 import click
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from benchmarks.pipeline_day import write_day
 from benchmarks.process import busy_s
@@ -235,6 +234,9 @@ def a_wait(scratch: Path, tries: int, memory: str) -> None:
 
 def _subscribe(address: str) -> None:
     """From here on clients push all that they have, every second."""
+    # Not above: to import it is a warning, and tests import this module.
+    from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+
     admin = KafkaAdminClient(bootstrap_servers=address)
     wanted = {"metrics": "*", "interval.ms": "1000"}
     admin.alter_configs([ConfigResource(ConfigResourceType.CLIENT_METRICS, "all", wanted)])
