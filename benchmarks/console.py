@@ -4,7 +4,7 @@ Small requests are sent to a broker with nobody at its console, and again with 5
 with a flood of 200 connections (as of `wrk -c 200`), by turns, so that whatever else the machine does falls
 on both. Their latencies say what a client notices. Then the broker is looked into (benchmarks.watched): how
 much processor time the console takes of the one thread, and the longest piece of it, which depend little on
-what else the machine does. It takes some five minutes. The goal is a p99 that grows by less than 20 %.
+what else the machine does. It takes some eight minutes. The goal is a p99 that grows by less than 20 %.
 
 What the host of a virtual machine takes away for other guests falls on the p99 a hundredfold; measurements in
 which it took more than `CALM` of the cores are told but do not count.
