@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 REACHED_WITHIN_S: Final = 5.0
 INTERRUPTED: Final = 130
+BRIDGE: Final = "An error occurred while calling "
 NO_TABLES: Final = "no tables at {}; weir pipeline run or backfill makes them"
 
 
@@ -286,6 +287,9 @@ def _may_become(folder: str) -> None:
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ").strip() for line in lines if line.startswith("Caused by")]
+    if len(lines) > 1 and lines[0].startswith(BRIDGE):
+        # Where in Python's bridge to the JVM it was helps nobody.
+        lines = [causes[-1] if causes else lines[1].removeprefix(": ")]
     return "; ".join(dict.fromkeys([lines[0] if lines else type(error).__name__, *causes[-1:]]))
 
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from broker.__main__ import main
+from pipeline.command import _first_line
 
 
 def weir(*arguments):
@@ -144,3 +145,18 @@ def test_a_machine_without_the_packages_is_told(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "delta", None)
     done = weir("tables", "--warehouse", tmp_path)
     assert done.exit_code == 1 and "pip install 'weir[pipeline]'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("", "RuntimeError"),
+        ("one\ntwo", "one"),
+        ("one\nCaused by: a\n\tat x\nCaused by: b", "one; b"),
+        ("An error occurred while calling o1.x.\n: java.E: why\n\tat x", "java.E: why"),
+        ("An error occurred while calling o1.x.\n: java.E: aborted\nCaused by: java.F: why", "java.F: why"),
+        ("An error occurred while calling o1.x.", "An error occurred while calling o1.x."),
+    ],
+)
+def test_of_a_java_error_its_reason_is_said(said, line):
+    assert _first_line(RuntimeError(said)) == line
