@@ -8,11 +8,12 @@ would have been held is the broker's own quota code to say (broker.simulation).
 import json
 import os
 import resource
+import signal
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -93,9 +94,9 @@ def recorded(root: Path, first: date, last: date, node: int | None) -> Load:
     only one. Raises Nothing.
     """
     # An event may have been recorded on another day than its own.
-    days = f"date BETWEEN DATE '{first - timedelta(days=1)}' AND DATE '{last + timedelta(days=1)}'"
+    days = f"date BETWEEN DATE '{_beside(first, -1)}' AND DATE '{_beside(last, 1)}'"
     aside = set(_rows(root, "silver/quarantine", 'partition, "offset"', f"topic = '{REQUESTS}'"))
-    from_ms, until_ms = _midnight_ms(first), _midnight_ms(last + timedelta(days=1))
+    from_ms, until_ms = _midnight_ms(first), _midnight_ms(_beside(last, 1))
     columns, load = 'partition, "offset", value, headers', Load()
     nodes: set[int | None] = set()
     for partition, offset, value, headers in _rows(
@@ -165,6 +166,11 @@ def _node(headers: Sequence[Mapping[str, Any]] | None) -> int | None:
 
 def _listed(nodes: set[int | None]) -> str:
     return ", ".join(sorted("none" if node is None else str(node) for node in nodes))
+
+
+def _beside(day: date, days: int) -> date:
+    """So many days on; the calendar's own ends stay where they are."""
+    return date.fromordinal(min(max(day.toordinal() + days, 1), date.max.toordinal()))
 
 
 def _midnight_ms(day: date) -> int:
@@ -238,12 +244,17 @@ def answer(root: Path, question: Mapping[str, Any]) -> Found:
         return {"outcome": "refused", "message": str(error)}
     except TooManyEventsError as error:
         return {"outcome": "too many", "message": str(error)}
+    except OSError as error:
+        words = f"What was recorded cannot be put into a file to be played: {error.strerror}."
+        return {"outcome": "no room", "message": words}
     except ImportError:
         return {"outcome": "missing"}
 
 
 def main() -> None:
     os.nice(10)
+    # Whoever asked has gone: the end is an exception, so that the folder of the load is not left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     json.dump(answer(Path(sys.argv[1]), json.load(sys.stdin)), sys.stdout)
 

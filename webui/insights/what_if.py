@@ -83,6 +83,8 @@ def _played(answer: bytes) -> dict[str, Any]:
             raise Problem(400, found["message"], where="/quotas")
         case "nodes":
             raise Problem(400, found["message"], where="/node")
+        case "no room":
+            raise Problem(503, found["message"], code="NO_ROOM", headers={"Retry-After": "60"})
         case "too many":
             raise Problem(400, found["message"], code="TOO_MANY")
         case outcome:

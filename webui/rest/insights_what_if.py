@@ -1,6 +1,6 @@
 """POST /insights/what-if: recorded days played under the rules of now and under a proposed quota file."""
 
-from datetime import date, timedelta
+from datetime import date
 from typing import Final
 
 from webui.quotas.entities import ALL_KEYS, order_of
@@ -66,7 +66,7 @@ PLAYED: Final = Record(
 async def what_if(call: Call) -> Reply:
     first = _day(call.body["from"], "/from")
     last = _day(call.body.get("to", call.body["from"]), "/to")
-    if not first <= last < first + timedelta(days=MOST_DAYS):
+    if not 0 <= (last - first).days < MOST_DAYS:
         raise Invalid("/to", f"must be one of the {MOST_DAYS} days from `from` on")
     try:
         wanted_by(call.body["quotas"])

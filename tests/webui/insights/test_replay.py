@@ -1,6 +1,8 @@
 """Recorded days under other quotas: which records are played, and what is said of who would be held."""
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -102,6 +104,10 @@ def test_of_several_brokers_one_must_be_chosen(tmp_path: Path) -> None:
     [
         ({"first": BEFORE, "last": BEFORE}, f"Nobody produced or fetched on {BEFORE}."),
         ({"first": "2026-01-01", "last": BEFORE}, f"Nobody produced or fetched from 2026-01-01 to {BEFORE}."),
+        *(
+            ({"first": day, "last": day}, f"Nobody produced or fetched on {day}.")
+            for day in ("0001-01-01", "9999-12-31")
+        ),
         ({"node": 7}, f"Nobody produced or fetched at node 7 on {DAY}."),
     ],
 )
@@ -152,6 +158,16 @@ def test_more_requests_than_can_be_played_are_refused(
     assert ask(tmp_path)["outcome"] == "too many"
 
 
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(replay, "TemporaryDirectory", full)
+    record(tmp_path, DAY, [event(1, DAY)])
+    told = ask(tmp_path)
+    assert told["outcome"] == "no room" and "No space left on device" in told["message"]
+
+
 def test_a_rule_that_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     record(tmp_path, DAY, [event(1, DAY)])
     told = ask(tmp_path, proposed=[{"entity": {"user": "alice"}, "limits": {"producer_byte_rat": 1}}])
@@ -163,3 +179,28 @@ def test_the_program_answers_on_its_output(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "webui.insights.replay", str(tmp_path)]
     ended = subprocess.run(command, input=json.dumps(QUESTION).encode(), capture_output=True, check=True)
     assert json.loads(ended.stdout) == ask(tmp_path)
+
+
+def test_ended_in_the_middle_it_leaves_no_load_behind(tmp_path: Path) -> None:
+    record(tmp_path, DAY, [event(1, DAY)])
+    loads = tmp_path / "loads"
+    loads.mkdir()
+    # Stops where both loads are written and nothing is played yet.
+    program = (
+        "import time, webui.insights.replay as r; r.play = lambda *_: (print('there', flush=True), "
+        "time.sleep(3600)); r.main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(loads)},
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(QUESTION).encode())
+        process.stdin.close()
+        assert process.stdout.readline() == b"there\n"
+        assert list(loads.iterdir())
+        process.terminate()
+        assert process.wait(10) == 1
+    assert not list(loads.iterdir())

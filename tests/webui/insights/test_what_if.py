@@ -53,6 +53,7 @@ async def test_what_it_says_is_handed_on(what_if: WhatIf) -> None:
         ("refused", 400, {"where": "/quotas"}),
         ("nodes", 400, {"where": "/node"}),
         ("too many", 400, {"code": "TOO_MANY"}),
+        ("no room", 503, {"code": "NO_ROOM"}),
         ("damaged", 502, {"code": "TABLE_DAMAGED"}),
     ],
 )

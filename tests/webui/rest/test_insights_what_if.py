@@ -106,6 +106,11 @@ async def test_a_week_is_the_most(asked: Browserless, to: str, status: int) -> N
         assert (await answer.get_json())["where"] == "/to"
 
 
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+async def test_the_ends_of_the_calendar_are_days(asked: Browserless, day: str) -> None:
+    assert (await asked.ask("POST", PATH, body=body(day))).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("more", "where"),
     [
