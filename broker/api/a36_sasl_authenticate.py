@@ -81,22 +81,24 @@ def _enter(name: str, answer: bytes, context: RequestContext, broker: Broker) ->
     if refusal is None:
         return _logged_in(connection, name, answer, context.now_ms, broker)
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
-        broker.logins.hold(refusal.throttle_ms, partial(_look_again, name, answer, context, broker))
+        broker.logins.hold(refusal.throttle_ms, partial(_look_again_later, name, answer, context, broker))
         return PARKED
     return _refused(name, refusal)
 
 
-def _look_again(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> None:
+def _look_again_later(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> None:
+    broker.callbacks.post(context, partial(_look_again, name, answer, context, broker, now_ms))
+
+
+def _look_again(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> Outcome:
     """It came too fast and was held; a second time it is not."""
     connection = context.connection
     refusal = broker.logins.enter(connection, name, now_ms)
     if refusal is None:
-        outcome = _logged_in(connection, name, answer, now_ms, broker)
-    else:
-        if isinstance(refusal, TooFastOfUser):
-            broker.logins.refuse(connection, name, refusal)
-        outcome = _refused(name, refusal)
-    broker.callbacks.post(context, outcome)
+        return _logged_in(connection, name, answer, now_ms, broker)
+    if isinstance(refusal, TooFastOfUser):
+        broker.logins.refuse(connection, name, refusal)
+    return _refused(name, refusal)
 
 
 def _logged_in(connection: Connection, name: str, answer: bytes, now_ms: int, broker: Broker) -> Answered:

@@ -12,7 +12,10 @@ from collections.abc import Callable, Hashable
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
 
-Callback = tuple[RequestContext, Outcome]
+Callback = tuple[RequestContext, Callable[[], Outcome]]
+"""A request that has waited, and what makes its outcome: Answered, Silent or Hangup. A handler makes it when
+it takes the callback up, so what that costs and what it raises belong to this request and not to its poster.
+"""
 
 
 class Callbacks:
@@ -30,19 +33,21 @@ class Callbacks:
         self.queue: deque[Callback] = deque()
         self.recheck: dict[Hashable, None] = {}
 
-    def serve(self, conclude: Callable[[RequestContext, Outcome], None], rest: Callable[[], None]) -> None:
+    def serve(
+        self, conclude: Callable[[RequestContext, Callable[[], Outcome]], None], rest: Callable[[], None]
+    ) -> None:
         """Told once by the handler pool: how one is concluded, and how it hears that some are left for the
         next turn.
         """
         self._conclude = conclude
         self._rest = rest
 
-    def post(self, context: RequestContext, outcome: Outcome) -> None:
-        """`outcome` is one of Answered, Silent and Hangup."""
+    def post(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
+        """`outcome_of` is called once, by the handler pool."""
         queue = self.queue
         if len(queue) >= self.capacity:
             self._conclude(*queue.popleft())
-        queue.append((context, outcome))
+        queue.append((context, outcome_of))
         if len(queue) > self.peak:
             self.peak = len(queue)
 

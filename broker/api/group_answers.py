@@ -6,6 +6,7 @@ Answers leave after the records of their call have been committed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from broker.api.broker import Broker
@@ -83,9 +84,12 @@ def _deliver(effects: Effects, asked: Asked | None, broker: Broker) -> Outcome:
     outcome: Outcome = PARKED
     for token, reply in effects.replies:
         assert isinstance(token, Asked)
-        answer = Answered(token.answer(reply, token.context.api_version))
         if token is asked:
-            outcome = answer
+            outcome = _answer(token, reply)
         else:
-            broker.callbacks.post(token.context, answer)
+            broker.callbacks.post(token.context, partial(_answer, token, reply))
     return outcome
+
+
+def _answer(token: Asked, reply: Any) -> Answered:
+    return Answered(token.answer(reply, token.context.api_version))

@@ -1,7 +1,7 @@
 """Ends the waiting of fetches whose partition has moved. Called after commits, expiries and deletions.
 
-The answer of a fetch is made where it is posted, so what it says is what holds at that moment. Ten thousand
-fetches that become ready at once are ended a turn's worth at a time, so that nobody else waits for all.
+The answer of a fetch is made when its callback is taken up, at its own cost. Ten thousand fetches that become
+ready at once are completed a turn's worth at a time, so that other requests are served in between.
 """
 
 from collections.abc import Hashable, Iterable
@@ -38,4 +38,4 @@ def post_fetches(broker: Broker, settled: Iterable[DelayedFetch]) -> None:
     for operation in settled:
         pending = operation.pending
         assert isinstance(pending, PendingFetch)
-        broker.callbacks.post(pending.context, pending.answer())
+        broker.callbacks.post(pending.context, pending.answer)

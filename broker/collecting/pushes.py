@@ -107,7 +107,8 @@ class PushReader:
         else:
             self._tell(push, done.reason)
             telemetry.manager.failed(push.instance, done.error, clock.ms())
-        self._broker.callbacks.post(push.token, Answered(PushTelemetryResponse(error_code=done.error)))
+        answer = Answered(PushTelemetryResponse(error_code=done.error))
+        self._broker.callbacks.post(push.token, lambda: answer)
         self._handlers.deliver()
         return done.cpu_ms
 

@@ -19,6 +19,8 @@ from broker.network.accepting.user_gate import UserGate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
+from broker.network.failures import Failures
+from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
 from broker.network.listener import Listener
 from broker.network.machinery import Machinery
@@ -72,7 +74,11 @@ class Assembly:
         on_close: Callable[[Channel, str], None],
         watchers: Watchers,
         machinery: Machinery,
+        failures: Failures,
     ) -> None:
+        self.failures = failures
+        self.request_time: RequestTime | None = None
+        """There is one while a request quota is set."""
         self.config = config
         self.tls = tls
         self.broker = broker
@@ -81,7 +87,7 @@ class Assembly:
         self.metrics = AllMetrics(self._taps)
         self.memory = _bounded(config, clock)
         self.frames: FramePool = self.memory or FramePool()
-        self.throttling = machinery.throttling(broker.quotas, clock, watchers)
+        self.throttling = machinery.throttling(broker.quotas, clock, watchers, failures)
         self.responders: list[Responder] = []
         self.departed = Departed()
         self._max_receive_before_login = max_receive_before_login
@@ -158,6 +164,7 @@ class Assembly:
             throttling=self.throttling,
             clock=self._clock,
             frames=self.frames,
+            failures=self.failures,
             main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
         )
         registry = served_by(name, self.broker.registry)
@@ -187,10 +194,12 @@ class Assembly:
             clock=self._clock,
             frames=self.frames,
             logins=self._users,
+            failures=self.failures,
             on_open=self._watchers.opened,
             on_close=self._on_close,
             on_drop=listener.acceptor.gate.release,
         )
+        processor.measure(self.request_time)
         self.responders.append(processor.responder)
         return processor
 

@@ -23,12 +23,14 @@ from broker.network.connection.expiry import FailedLogins, LateLogins, expire_id
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.connection.sessions import Sessions
+from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.handling.request_channel import Requests
+from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
 from broker.network.memory.leased_receive import receiving
 from broker.network.responder import NOT_MUTED, PENDING, Responder
-from broker.network.selector import BROKEN, READ, WRITE, Selector
+from broker.network.selector import BROKEN, BUG, READ, WRITE, Selector
 from broker.network.supervisor import TaskStarter
 from broker.network.tls.handshakes import Handshakes
 from broker.network.tls.tls_socket import TlsError
@@ -64,7 +66,8 @@ class ProcessorSettings:
 
 class Processor:
     """Owns its channels. `id` is unique in the broker; `new_connections` is the acceptor's door. `on_drop`
-    closes a connection that ends before it is a channel.
+    closes a connection that ends before it is a channel. `failures` hears of every exception that ends one
+    connection and was not expected.
     """
 
     channel_type: ClassVar[type[Channel]] = Channel
@@ -80,6 +83,7 @@ class Processor:
         clock: TrioClock,
         frames: FramePool,
         logins: Logins,
+        failures: Failures,
         on_open: Callable[[Channel], None],
         on_close: Callable[[Channel, str], None],
         on_drop: Callable[[Accepted], None],
@@ -100,7 +104,8 @@ class Processor:
         self._logins = logins
         self._on_open = on_open
         self._on_drop = on_drop
-        self.selector = Selector(on_close)
+        self._failures = failures
+        self.selector = Selector(on_close, failures)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
         self.responder = self._make_responder()
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
@@ -110,7 +115,12 @@ class Processor:
             self._admit = self._admit_in_session  # type: ignore[method-assign]
         self._next_index = 0
         self._reading = True
+        self._request_time: RequestTime | None = None
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
+
+    def measure(self, request_time: RequestTime | None) -> None:
+        """Measures what each connection costs from now on, or no longer (None)."""
+        self._request_time = self.responder.request_time = request_time
 
     async def run(self) -> None:
         """Serves until cancelled; then every connection is closed."""
@@ -142,26 +152,53 @@ class Processor:
                 now_ms = now // 1_000_000 + base_ms
                 self.idle += now - asleep
                 self.polls += 1
+                if self._request_time is not None:
+                    await self._serve_measured(ready, now)
+                    continue
                 for fd, mask in ready:
                     channel = channels.get(fd)
                     if channel is None:
                         selector.woken(fd)
                         continue
-                    if mask == READ and channel.mute_state is NOT_MUTED and self._reading:
-                        try:
+                    try:
+                        if mask == READ and channel.mute_state is NOT_MUTED and self._reading:
                             frame = channel.read(channel.sock)
-                        except (EndOfStream, ProtocolViolation, OSError) as error:
-                            self._broken(channel, error)
-                            continue
-                        if frame is not None:
+                            if frame is None:
+                                continue
                             channel.last_active_ms = now_ms
                             request = self._admit(channel, frame, now)
-                            if request is not None:
-                                await self._wait_for_room(request)
-                    else:
-                        await self._unusual(channel, mask, now)
+                        else:
+                            request = self._on_event(channel, mask, now)
+                    except Exception as error:  # noqa: BLE001 - sorted by `_broken`
+                        self._broken(channel, error)
+                        continue
+                    if request is not None:
+                        await self._wait_for_room(request)
         finally:
             self.close()
+
+    async def _serve_measured(self, ready: list[tuple[int, int]], now: int) -> None:
+        """The same for the connections of one poll, each of whose steps is measured."""
+        channels = self.selector.channels
+        for fd, mask in ready:
+            channel = channels.get(fd)
+            if channel is None:
+                self.selector.woken(fd)
+                continue
+            time = self._request_time
+            if time is not None:
+                time.begin()
+            try:
+                request = self._on_event(channel, mask, now)
+            except Exception as error:  # noqa: BLE001 - sorted by `_broken`
+                if time is not None:
+                    time.add_network(channel)
+                self._broken(channel, error)
+                continue
+            if time is not None:
+                time.add_network(channel)
+            if request is not None:
+                await self._wait_for_room(request)
 
     def close(self) -> None:
         """Every connection ends, those too that were accepted and not looked at; whoever is about to hand one
@@ -170,7 +207,7 @@ class Processor:
         self.selector.close()
         with contextlib.suppress(trio.WouldBlock, trio.EndOfChannel):
             while True:
-                self._on_drop(self._accepted.receive_nowait())
+                self._drop_accepted(self._accepted.receive_nowait())
         self._accepted.close()
 
     def idle_ns(self, now_ns: int) -> int:
@@ -205,7 +242,7 @@ class Processor:
     # Receives
 
     def _broken(self, channel: Channel, error: Exception) -> None:
-        """The one border where a broken peer or impossible bytes end a connection."""
+        """The one place where an exception ends a connection: of its peer, or one that nothing expects."""
         match error:
             case ProtocolViolation():
                 self.selector.close_channel(channel, str(error), logging.WARNING)
@@ -214,8 +251,15 @@ class Processor:
             case TlsError():
                 self.selector.counts.failed_logins += 1
                 self.selector.close_channel(channel, str(error), logging.INFO)
-            case _:
+            case OSError():
                 self.selector.close_channel(channel, str(error))
+            case _:
+                self._fail(channel, Place.RECEIVE, error)
+
+    def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
+        """A step for this connection has raised what nothing expects; it ends, and no other."""
+        self._failures.report(place, error, connection=channel.id)
+        self.selector.close_channel(channel, BUG, logging.WARNING)
 
     def _torn_off(self, channel: Channel) -> None:
         """The peer is gone for good. What it had sent before is still served, one request after the other,
@@ -229,27 +273,27 @@ class Processor:
         else:
             self.selector.close_channel(channel, "connection reset by the peer")
 
-    async def _unusual(self, channel: Channel, mask: int, now: int) -> None:
-        """Everything but "readable and may be read"."""
+    def _on_event(self, channel: Channel, mask: int, now: int) -> Request | None:
+        """Whatever epoll reports of a connection. A request that comes back is one that waits for room."""
         if mask & WRITE:
             self.responder.continue_send(channel)
+        if channel.fd < 0:
+            return None
         if not mask & READ:
-            if mask & BROKEN and channel.fd >= 0:
+            if mask & BROKEN:
                 self._torn_off(channel)
-        elif channel.fd >= 0:
-            if channel.mute_state is not NOT_MUTED or not self._reading:
-                self.selector.want(channel, channel.interest & ~READ)
-                return
-            try:
-                frame = channel.read(channel.sock)
-            except (EndOfStream, ProtocolViolation, OSError) as error:
-                self._broken(channel, error)
-                return
-            if frame is not None:
-                channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
-                request = self._admit(channel, frame, now)
-                if request is not None:
-                    await self._wait_for_room(request)
+            return None
+        if channel.mute_state is not NOT_MUTED or not self._reading:
+            self.selector.want(channel, channel.interest & ~READ)
+            return None
+        return self._take(channel, channel.read(channel.sock), now)
+
+    def _take(self, channel: Channel, frame: Frame | None, now: int) -> Request | None:
+        """Admits a frame, if there is a whole one."""
+        if frame is None:
+            return None
+        channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
+        return self._admit(channel, frame, now)
 
     async def _submit_buffered(self) -> None:
         now = self._clock.ns()
@@ -257,47 +301,55 @@ class Processor:
         for channel in dict.fromkeys(waiting):  # one receive of each: a channel may have been added twice
             if channel.fd < 0 or channel.mute_state is not NOT_MUTED or not self._reading:
                 continue
+            time = self._request_time
+            if time is not None:
+                time.begin()
             try:
-                frame = channel.receive.next_buffered()
-            except (EndOfStream, ProtocolViolation, OSError) as error:
+                request = self._take(channel, channel.receive.next_buffered(), now)
+            except Exception as error:  # noqa: BLE001 - sorted by `_broken`
+                if time is not None:
+                    time.add_network(channel)
                 self._broken(channel, error)
                 continue
-            if frame is not None:
-                channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
-                request = self._admit(channel, frame, now)
-                if request is not None:
-                    await self._wait_for_room(request)
+            if time is not None:
+                time.add_network(channel)
+            if request is not None:
+                await self._wait_for_room(request)
 
     def _admit(self, channel: Channel, frame: Frame, now: int) -> Request | None:
         """Mutes the channel and hands the request over. A request that comes back found the request queue
         full: the caller waits for room, and this processor reads nothing meanwhile.
         """
-        size = len(frame)
-        if size < 10:
-            self._refuse(channel, frame, f"a request of {size} bytes has no header")
-            return None
-        head, correlation_id = HEAD.unpack_from(frame)
-        route = self._routes.get(head) or self._routes.build(head)
-        if route is None:
-            self._refuse(channel, frame, f"API key {head >> 16} version {head & 0xFFFF} is not served")
-            return None
-        if not channel.authenticated and not route.before_login:
-            self._refuse(channel, frame, f"{route.metrics.name} before authentication")
-            return None
-        channel.requests += 1
-        size += 4
-        channel.bytes_in += size
-        if route.answers and frame.__class__ is bytes:
-            kept = route.answers.get(frame[8:])
-            if kept is not None:
-                self.responder.answer_kept(channel, route, kept, frame, now)
-                return None
-        channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
-        request = Request(self.responder, channel, route, frame, correlation_id, now)
         try:
-            self._put_nowait(request)
-        except trio.WouldBlock:
-            return request
+            size = len(frame)
+            if size < 10:
+                self._refuse(channel, frame, f"a request of {size} bytes has no header")
+                return None
+            head, correlation_id = HEAD.unpack_from(frame)
+            route = self._routes.get(head) or self._routes.build(head)
+            if route is None:
+                self._refuse(channel, frame, f"API key {head >> 16} version {head & 0xFFFF} is not served")
+                return None
+            if not channel.authenticated and not route.before_login:
+                self._refuse(channel, frame, f"{route.metrics.name} before authentication")
+                return None
+            channel.requests += 1
+            size += 4
+            channel.bytes_in += size
+            if route.answers and frame.__class__ is bytes:
+                kept = route.answers.get(frame[8:])
+                if kept is not None:
+                    self.responder.answer_kept(channel, route, kept, frame, now)
+                    return None
+            channel.mute_state = PENDING  # mute, then REQUEST_RECEIVED
+            request = Request(self.responder, channel, route, frame, correlation_id, now)
+            try:
+                self._put_nowait(request)
+            except trio.WouldBlock:
+                return request
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self._drop(frame)
+            self._fail(channel, Place.ADMIT, error)
         return None
 
     def _admit_in_session(self, channel: Channel, frame: Frame, now: int) -> Request | None:
@@ -344,7 +396,9 @@ class Processor:
         )
 
     def _make_responder(self) -> Responder:
-        return Responder(self.selector, self._clock, self._failed_logins, self._settings.max_frame)
+        return Responder(
+            self.selector, self._clock, self._failed_logins, self._settings.max_frame, self._failures
+        )
 
     def _configure_new_connections(self) -> None:
         settings = self._settings
@@ -354,26 +408,47 @@ class Processor:
             except trio.WouldBlock:
                 return
             try:
-                local_host, local_port = sock.getsockname()[:2]
-            except OSError:
-                self._on_drop((sock, peer))
+                channel = self._channel(sock, peer)
+                self.selector.register(channel)
+            except OSError as error:  # its peer has gone, or the kernel watches no more connections
+                logger.warning(
+                    "cannot register a connection",
+                    extra={"listener": settings.listener, "address": peer[0], "reason": str(error)},
+                )
+                self._drop_accepted((sock, peer))
                 continue
-            index, self._next_index = self._next_index, (self._next_index + 1) & 0x7FFFFFFF
-            limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
-            channel = self.channel_type(
-                sock,
-                self.responder,
-                connection_id=f"{local_host}:{local_port}-{peer[0]}:{peer[1]}-{self.id}-{index}",
-                listener=settings.listener,
-                peer=peer,
-                receive=self._new_receive(limit, sock),
-                authenticated=not settings.requires_login and self.handshakes is None,
-                now_ms=self._clock.ms(),
-                wall_ms=self._clock.wall_ms(),
-            )
-            if self.handshakes is not None:
-                self.handshakes.begin(channel)
-            self.selector.register(channel)
-            self._on_open(channel)
-            if not channel.authenticated:
-                self._late_logins.add(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                self._failures.report(Place.REGISTER, error, connection=f"{peer[0]}:{peer[1]}")
+                self._drop_accepted((sock, peer))
+                continue
+            try:
+                self._on_open(channel)
+                if not channel.authenticated:
+                    self._late_logins.add(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                self._fail(channel, Place.REGISTER, error)
+
+    def _drop_accepted(self, accepted: Accepted) -> None:
+        address, port = accepted[1]
+        self._failures.attempt(Place.REGISTER, f"{address}:{port}", self._on_drop, accepted)
+
+    def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
+        """A channel around a new connection, with TLS where the listener speaks it; not yet registered."""
+        settings = self._settings
+        local_host, local_port = sock.getsockname()[:2]
+        index, self._next_index = self._next_index, (self._next_index + 1) & 0x7FFFFFFF
+        limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
+        channel = self.channel_type(
+            sock,
+            self.responder,
+            connection_id=f"{local_host}:{local_port}-{peer[0]}:{peer[1]}-{self.id}-{index}",
+            listener=settings.listener,
+            peer=peer,
+            receive=self._new_receive(limit, sock),
+            authenticated=not settings.requires_login and self.handshakes is None,
+            now_ms=self._clock.ms(),
+            wall_ms=self._clock.wall_ms(),
+        )
+        if self.handshakes is not None:
+            self.handshakes.begin(channel)
+        return channel

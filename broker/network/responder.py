@@ -18,9 +18,11 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.connection.send import Part, Send, send_at_once
+from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
+from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import KeptAnswer, Route
-from broker.network.selector import READ, WRITE, Selector
+from broker.network.selector import BUG, READ, WRITE, Selector
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 BURST: Final = 16
@@ -34,10 +36,16 @@ PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 class Responder:
     """`frame_limit` is what a connection may send once it has logged in. `buffered` are channels that
     opened again with bytes already read: their processor must look at them without waiting for the kernel.
+    `request_time` is there while a request quota is set.
     """
 
     def __init__(
-        self, selector: Selector, clock: TrioClock, failed_logins: FailedLogins, frame_limit: int
+        self,
+        selector: Selector,
+        clock: TrioClock,
+        failed_logins: FailedLogins,
+        frame_limit: int,
+        failures: Failures,
     ) -> None:
         self.responses: deque[Request] = deque()
         self.peak = 0
@@ -45,6 +53,8 @@ class Responder:
         """Requests that are answered with nothing (acks=0)."""
         self.buffered: list[Channel] = []
         self.drained: trio.Event | None = None
+        self.request_time: RequestTime | None = None
+        self._failures = failures
         self._selector = selector
         self._clock = clock
         self._failed_logins = failed_logins
@@ -60,53 +70,65 @@ class Responder:
         now = self._clock.ns()
         now_ms = now // 1_000_000 + self._clock.base_ms
         burst = BURST
+        time = self.request_time
         while responses:
             if not burst:
                 now, burst = self._clock.ns(), BURST
             burst -= 1
+            if time is not None:
+                time.begin()
             request = responses.popleft()
             channel = request.channel
-            if channel.fd < 0:
-                if request.frame is None:
-                    request.route.metrics.record_slow(request, now, now, 0)
-                continue
-            reply = request.reply
             try:
-                if isinstance(reply, bytes):
-                    size = len(reply)
-                    try:
-                        n = channel.sock.send(reply)
-                    except BlockingIOError:
-                        n = 0
-                    if n != size:
-                        self._start_send(channel, Send([reply], n, request), now)
-                        continue
-                elif reply is None:
-                    if request.close_reason is not None:
-                        if request.frame is None:  # else no handler had it: it only ends the connection
-                            request.route.metrics.record_slow(request, now, now, 0)
-                        self._selector.close_channel(channel, request.close_reason, logging.INFO)
-                        continue
-                    self.silent += 1
-                    size = 0
+                if channel.fd < 0:
+                    self._drop(request, now)
+                    continue
+                reply = request.reply
+                try:
+                    if isinstance(reply, bytes):
+                        size = len(reply)
+                        try:
+                            n = channel.sock.send(reply)
+                        except BlockingIOError:
+                            n = 0
+                        if n != size:
+                            self._start_send(channel, Send([reply], n, request), now)
+                            if time is not None:
+                                time.add_network(channel)
+                            continue
+                    elif reply is None:
+                        if request.close_reason is not None:
+                            if request.frame is None:  # else no handler had it: it only ends the connection
+                                request.route.metrics.record_slow(request, now, now, 0)
+                            self._selector.close_channel(channel, request.close_reason, logging.INFO)
+                            continue
+                        self.silent += 1
+                        size = 0
+                    else:
+                        size = self._send_list(channel, request, reply, now)
+                        if size < 0:
+                            if time is not None:
+                                time.add_network(channel)
+                            continue
+                except OSError as error:
+                    request.route.metrics.record_slow(request, now, now, 0)
+                    self._selector.close_channel(channel, str(error))
+                    continue
+                if time is not None:
+                    time.add_network(channel)
+                    time.settle(request)
+                channel.last_active_ms = now_ms
+                channel.bytes_out += size
+                request.route.metrics.record(request, now, size)
+                if request.login is not None and not self._after_login(request, request.login):
+                    continue
+                if channel.mute_state is PENDING:
+                    channel.mute_state = NOT_MUTED
+                    self._after_unmute(channel)
                 else:
-                    size = self._send_list(channel, request, reply, now)
-                    if size < 0:
-                        continue
-            except OSError as error:
-                request.route.metrics.record_slow(request, now, now, 0)
-                self._selector.close_channel(channel, str(error))
-                continue
-            channel.last_active_ms = now_ms
-            channel.bytes_out += size
-            request.route.metrics.record(request, now, size)
-            if request.login is not None and not self._after_login(request, request.login):
-                continue
-            if channel.mute_state is PENDING:
-                channel.mute_state = NOT_MUTED
-                self._after_unmute(channel)
-            else:
-                self._after_response(channel)
+                    self._after_response(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                self._fail(channel, Place.SEND, error)
 
     def answer_kept(
         self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
@@ -140,20 +162,38 @@ class Responder:
         if channel.receive.has_buffered:
             self._after_unmute(channel)
 
+    def _drop(self, request: Request, now: int) -> None:
+        """Its connection is gone."""
+        if request.frame is None:
+            request.route.metrics.record_slow(request, now, now, 0)
+            if self.request_time is not None:
+                self.request_time.settle(request)
+
+    def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
+        """A step for this connection has raised what nothing expects; it ends, and no other."""
+        self._failures.report(place, error, connection=channel.id)
+        self._selector.close_channel(channel, BUG, logging.WARNING)
+
     def end_throttling(self, channel: Channel) -> None:
         """The other half of a throttle; the channel opens if its response has been written."""
         if channel.fd < 0:
             return
-        channel.last_active_ms = self._clock.ms()
-        if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
-            self._after_unmute(channel)
+        try:
+            channel.last_active_ms = self._clock.ms()
+            if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
+                self._after_unmute(channel)
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self._fail(channel, Place.UNMUTE, error)
 
     def reopen(self, channel: Channel) -> None:
         """Memory has come for a channel that waited for it. One that is muted for its order or by a throttle
         stays so, and is looked at when that ends.
         """
         if channel.mute_state is NOT_MUTED:
-            self._after_unmute(channel)
+            try:
+                self._after_unmute(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                self._fail(channel, Place.UNMUTE, error)
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """The bytes of the response if all of it was written now, else -1: its send is in progress."""
@@ -185,11 +225,16 @@ class Responder:
             self._selector.want(channel, channel.interest & ~WRITE)
             return
         written = send.written
+        time = self.request_time
+        if time is not None:
+            time.begin()
         try:
             is_whole = send.write(channel.sock)
         except OSError as error:
             self._selector.close_channel(channel, str(error))
             return
+        if time is not None:
+            time.add_network(channel)
         if send.written > written:
             channel.last_active_ms = self._clock.ms()
         if not is_whole:
@@ -200,6 +245,8 @@ class Responder:
         if request is None:  # a Flight answers nobody
             self._after_unmute(channel)
             return
+        if time is not None:
+            time.settle(request)
         now = self._clock.ns()
         channel.bytes_out += send.written
         request.route.metrics.record_slow(request, request.taken, now, send.written)

@@ -13,12 +13,16 @@ from typing import Final
 
 from broker.metrics.lately import Lately
 from broker.network.connection.channel import Channel
+from broker.network.failures import Failures, Place
 
 logger = logging.getLogger(__name__)
 
 READ: Final = select.EPOLLIN
 WRITE: Final = select.EPOLLOUT
 BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
+
+BUG: Final = "an unexpected exception in the broker"
+"""Why a connection is closed whose step has raised one; see `failures`."""
 
 ASIDE: Final = 1 << 24
 """The interest of a connection that is not watched at all; no event of epoll has this bit."""
@@ -50,12 +54,15 @@ class ConnectionCounts:
 
 
 class Selector:
-    """`channels` is by file descriptor. `on_close` hears of every connection that ends, once, and why."""
+    """`channels` is by file descriptor. `on_close` hears of every connection that ends, once, and why.
+    `failures` hears of the steps of closing that raise; the others are taken nevertheless.
+    """
 
-    def __init__(self, on_close: Callable[[Channel, str], None]) -> None:
+    def __init__(self, on_close: Callable[[Channel, str], None], failures: Failures) -> None:
         self.channels: dict[int, Channel] = {}
         self.counts = ConnectionCounts()
         self._on_close = on_close
+        self.failures = failures
         self._epoll = select.epoll()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, READ)
@@ -81,10 +88,11 @@ class Selector:
             os.eventfd_read(fd)
 
     def register(self, channel: Channel) -> None:
+        """Raises OSError where the kernel cannot watch one more connection; the channel is not here then."""
+        self._epoll.register(channel.fd, READ)
+        channel.interest = READ
         self.channels[channel.fd] = channel
         self.counts.opened += 1
-        channel.interest = READ
-        self._epoll.register(channel.fd, READ)
 
     def want(self, channel: Channel, interest: int) -> None:
         """Changes what the kernel is to report about an open channel."""
@@ -108,7 +116,7 @@ class Selector:
         return sum(channel.in_hand for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
-        """Closes one connection, once. What it has queued or parked is answered into nothing."""
+        """Closes one connection, once. Responses that are queued for it, or still come, are dropped."""
         fd = channel.fd
         if fd < 0:
             return
@@ -118,13 +126,14 @@ class Selector:
             extra={"connection": channel.id, "client_id": channel.client_id, "reason": reason},
         )
         del self.channels[fd]
-        if channel.interest != ASIDE:
-            self._epoll.unregister(fd)
         channel.fd = -1
-        channel.receive.close()
-        channel.sock.close()
+        attempt = self.failures.attempt
+        if channel.interest != ASIDE:
+            attempt(Place.CLOSE, channel.id, self._epoll.unregister, fd)
+        attempt(Place.CLOSE, channel.id, channel.receive.close)
+        attempt(Place.CLOSE, channel.id, channel.sock.close)
         self._count_closed(channel)
-        self._on_close(channel, reason)
+        attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
 
     def _count_closed(self, channel: Channel) -> None:

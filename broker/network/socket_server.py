@@ -7,6 +7,7 @@ hand is finished when accepting has stopped. Making it binds every port and star
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 
 import trio
 
@@ -21,6 +22,8 @@ from broker.network.accepting.user_gate import UserGate
 from broker.network.assembly import Assembly, socket_options
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
+from broker.network.failures import Failures, Place
+from broker.network.handling.request_time import RequestTime
 from broker.network.listener import Listener
 from broker.network.machinery import KAFKA, Machinery
 from broker.network.measuring.client_accounts import ClientAccounts
@@ -59,7 +62,8 @@ class SocketServer:
     ) -> None:
         """Binds every port. Raises ConfigError naming the listener where that cannot be."""
         self.watchers = Watchers()
-        self.gate = ConnectionGate(connections, clock, self.selectors, self.watchers)
+        self.failures = Failures()
+        self.gate = ConnectionGate(connections, clock, self.selectors, self.watchers, self.failures)
         self.users = broker.logins = UserGate(self.gate, lambda: self.handlers.deliver())
         self._clock = clock
         self.listeners: list[Listener] = []
@@ -77,6 +81,7 @@ class SocketServer:
             on_close=self._closed,
             watchers=self.watchers,
             machinery=machinery,
+            failures=self.failures,
         )
         self.metrics = assembly.metrics
         self.departed = assembly.departed
@@ -268,11 +273,19 @@ class SocketServer:
 
     def time_requests(self, is_timed: bool) -> None:
         """Whether a request quota is to be kept from now on."""
+        quota = self._broker.quotas.request
+        self.measure(RequestTime(quota, self._clock, self.gate.quotas.is_protected) if is_timed else None)
+
+    def measure(self, request_time: RequestTime | None) -> None:
+        """Splits the thread's time among clients from now on, or no longer (None)."""
+        self._assembly.request_time = request_time
         for plane in self.planes.values():
-            plane.handlers.time_requests(is_timed)
-        self._assembly.by_heart = not is_timed
+            plane.handlers.measure(request_time)
+        for processor in self.processors():
+            processor.measure(request_time)
+        self._assembly.by_heart = request_time is None
         for listener in self.listeners:
-            listener.routes.know_by_heart(not is_timed)
+            listener.routes.know_by_heart(request_time is None)
 
     def forget_answers(self) -> None:
         """The metadata image has changed: kept answers may no longer be true."""
@@ -295,18 +308,26 @@ class SocketServer:
         nursery.start_soon(listener.accept, self._ready, name=listener.acceptor_task)
 
     def _closed(self, channel: Channel, reason: str) -> None:
-        self.watchers.closed(channel, reason)
-        self.gate.release(channel.listener, channel.address)
-        self.users.release(channel)
+        """Takes each step whatever becomes of the others, so that no count and no buffer stays behind."""
+        attempt = partial(self.failures.attempt, Place.CLOSE, channel.id)
+        attempt(self.gate.release, channel.listener, channel.address)
+        attempt(self.users.release, channel)
+        attempt(self.watchers.closed, channel, reason)
+        attempt(self._end_send, channel)
+        attempt(self.throttling.forget, channel)
+        attempt(self._broker.telemetry.manager.disconnected, channel.id)
+        attempt(self.accounts.closed, channel)
+        attempt(channel.abandon)
+        attempt(channel.responder.settled)
+
+    def _end_send(self, channel: Channel) -> None:
+        """Counts the response that was being written, and charges what the connection has cost to the end."""
         send = channel.send
         if send is not None and send.request is not None:
             request = send.request
             request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
-        self.throttling.forget(channel)
-        self._broker.telemetry.manager.disconnected(channel.id)
-        self.accounts.closed(channel)
-        channel.abandon()
-        channel.responder.settled()
+        if self._assembly.request_time is not None:
+            self._assembly.request_time.close(channel)
 
 
 def _place(listener: Listener) -> dict[str, object]:

@@ -10,12 +10,14 @@ from typing import Final
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
+from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.network.watching import Watchers
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.obedience import Watch
 from broker.quotas.throttled import ThrottledChannels
 from broker.quotas.verdict import Throttle
 
@@ -36,10 +38,13 @@ RUNNING_MS: Final = 1_000
 class Throttling:
     """The throttled channels of every kind of quota, and the reapers that free them."""
 
-    def __init__(self, quotas: ClientQuotas, clock: TrioClock, watchers: Watchers) -> None:
+    def __init__(
+        self, quotas: ClientQuotas, clock: TrioClock, watchers: Watchers, failures: Failures
+    ) -> None:
         self._quotas = quotas
         self._clock = clock
         self._watchers = watchers
+        self._failures = failures
         self._reapers = {
             kind: _reaper(REAPERS[kind], manager.throttled, clock)
             for kind, manager in quotas.managers.items()
@@ -100,10 +105,14 @@ class Throttling:
         while (watch := obedience.pop_due(now_ms)) is not None:
             channel = watch.channel
             assert isinstance(channel, Channel)
-            if channel.mute_state not in THROTTLED:
-                obedience.released(watch)
-            elif extra_ms := obedience.looked(watch, now_ms, waiting=bytes_waiting(channel)):
-                self._quotas.extend(channel, extra_ms)
+            self._failures.attempt(Place.UNMUTE, channel.id, self._look_at, channel, watch, now_ms)
+
+    def _look_at(self, channel: Channel, watch: Watch, now_ms: int) -> None:
+        obedience = self._quotas.obedience
+        if channel.mute_state not in THROTTLED:
+            obedience.released(watch)
+        elif extra_ms := obedience.looked(watch, now_ms, waiting=bytes_waiting(channel)):
+            self._quotas.extend(channel, extra_ms)
 
 
 def _reaper(name: str, held: ThrottledChannels, clock: TrioClock) -> Reaper:

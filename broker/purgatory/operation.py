@@ -42,15 +42,25 @@ class DelayedOperation(Entry):
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Whether the waiting is over, be it for an error. Must neither raise nor touch the purgatory."""
+        """Whether the waiting is over, be it for an error. Must not touch the purgatory."""
 
     @property
     def settled(self) -> bool:
         return self.outcome is not Outcome.WAITING
 
     def try_complete(self) -> bool:
-        """Complete the operation if it is ready. True for exactly one caller in its life."""
-        return self.outcome is Outcome.WAITING and self.is_ready() and self.settle(Outcome.COMPLETED)
+        """Complete the operation if it is ready. True for exactly one caller in its life.
+
+        One whose `is_ready` raises is completed too: making its answer raises the same, where the exception
+        belongs to its own request and not to the caller, which may be the request of another client.
+        """
+        if self.outcome is not Outcome.WAITING:
+            return False
+        try:
+            is_ready = self.is_ready()
+        except Exception:  # noqa: BLE001 - met again, and reported, when the answer is made
+            is_ready = True
+        return is_ready and self.settle(Outcome.COMPLETED)
 
     def settle(self, outcome: Outcome) -> bool:
         """End the waiting and stop its clock. False when it had ended before; then nothing changes."""

@@ -214,9 +214,9 @@ class House:
                 asking.outcome = None
         callbacks = self.broker.callbacks.queue
         while callbacks:
-            context, outcome = callbacks.popleft()
+            context, outcome_of = callbacks.popleft()
             assert isinstance(context, Asking)
-            context.outcome = outcome
+            context.outcome = outcome_of()
 
     def answer(self, asking: Asking) -> Any:
         """What a client reads."""

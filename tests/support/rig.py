@@ -6,6 +6,7 @@ from broker.clock import ManualClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.receive import SCRATCH_BYTES
+from broker.network.failures import Failures
 from broker.network.memory.leased_frames import LeasedFrames
 from broker.network.memory.leased_receive import receiving
 from broker.network.memory.memory_pool import MemoryPool
@@ -30,10 +31,10 @@ class Rig:
         self.clock = RunClock()
         self.frames = LeasedFrames(MemoryPool(size, largest), 5_000, self.clock)
         self.memory = self.frames.memory
-        self.selector = Selector(lambda _channel, _reason: None)
-        self.responder = Responder(
-            self.selector, self.clock, FailedLogins("", self.selector, 0, self.clock), largest
-        )
+        self.failures = Failures()
+        self.selector = Selector(lambda _channel, _reason: None, self.failures)
+        failed = FailedLogins("", self.selector, 0, self.clock)
+        self.responder = Responder(self.selector, self.clock, failed, largest, self.failures)
         self.new_receive = receiving(self.frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
         self.limit = largest
         self.peers: list[socket.socket] = []

@@ -16,11 +16,15 @@ import trio
 
 from broker.errors import ConfigError
 from broker.network.accepting.connection_gate import ListenerGate
+from broker.network.failures import Place
 from broker.network.processor import Accepted, Processor
 from broker.network.supervisor import Supervisor
 from broker.quotas.connection_rates import canonical_address
 
 logger = logging.getLogger(__name__)
+
+LOST: Final = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
+"""The listening socket itself is gone: no listener is served any more, so the broker stops."""
 
 EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 BACK_OFF_SECONDS: Final = 0.1
@@ -77,13 +81,24 @@ class Acceptor:
                     self._rests = False
                     break
                 except OSError as error:
+                    if error.errno in LOST and listening.fileno() >= 0:
+                        raise
                     if error.errno in EXHAUSTED:
                         self._tell_of_rest(error)
                         await trio.sleep(BACK_OFF_SECONDS)
                     break
-                accepted = sock, (canonical_address(host) if ":" in host else host, port)
-                if await self.gate.admits(accepted):
-                    await self._serve(accepted)
+                await self._take((sock, (canonical_address(host) if ":" in host else host, port)))
+
+    async def _take(self, accepted: Accepted) -> None:
+        """Serves a new connection if the connection quotas admit it."""
+        try:
+            is_admitted = await self.gate.admits(accepted)
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self._report(error, accepted)
+            accepted[0].close()
+            return
+        if is_admitted:
+            await self._serve(accepted)
 
     def close(self) -> None:
         """The port is free from here on; for whoever does not run it, or has cancelled that."""
@@ -98,11 +113,19 @@ class Acceptor:
         self._rests = True
 
     async def _serve(self, accepted: Accepted) -> None:
-        """For a connection that was admitted."""
-        if self._configure(accepted[0]):
-            await self._hand_over(accepted, self._processors)
-        else:
-            self.gate.release(accepted)
+        """Hands over a connection that was admitted, or releases it."""
+        try:
+            if self._configure(accepted[0]):
+                await self._hand_over(accepted, self._processors)
+                return
+        except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+            self._report(error, accepted)
+        address, port = accepted[1]
+        self.gate.failures.attempt(Place.ACCEPT, f"{address}:{port}", self.gate.release, accepted)
+
+    def _report(self, error: Exception, accepted: Accepted) -> None:
+        address, port = accepted[1]
+        self.gate.failures.report(Place.ACCEPT, error, listener=self.name, connection=f"{address}:{port}")
 
     def _configure(self, sock: socket.socket) -> bool:
         try:

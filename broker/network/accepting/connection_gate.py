@@ -19,6 +19,7 @@ from broker.network.accepting.excess import ExcessConnections
 from broker.network.accepting.override_hosts import OverrideHosts
 from broker.network.accepting.parked import Parked, ParkedSockets
 from broker.network.clock import TrioClock
+from broker.network.failures import Failures, Place
 from broker.network.processor import Accepted
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
@@ -59,8 +60,10 @@ class ConnectionGate:
         clock: TrioClock,
         selectors: Callable[[], Iterable[tuple[str, Selector]]],
         watchers: Watchers,
+        failures: Failures,
     ) -> None:
         self.quotas = quotas
+        self.failures = failures
         self.clock = clock
         self.watchers = watchers
         self.rechecks = False
@@ -158,6 +161,7 @@ class ListenerGate:
 
     def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
         self.name = quota.name
+        self.failures = gate.failures
         self.blocked = BlockedTime(gate.clock)
         self.parked = ParkedSockets()
         self._gate = gate
@@ -201,9 +205,14 @@ class ListenerGate:
         try:
             while True:
                 while (due := parked.pop_due(clock.ms())) is not None:
-                    if not self._gate.rechecks:
-                        self._close(due, IP_RATE, due.bound)
-                    elif self._admits_again(due):
+                    try:
+                        is_admitted = self._has_served_its_time(due)
+                    except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                        connection = f"{due.peer[0]}:{due.peer[1]}"
+                        self.failures.report(Place.PARKED_SOCKET, error, connection=connection)
+                        due.sock.close()
+                        continue
+                    if is_admitted:
                         await serve((due.sock, due.peer))
                 self._wake = trio.Event()
                 deadline = parked.next_deadline()
@@ -225,6 +234,13 @@ class ListenerGate:
                 if pushed_out is not None:
                     self._close(pushed_out, IP_RATE, pushed_out.bound)
                 self._wake.set()
+
+    def _has_served_its_time(self, due: Parked) -> bool:
+        """Whether a connection whose wait is over is to be served; otherwise it is closed."""
+        if not self._gate.rechecks:
+            self._close(due, IP_RATE, due.bound)
+            return False
+        return self._admits_again(due)
 
     def _admits_again(self, due: Parked) -> bool:
         if _has_left(due.sock):

@@ -30,7 +30,12 @@ class PipelinedProcessor(Processor):
 
     def _make_responder(self) -> PipelinedResponder:
         return PipelinedResponder(
-            self.selector, self._clock, self._failed_logins, self._settings.max_frame, self._watermarks
+            self.selector,
+            self._clock,
+            self._failed_logins,
+            self._settings.max_frame,
+            self._failures,
+            self._watermarks,
         )
 
     def _take_in(self, request: Request) -> None:

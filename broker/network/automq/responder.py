@@ -17,6 +17,7 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteState
 from broker.network.connection.send import Send
+from broker.network.failures import Failures
 from broker.network.handling.request import Request
 from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.responder import Responder
@@ -58,9 +59,10 @@ class PipelinedResponder(Responder):
         clock: TrioClock,
         failed_logins: FailedLogins,
         frame_limit: int,
+        failures: Failures,
         watermarks: Watermarks,
     ) -> None:
-        super().__init__(selector, clock, failed_logins, frame_limit)
+        super().__init__(selector, clock, failed_logins, frame_limit, failures)
         self.responses: deque[Request] = InTurn()
         self._high = watermarks.high
         self._low = watermarks.low
@@ -137,6 +139,9 @@ class PipelinedResponder(Responder):
     def _write_run(self, channel: PipelinedChannel, run: list[bytes]) -> None:
         """As many as the socket takes are answered; the one that it takes in part is a send in progress."""
         in_flight, early = channel.in_flight, channel.early
+        time = self.request_time
+        if time is not None:
+            time.begin()
         try:
             left = channel.sock.send(b"".join(run))
         except BlockingIOError:
@@ -144,6 +149,8 @@ class PipelinedResponder(Responder):
         except OSError as error:
             self._selector.close_channel(channel, str(error))
             return
+        if time is not None:
+            time.add_network(channel)
         now = self._clock.ns()
         channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
         for reply in run:
@@ -155,5 +162,7 @@ class PipelinedResponder(Responder):
                 return
             left -= size
             in_flight.popleft()
+            if time is not None:
+                time.settle(request)
             channel.bytes_out += size
             request.route.metrics.record(request, now, size)

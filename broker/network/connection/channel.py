@@ -45,6 +45,7 @@ class Channel:
         "last_active_ms",
         "listener",
         "mute_state",
+        "network_ns",
         "opened_wall_ms",
         "port",
         "principal",
@@ -104,6 +105,7 @@ class Channel:
         self.opened_wall_ms = wall_ms
         self.requests = 0
         self.request_ns = 0
+        self.network_ns = 0
         self.shape = 0
         self.waiting: DelayedOperation | None = None
         self.bytes_in = 0

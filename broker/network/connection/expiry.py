@@ -12,6 +12,7 @@ import trio
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, has_arrivals
 from broker.network.connection.mute import MuteState
+from broker.network.failures import Place
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
 
@@ -36,7 +37,12 @@ async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> No
         for channel in sorted(due, key=lambda each: each.last_active_ms):
             if channel.last_active_ms + limit_ms > now_ms:
                 continue
-            if channel.fd >= 0 and _is_used(channel):
+            try:
+                is_used = channel.fd >= 0 and _is_used(channel)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                selector.failures.report(Place.EXPIRE, error, connection=channel.id)
+                is_used = False
+            if is_used:
                 channel.last_active_ms = now_ms
                 continue
             selector.close_channel(channel, f"idle for {limit_ms} ms")

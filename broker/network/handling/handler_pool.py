@@ -8,8 +8,7 @@ go on.
 Knows outcomes, not APIs: the route says who answers.
 """
 
-import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import CoroutineType
 from typing import ClassVar, Final, assert_never
 
@@ -17,12 +16,14 @@ import trio
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.error_replies import error_reply
 from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, Parked, Silent
 from broker.api.waking import wake_fetches
 from broker.errors import ErrorCode, ProtocolViolation
 from broker.log.chores import Flush
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
+from broker.network.failures import Failures, Place
 from broker.network.handling.client_id import client_id_and_body
 from broker.network.handling.crew import Crew
 from broker.network.handling.flush_waits import FlushWaits, Waiting
@@ -33,8 +34,6 @@ from broker.network.reaper import Reaper
 from broker.network.responder import Responder
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
-
-logger = logging.getLogger(__name__)
 
 BATCH: Final = 128
 """Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to
@@ -64,6 +63,7 @@ class HandlerPool:
         throttling: Throttling,
         clock: TrioClock,
         frames: FramePool,
+        failures: Failures,
         main: "HandlerPool | None" = None,
     ) -> None:
         self.size = size
@@ -77,6 +77,7 @@ class HandlerPool:
         self._throttling = throttling
         self._clock = clock
         self._frames = frames
+        self._failures = failures
         self._nursery: TaskStarter | None = None
         self._crew = self.crew_type()
         self._after_commit: Waiting = []
@@ -116,11 +117,10 @@ class HandlerPool:
         """That of Kafka's thread."""
         return f"{self._plane}-kafka-request-handler-{index}"
 
-    def time_requests(self, is_timed: bool) -> None:
-        """Whether a request quota is to be kept from now on."""
-        self._batch = 1 if is_timed else BATCH
-        quota = self._broker.quotas.request
-        self._request_time = RequestTime(quota, self._clock) if is_timed else None
+    def measure(self, request_time: RequestTime | None) -> None:
+        """Keeps the request quota from now on, or no longer (None)."""
+        self._batch = BATCH if request_time is None else 1
+        self._request_time = request_time
 
     async def run(self, index: int) -> None:
         """One handler task; ends when it is no longer wanted, or the request channel is closed and empty.
@@ -145,6 +145,8 @@ class HandlerPool:
             while True:
                 slow = self._serve(request)
                 if slow is not None:
+                    if self._request_time is not None:
+                        self._request_time.add_handler(request)
                     self.deliver()
                     self._crew.hand_on_the_lead()
                     await self._serve_slow(request, slow)
@@ -156,8 +158,6 @@ class HandlerPool:
                 left -= 1
                 if not left:
                     self.deliver()
-                    if self._request_time is not None:
-                        self._request_time.sent()
                     self.busy[index] += self._last - awake
                     break
                 try:
@@ -187,10 +187,15 @@ class HandlerPool:
         Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of
         one. Callbacks beyond a batch are left to the next turn.
         """
+        time = self._request_time
+        if time is not None:
+            time.begin()
         if self._after_commit:
             partitions = self._broker.partitions
             partitions.commit()
             waiting, self._after_commit = self._after_commit, []
+            if time is not None:
+                time.share([request for request, _ in waiting])
             overdue = partitions.overdue_flushes()
             if overdue:
                 waiting = self.flush_waits.park(waiting, overdue)
@@ -211,29 +216,34 @@ class HandlerPool:
         """It is done or has failed: whoever waited is answered, and what is not on the disk is not
         acknowledged.
         """
+        if self._request_time is not None:
+            self._request_time.begin()
         flushed, failed = self.flush_waits.ended(flush)
         self._finish(flushed)
         self._not_flushed(failed)
 
     def _not_flushed(self, waiting: Waiting) -> None:
+        if self._request_time is not None:
+            self._request_time.begin()
         for request, after in waiting:
-            try:
-                self._conclude(request, after.give_up())
-            except Exception:
-                logger.exception("a handler failed", extra=_place(request))
-                self._give_up(request)
+            self._complete(request, after.give_up)
         self.deliver()
 
     def _finish(self, waiting: Waiting) -> None:
         for request, after in waiting:
-            try:
-                self._conclude(request, after.finish())
-            except Exception:
-                logger.exception("a handler failed", extra=_place(request))
-                self._give_up(request)
+            self._complete(request, after.finish)
+
+    def _complete(self, request: Request, outcome_of: Callable[[], Outcome]) -> None:
+        """Concludes a request that was not answered by its handler at once."""
+        try:
+            self._conclude(request, outcome_of())
+        except Exception as error:  # noqa: BLE001 - reported, and answered as an error
+            self._fail(request, Place.CALLBACK, error)
 
     def _begin(self, now: int) -> None:
         self._last = now
+        if self._request_time is not None:
+            self._request_time.begin_at(now)
         self._now_ms = now // 1_000_000 + self._clock.base_ms
         self._wall_ms = self._clock.wall_ms()
 
@@ -264,41 +274,35 @@ class HandlerPool:
                 repeats.learn(frame, offset, message, request, self._broker)
             self._conclude(request, outcome)
         except ProtocolViolation as violation:
+            request.client_id = request.channel.client_id
             self._conclude(request, Hangup(str(violation)))
-        except Exception:
-            logger.exception("a handler failed", extra=_place(request))
-            self._give_up(request)
+        except Exception as error:  # noqa: BLE001 - reported, and answered as an error
+            self._fail(request, Place.HANDLE, error)
         return None
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
         request.local_complete = self._clock.ns()
+        time = self._request_time
         try:
-            outcome = await awaitable
-        except Exception:
-            logger.exception("a handler failed", extra=_place(request))
-            self._give_up(request)
-        else:
-            self._guarded(request, outcome)
+            outcome = await (awaitable if time is None else time.run(request, awaitable))
+            if time is None and self._request_time is not None:
+                self._request_time.begin()
+            self._conclude(request, outcome)
+        except Exception as error:  # noqa: BLE001 - reported, and answered as an error
+            self._fail(request, Place.HANDLE, error)
 
-    def _call_back(self, context: RequestContext, outcome: Outcome) -> None:
+    def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """Concludes a request that has waited. The time that this takes is its own, and none of the wait."""
         assert isinstance(context, Request)
         begun = self._clock.ns()
-        self._guarded(context, outcome)
+        self._complete(context, outcome_of)
         context.local_complete += context.completed - begun
-
-    def _guarded(self, request: Request, outcome: Outcome) -> None:
-        """Concludes a request that was not answered at once."""
-        try:
-            self._conclude(request, outcome)
-        except Exception:
-            logger.exception("a handler failed", extra=_place(request))
-            self._give_up(request)
 
     def _conclude(self, request: Request, outcome: Outcome) -> None:
         """Turns an outcome into a queued response."""
-        if self._request_time is not None:
-            outcome = self._request_time.charge(request, outcome)
+        time = self._request_time
+        if time is not None:
+            outcome = time.charge(request, outcome)
         match outcome:
             case AfterCommit():
                 self._after_commit.append((request, outcome))
@@ -342,6 +346,8 @@ class HandlerPool:
         self._release(request)
         request.completed = self._last = self._clock.ns()
         request.responder.responses.append(request)
+        if time is not None:
+            time.add_handler(request)
 
     def _release(self, request: Request) -> None:
         frame = request.frame
@@ -350,15 +356,35 @@ class HandlerPool:
             assert isinstance(frame, memoryview)
             self._frames.release(frame)
 
-    def _give_up(self, request: Request) -> None:
-        """A fault of ours ends this connection only."""
-        request.route.metrics.count_errors(request, (ErrorCode.UNKNOWN_SERVER_ERROR,))
-        request.reply = None
-        request.close_reason = "the broker failed to answer"
+    def _fail(self, request: Request, place: Place, error: Exception) -> None:
+        """Answers UNKNOWN_SERVER_ERROR in the API's own response, or closes the connection where no response
+        can say so. (Kafka: KafkaApis.handleError)
+        """
+        route, channel = request.route, request.channel
+        self._failures.report(place, error, api=route.metrics.name, connection=channel.id)
+        route.metrics.count_errors(request, (ErrorCode.UNKNOWN_SERVER_ERROR,))
+        request.reply = self._error_response(request)
+        if request.reply is None:
+            request.close_reason = "the broker failed to answer"
         self._release(request)
         request.completed = self._last = self._clock.ns()
         request.responder.responses.append(request)
+        if self._request_time is not None:
+            self._request_time.add_handler(request)
 
-
-def _place(request: Request) -> dict[str, object]:
-    return {"api": request.route.metrics.name, "connection": request.channel.id}
+    def _error_response(self, request: Request) -> bytes | None:
+        """None for a request without a response, and for one of which no response can be made."""
+        route, frame = request.route, request.frame
+        try:
+            message = None
+            if frame is not None:
+                request.client_id, offset = client_id_and_body(frame, route.flexible)
+                message = route.decode(frame, offset)
+            reply = error_reply(route.api.key, max(route.version, 0), message, ErrorCode.UNKNOWN_SERVER_ERROR)
+            if reply is None:
+                return None
+            return b"".join(route.encode(reply, request.correlation_id))  # type: ignore[arg-type]
+        except Exception as error:  # noqa: BLE001 - the connection is closed instead
+            request.client_id = request.channel.client_id
+            self._failures.report(Place.RESPOND, error, api=route.metrics.name, connection=request.channel.id)
+            return None

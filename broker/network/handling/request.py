@@ -33,7 +33,8 @@ class Request(RequestContext):
     | `taken` | its answer is being written; only where the socket did not take it whole | the responder |
 
     When the last byte is sent is told to the metrics and not kept. `errors` and `throttle_ms` are there only
-    where its metrics want them.
+    where its metrics want them. `handler_ns` is the thread time that no quota has recorded yet, and `exempt`
+    says that the request quota does not apply; see `request_time`.
     """
 
     __slots__ = (
@@ -42,7 +43,9 @@ class Request(RequestContext):
         "completed",
         "dequeued",
         "errors",
+        "exempt",
         "frame",
+        "handler_ns",
         "local_complete",
         "login",
         "received",
@@ -73,6 +76,8 @@ class Request(RequestContext):
         self.reply: Reply = None
         self.close_reason: str | None = None
         self.login: Login | None = None
+        self.handler_ns = 0
+        self.exempt = False
 
     dequeued: int
     completed: int

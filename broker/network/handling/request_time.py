@@ -1,48 +1,115 @@
-"""The request quota at work: how much of the one thread a client's requests take. (KIP-124; Kafka:
-ClientRequestQuotaManager, RequestHandlerHelper)
+"""Splits the time of the broker's one thread among the clients that use it: the request quota. (KIP-124;
+Kafka: ClientRequestQuotaManager, KafkaChannel.networkThreadTimeNanos, RequestChannel.requestThreadTimeNanos)
 
-The handler pool has one of these while a `request_percentage` rule exists. Each request is then a batch of
-its own, so that what passed between two looks at the clock was spent for it alone, and nothing is answered
-by heart. Without such a rule nothing of this is there.
+There is one of these while a `request_percentage` rule exists, shared by all handlers and processors; without
+such a rule it does not exist, and nothing of this costs a request anything. While it exists each request is a
+batch of its own, and no cached answer is used.
 
-Time counts from when a handler takes a request to when its answer is ready or it begins to wait, the append
-to the log included; and from there until the answer is written. Reading a request from its socket is not in
-it.
+The clock is read in laps: every piece of work begins where the last one ended, or with `begin`, and its owner
+gets the lap at its end. So no nanosecond is charged twice, and the sum of all charges never exceeds the time
+that the thread had.
+
+| work | goes to | is recorded |
+| --- | --- | --- |
+| reading, decrypting, writing, TLS handshakes | the channel's `network_ns` | when the send completes |
+| decoding, handler, commit, callbacks, every step of a slow handler | the request's `handler_ns` | when the \
+request is done, with a check of the quota |
+| encoding the response | the request's `handler_ns` | when the send completes |
+
+What an exempt request takes is recorded in the exempt sensor: replica fetches and their refusals, requests
+without a response (acks=0), and requests of a dedicated inter-broker listener.
 """
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import Any, TypeVar
 
 from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
 from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel
 from broker.network.handling.request import Request
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.verdict import larger
 
+Result = TypeVar("Result")
+
 
 class RequestTime:
-    """Charges requests, one after the other."""
+    """`is_exempt` is asked with every request whether its listener serves other brokers only."""
 
-    __slots__ = ("_answered", "_clock", "_quota")
+    __slots__ = ("_base_ms", "_is_exempt", "_last", "_ns", "_parked", "_quota")
 
-    def __init__(self, quota: RequestQuotaManager, clock: TrioClock) -> None:
+    def __init__(
+        self, quota: RequestQuotaManager, clock: TrioClock, is_exempt: Callable[[str], bool]
+    ) -> None:
         self._quota = quota
-        self._clock = clock
-        self._answered: Request | None = None
+        self._ns = clock.ns
+        self._base_ms = clock.base_ms
+        self._is_exempt = is_exempt
+        self._last = clock.ns()
+        self._parked: dict[Channel, set[Request]] = {}
+
+    # Laps
+
+    def begin(self) -> None:
+        """A piece of work begins now. The time since the last one belongs to no client."""
+        self._last = self._ns()
+
+    def begin_at(self, now: int) -> None:
+        """The same, where the clock has just been read."""
+        self._last = now
+
+    def add_handler(self, request: Request) -> None:
+        """The lap was spent on handling `request`."""
+        now = self._ns()
+        request.handler_ns += now - self._last
+        self._last = now
+
+    def add_network(self, channel: Channel) -> None:
+        """The lap was spent on reading from or writing to `channel`."""
+        now = self._ns()
+        channel.network_ns += now - self._last
+        self._last = now
+
+    def share(self, requests: Sequence[Request]) -> None:
+        """The lap was spent on all of `requests` together: each gets an equal part."""
+        now = self._ns()
+        each = (now - self._last) // len(requests)
+        for request in requests:
+            request.handler_ns += each
+        self._last = now
+
+    def run(self, request: Request, slow: Awaitable[Result]) -> "_Stepped[Result]":
+        """An awaitable with the result of `slow`, each of whose steps is a lap of `request`."""
+        return _Stepped(self, request, slow)
+
+    # Charges
 
     def charge(self, request: Request, outcome: Outcome) -> Outcome:
-        """The outcome with the throttle that counts, which is the longer of its own and the request
-        quota's; it is told in the answer. One that is still waited for is charged when it comes.
+        """Ends the lap, and records what handling `request` took. The outcome has the larger throttle of its
+        own and the request quota's, which the response tells. A request that still waits is recorded when it
+        is done.
         """
+        now = self._ns()
+        spent = request.handler_ns + now - self._last
+        self._last = now
         if isinstance(outcome, AfterCommit | Parked):
+            request.handler_ns = spent
+            if isinstance(outcome, Parked):
+                self._parked.setdefault(request.channel, set()).add(request)
             return outcome
-        now = self._clock.ns()
-        spent = (request.local_complete or now) - request.dequeued
-        now_ms = now // 1_000_000 + self._clock.base_ms
-        if isinstance(outcome, Silent):
+        request.handler_ns = 0
+        channel = request.channel
+        if self._parked and (parked := self._parked.get(channel)) is not None:
+            parked.discard(request)
+            if not parked:
+                del self._parked[channel]
+        now_ms = now // 1_000_000 + self._base_ms
+        if outcome.__class__ is Silent or request.exempt or self._is_exempt(channel.listener):
+            request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
-        self._answered = request
-        request.channel.request_ns += spent
-        principal = request.channel.principal
-        throttle = self._quota.record_handled(principal, request.channel.client_id, spent, now_ms)
+        channel.request_ns += spent
+        throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
         if isinstance(outcome, Answered | Encoded):
             outcome.throttle = larger(outcome.throttle, throttle)
         if isinstance(outcome, Answered):
@@ -51,11 +118,64 @@ class RequestTime:
                 outcome.reply.throttle_time_ms = outcome.throttle.throttle_ms
         return outcome
 
-    def sent(self) -> None:
-        """The answer that was charged last has been written as far as its socket took it."""
-        request, self._answered = self._answered, None
-        if request is not None:
-            now = self._clock.ns()
-            spent, now_ms = now - request.completed, now // 1_000_000 + self._clock.base_ms
-            request.channel.request_ns += spent
-            self._quota.record_sent(request.channel.principal, request.channel.client_id, spent, now_ms)
+    def settle(self, request: Request) -> None:
+        """The response has left, or never will: records what else was spent on the request and its channel.
+        No throttle follows from it; the next request meets it. (recordNetworkThreadTimeCallback)
+        """
+        channel = request.channel
+        spent = request.handler_ns + channel.network_ns
+        request.handler_ns = channel.network_ns = 0
+        now_ms = self._last // 1_000_000 + self._base_ms
+        if request.exempt:
+            self._quota.record_exempt(spent, now_ms)
+        else:
+            channel.request_ns += spent
+            self._quota.record_sent(channel.principal, request.client_id, spent, now_ms)
+
+    def close(self, channel: Channel) -> None:
+        """The connection ends: what its unanswered requests and its unrecorded reads and writes took goes to
+        its client, and to the exempt sensor if it never said who it is. (Kafka forgets this time.)
+        """
+        spent, channel.network_ns = channel.network_ns, 0
+        for request in self._parked.pop(channel, ()):
+            spent += request.handler_ns
+            request.handler_ns = 0
+        if not spent:
+            return
+        now_ms = self._last // 1_000_000 + self._base_ms
+        if channel.requests == 0 or self._is_exempt(channel.listener):
+            self._quota.record_exempt(spent, now_ms)
+        else:
+            channel.request_ns += spent
+            self._quota.record_sent(channel.principal, channel.client_id, spent, now_ms)
+
+
+class _Stepped(Awaitable[Result]):
+    """Runs a coroutine and measures each of its steps; what other tasks do between two steps is not in it."""
+
+    __slots__ = ("_request", "_slow", "_time")
+
+    def __init__(self, time: RequestTime, request: Request, slow: Awaitable[Result]) -> None:
+        self._time = time
+        self._request = request
+        self._slow = slow
+
+    def __await__(self) -> Generator[Any, Any, Result]:
+        time, request = self._time, self._request
+        steps = self._slow.__await__()
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            time.begin()
+            try:
+                trap = steps.send(value) if error is None else steps.throw(error)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            finally:
+                time.add_handler(request)
+            value = error = None
+            try:
+                value = yield trap
+            except BaseException as thrown:  # noqa: BLE001 - cancellation too belongs to the coroutine
+                error = thrown

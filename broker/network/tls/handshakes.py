@@ -22,7 +22,7 @@ from broker.config.rooms import TlsConfig
 from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.connection.receive import EndOfStream, Receive
+from broker.network.connection.receive import Receive
 from broker.network.connection.send import Flight
 from broker.network.connection.transport import Transport
 from broker.network.responder import Responder
@@ -102,10 +102,18 @@ class Handshakes:
                 await self._wake.wait()
             channel, tls = self.due.popleft()
             if channel.fd >= 0:
+                time = self._responder.request_time
+                if time is not None:
+                    time.begin()
                 try:
                     self._go_on(channel, tls)
-                except (EndOfStream, OSError) as error:
+                except Exception as error:  # noqa: BLE001 - sorted by `broken`
+                    if time is not None:
+                        time.add_network(channel)
                     self._broken(channel, error)
+                else:
+                    if time is not None:
+                        time.add_network(channel)
             await trio.lowlevel.checkpoint()
 
     def _put_in_line(self, channel: Channel, tls: TlsSocket, _sock: Transport) -> None:
@@ -163,14 +171,17 @@ class Handshakes:
         self._held.discard(channel)
         if channel.fd < 0:
             return
-        refusal = self._logins.enter(channel, name, now_ms)
-        if refusal is None:
-            self._let_in(channel, tls)
-            self._await_more(channel, tls)
-            return
-        if isinstance(refusal, TooFastOfUser):
-            self._logins.refuse(channel, name, refusal)
-        self._selector.close_channel(channel, words(name, refusal))
+        try:
+            refusal = self._logins.enter(channel, name, now_ms)
+            if refusal is None:
+                self._let_in(channel, tls)
+                self._await_more(channel, tls)
+                return
+            if isinstance(refusal, TooFastOfUser):
+                self._logins.refuse(channel, name, refusal)
+            self._selector.close_channel(channel, words(name, refusal))
+        except Exception as error:  # noqa: BLE001 - sorted by `broken`
+            self._broken(channel, error)
 
     def _let_in(self, channel: Channel, tls: TlsSocket) -> None:
         if self._names_users:

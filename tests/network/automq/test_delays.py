@@ -57,7 +57,7 @@ class Delays:
 
     async def _call_back(self, context: Any) -> None:
         await trio.sleep(self._rng.random())
-        self._broker.house.broker.callbacks.post(context, Answered(ListGroupsResponse()))
+        self._broker.house.broker.callbacks.post(context, lambda: Answered(ListGroupsResponse()))
         self._broker.house.server.handlers.deliver()
 
 

@@ -12,6 +12,7 @@ from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, Receive
 from broker.network.connection.send import Part
+from broker.network.failures import Failures
 from broker.network.handling.request import Reply, Request
 from broker.network.handling.routes import Route
 from broker.network.measuring.request_metrics import RequestMetrics
@@ -52,9 +53,10 @@ class Wiring:
         if send_buffer:
             near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         clock = TrioClock()
-        self.selector = Selector(lambda channel, _reason: channel.abandon())
+        self.failures = Failures()
+        self.selector = Selector(lambda channel, _reason: channel.abandon(), self.failures)
         failed = FailedLogins("test", self.selector, 100, clock)
-        self.responder = PipelinedResponder(self.selector, clock, failed, 1_000, watermarks)
+        self.responder = PipelinedResponder(self.selector, clock, failed, 1_000, self.failures, watermarks)
         self.channel = PipelinedChannel(
             near,
             self.responder,

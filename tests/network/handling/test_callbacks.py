@@ -1,6 +1,6 @@
 """Answers of requests that waited: bounded in number, a turn's worth at a time, and before new requests."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ class Pool:
         self.concluded: list[RequestContext] = []
         self.rested = 0
 
-    def conclude(self, context: RequestContext, outcome: Outcome) -> None:
+    def conclude(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         self.concluded.append(context)
 
     def rest(self) -> None:
@@ -43,7 +43,7 @@ def test_the_queue_never_holds_more_than_its_capacity(posted: int, early: int) -
     callbacks.serve(pool.conclude, pool.rest)
     contexts = [RequestContext() for _ in range(posted)]
     for context in contexts:
-        callbacks.post(context, SILENT)
+        callbacks.post(context, lambda: SILENT)
     assert pool.concluded == contexts[:early], "the oldest, and no more than must be"
     assert [context for context, _ in callbacks.queue] == contexts[early:]
     assert callbacks.peak == min(posted, 3)
@@ -76,9 +76,9 @@ class Turns:
         self._now = 0
         deliver, call_back = pool.deliver, pool._call_back  # type: ignore[attr-defined]
 
-        def counted(context: RequestContext, outcome: Outcome) -> None:
+        def counted(context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
             self._now += 1
-            call_back(context, outcome)
+            call_back(context, outcome_of)
 
         def turn() -> None:
             self._now = 0

@@ -137,13 +137,15 @@ async def test_writing_the_answer_is_charged_to_who_gets_it(
 ) -> None:
     await limit(broker, "request_percentage", 1_000)
     client, other = await broker.connect(CLIENT), await broker.connect("other")
-    flush = Responder.flush
+    send = Responder._send_list
 
-    def slow(responder: Responder) -> None:
+    def slow(responder: Responder, *args: Any) -> int:
         mock_clock.jump(0.1)
-        flush(responder)
+        return send(responder, *args)
 
-    monkeypatch.setattr(Responder, "flush", slow)
+    monkeypatch.setattr(Responder, "_send_list", slow)
+    encode = route_of(broker, ApiKey.METADATA, 9).encode
+    route_of(broker, ApiKey.METADATA, 9).encode = lambda reply, number: [*encode(reply, number), b""]
     await client.ask(MetadataRequest([]), 9)
     assert (charged_ms(broker), charged_ms(broker, "other")) == (100, 0)
     await other.ask(MetadataRequest([]), 9)

@@ -1,0 +1,159 @@
+"""Makes the response of any API that says one error for everything that was asked. (Kafka:
+AbstractRequest.getErrorResponse)
+
+Called when a handler has failed. A response with an error code of its own says the error there; any other
+repeats what the request names (topics, partitions, resources, groups) with the error beside each. Works from
+the schemas; the tables here hold only the names that differ between a request and its response.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from broker.errors import ErrorCode
+from broker.protocol import codec
+from broker.protocol.api_key import ApiKey
+from broker.protocol.compile_decode import in_version
+from broker.protocol.error_codes import is_error_code
+from broker.protocol.schema import Field, Struct
+
+MESSAGE: Final = "The server experienced an unexpected error when processing the request."
+
+SOURCES: Final = {
+    "responses": ("topic_data", "topics", "topic_names", "resources"),
+    "partition_responses": ("partition_data",),
+    "partitions": ("partition_indexes",),
+    "results": ("resources", "topics", "groups_names"),
+    "coordinators": ("coordinator_keys",),
+}
+"""Where a request has the items of a response's array that is named otherwise."""
+
+ALIASES: Final = {
+    "partition_index": ("partition",),
+    "topic_name": ("name",),
+}
+"""What a request calls an item's field."""
+
+BARE: Final = ("name", "key", "group_id", "partition_index")
+"""The field of a response's item that holds the request's item where that is a bare string or number."""
+
+IDENTITIES: Final = frozenset(
+    {
+        *("entity_name", "entity_type", "group_id", "group_instance_id", "index", "key", "member_id", "name"),
+        *("partition", "partition_index", "resource_name", "resource_type", "topic", "topic_id"),
+        *("topic_name", "user"),
+    }
+)
+"""The fields by which a client finds what it asked for. All others of a response keep their defaults."""
+
+
+def error_reply(api_key: int, version: int, message: Struct | None, error: ErrorCode) -> Struct | None:
+    """The response to `message`, which is None where the request is no longer known. None where no response
+    can tell the error: its request names nothing, asks for no response (acks=0), or names what its response
+    does not (DescribeLogDirs below version 3).
+    """
+    response_class = codec.response_class(api_key)
+    reply = response_class()
+    if any(is_error_code(field) for field in in_version(response_class, version)):
+        _say(reply, version, error)
+        return reply
+    if message is None or api_key == ApiKey.DESCRIBE_LOG_DIRS:
+        return None
+    if api_key == ApiKey.PRODUCE and getattr(message, "acks", None) == 0:
+        return None
+    asked: object = message
+    if api_key == ApiKey.ALTER_REPLICA_LOG_DIRS:
+        asked = _FlattenedDirs(message)
+    elif api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+        asked = _Users(message)
+    return reply if _repeat(reply, asked, version, error) else None
+
+
+class _FlattenedDirs:
+    """AlterReplicaLogDirs names topics below directories, and its response does not."""
+
+    def __init__(self, message: Any) -> None:
+        self.topics = [topic for directory in message.dirs for topic in directory.topics]
+
+
+class _Users:
+    """AlterUserScramCredentials names users twice, and its response names each once."""
+
+    def __init__(self, message: Any) -> None:
+        self.resources = [_User(name) for name in dict.fromkeys(_names(message))]
+
+
+class _User:
+    def __init__(self, name: str) -> None:
+        self.user = name
+
+
+def _names(message: Any) -> Iterable[str]:
+    return (each.name for each in (*message.deletions, *message.upsertions))
+
+
+def _say(item: Struct, version: int, error: ErrorCode) -> bool:
+    """Whether `item` has an error code."""
+    has_code = False
+    for field in in_version(type(item), version):
+        if is_error_code(field):
+            setattr(item, field.name, error)
+            has_code = True
+        elif field.name == "error_message":
+            setattr(item, field.name, MESSAGE)
+        elif (
+            field.type == "string" and getattr(item, field.name) is None and not _may_be_null(field, version)
+        ):
+            setattr(item, field.name, "")
+    return has_code
+
+
+def _may_be_null(field: Field, version: int) -> bool:
+    return field.nullable is not None and version >= field.nullable
+
+
+def _repeat(item: Struct, asked: object, version: int, error: ErrorCode) -> int:
+    """Fills `item` of a response from what the request asked; how many error codes it has got."""
+    said = int(_say(item, version, error))
+    for field in in_version(type(item), version):
+        if field.array and not isinstance(field.type, str):
+            items, codes = _items(field, asked, version, error)
+            setattr(item, field.name, items)
+            said += codes
+        elif field.type == "records":
+            setattr(item, field.name, b"")  # null crashes clients
+        elif field.name in IDENTITIES:
+            _copy(item, field, asked)
+            if getattr(item, field.name) is None and not _may_be_null(field, version):
+                setattr(item, field.name, "")
+    return said
+
+
+def _items(field: Field, asked: object, version: int, error: ErrorCode) -> tuple[list[Struct], int]:
+    assert not isinstance(field.type, str)
+    items, codes = [], 0
+    for each in _source(field.name, asked):
+        item = field.type()
+        codes += _repeat(item, each, version, error)
+        items.append(item)
+    return items, codes
+
+
+def _source(name: str, asked: object) -> Iterable[object]:
+    for candidate in (name, *SOURCES.get(name, ())):
+        found = getattr(asked, candidate, None)
+        if found:
+            return found  # type: ignore[no-any-return]
+    return ()
+
+
+def _copy(item: Struct, field: Field, asked: object) -> None:
+    """Repeats one field that identifies the item."""
+    if isinstance(asked, str | int):
+        if field.name in BARE:
+            setattr(item, field.name, asked)
+        return
+    for candidate in (field.name, *ALIASES.get(field.name, ())):
+        value = getattr(asked, candidate, None)
+        if value is not None:
+            setattr(item, field.name, value)
+            return
