@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from broker.exposition import connections, events, log_directories, memory, obedience, requests, topics
+from broker.exposition import (
+    connections,
+    events,
+    failures,
+    log_directories,
+    memory,
+    obedience,
+    requests,
+    topics,
+)
 from broker.exposition.handlers import HandlerFamilies
 from broker.exposition.sockets import SocketFamilies
 from broker.metrics.prometheus import pieces
@@ -75,6 +84,7 @@ class Exposition:
         yield from requests.log_families(self._server.request_log)
         yield from self._sockets.families(now_ns)
         yield from self._handlers.families(now_ns)
+        yield from failures.families(self._server.failures)
         yield from purgatory.families(self._purgatories)
         yield from memory.families(self._server.memory, now_ms)
         yield from automq.families(self._server.requests)

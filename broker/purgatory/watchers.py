@@ -52,10 +52,9 @@ class Watchers(Generic[Op]):
         completed = []
         for operation in list(operations):
             if operation.outcome is Outcome.WAITING:
-                if not operation.is_ready():
+                if not operation.try_complete():
                     continue
                 self._drop(key, operations, operation)
-                operation.settle(Outcome.COMPLETED)
                 completed.append(operation)
                 if len(completed) == limit:
                     break

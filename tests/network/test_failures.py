@@ -1,0 +1,633 @@
+"""An unexpected exception ends one connection, or fails one request; a hundred others do not notice.
+
+Each row of the table breaks one step. The victim makes the broker take that step; then every bystander, whose
+connection was open before, asks once more on the same connection, and a new client is served too.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
+from broker.errors import FatalExitError
+from broker.metadata.actor import BROKER_ITSELF
+from broker.network.accepting.acceptor import Acceptor
+from broker.network.accepting.connection_gate import ConnectionGate, ListenerGate
+from broker.network.connection import expiry
+from broker.network.connection.channel import Channel
+from broker.network.connection.receive import Receive
+from broker.network.failures import Failures, Place
+from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.routes import Route
+from broker.network.responder import Responder
+from broker.network.selector import Selector
+from broker.network.socket_server import SocketServer
+from broker.network.throttling import Throttling
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.obedience import Obedience
+from broker.services.fetching import DelayedFetch
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
+from tests.support.running import RunningBroker, running_broker
+from tests.support.wire import WireClient
+
+BYSTANDERS = 100
+VICTIM = "victim"
+METADATA_VERSION = 9
+
+
+class Unforeseen(Exception):
+    """Raised by the broken step."""
+
+
+@dataclass
+class Scene:
+    broker: RunningBroker
+    clock: MockClock
+    monkeypatch: pytest.MonkeyPatch
+    raised: int = 0
+
+    def break_once(
+        self, owner: type, name: str, applies: Callable[..., bool] = lambda *_, **__: True
+    ) -> None:
+        """The next call of a method for which `applies` raises; all others do their work."""
+        original = getattr(owner, name)
+
+        def broken(*args: Any, **named: Any) -> Any:
+            if not self.raised and applies(*args, **named):
+                self.raised += 1
+                raise Unforeseen(name)
+            return original(*args, **named)
+
+        self.monkeypatch.setattr(owner, name, broken)
+
+    async def connect(self) -> WireClient:
+        return await self.broker.connect(VICTIM)
+
+    async def passes(self, seconds: float) -> None:
+        await wait_all_tasks_blocked(0.001)
+        self.clock.jump(seconds)
+        await wait_all_tasks_blocked(0.001)
+
+    async def limit(self, key: str, value: float) -> None:
+        rule = QuotaAlteration((("client-id", VICTIM),), (QuotaOp(key, value),))
+        (outcome,) = await self.broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        assert outcome.ok
+
+
+def of_victim(thing: Any, *_: Any, **__: Any) -> bool:
+    channel = getattr(thing, "channel", thing)
+    return getattr(channel, "client_id", None) == VICTIM
+
+
+def second_is_victims(_self: Any, thing: Any, *_: Any, **__: Any) -> bool:
+    return of_victim(thing)
+
+
+async def ask(scene: Scene) -> WireClient:
+    """A request that is answered, and then another, which meets the broken step."""
+    client = await scene.connect()
+    await client.send(MetadataRequest([]), METADATA_VERSION)
+    return client
+
+
+async def asked_before(scene: Scene) -> WireClient:
+    client = await scene.connect()
+    await client.ask(MetadataRequest([]), METADATA_VERSION)
+    return client
+
+
+Breaks = Callable[[Scene], Awaitable[WireClient]]
+
+
+async def breaks_admits(scene: Scene) -> WireClient:
+    scene.break_once(ListenerGate, "admits")
+    return await scene.connect()
+
+
+async def breaks_enter(scene: Scene) -> WireClient:
+    scene.break_once(ConnectionQuotas, "enter")
+    return await scene.connect()
+
+
+async def breaks_configure(scene: Scene) -> WireClient:
+    scene.break_once(Acceptor, "_configure")
+    return await scene.connect()
+
+
+async def breaks_hand_over(scene: Scene) -> WireClient:
+    scene.break_once(Acceptor, "_hand_over")
+    return await scene.connect()
+
+
+async def breaks_channel(scene: Scene) -> WireClient:
+    scene.break_once(Channel, "__init__")
+    return await scene.connect()
+
+
+async def breaks_register(scene: Scene) -> WireClient:
+    scene.break_once(Selector, "register")
+    return await scene.connect()
+
+
+async def breaks_epoll_watches(scene: Scene) -> WireClient:
+    """ENOSPC is foreseeable: the limit of epoll watches. It ends the connection without a report."""
+    original = Selector.register
+
+    def full(selector: Selector, channel: Channel) -> None:
+        if not scene.raised:
+            scene.raised += 1
+            raise OSError(28, "No space left on device")
+        original(selector, channel)
+
+    scene.monkeypatch.setattr(Selector, "register", full)
+    return await scene.connect()
+
+
+async def breaks_opened(scene: Scene) -> WireClient:
+    class Watcher:
+        def opened(self, channel: Channel) -> None:
+            scene.broker.house.server.watchers.all.remove(self)  # type: ignore[arg-type]
+            scene.raised += 1
+            raise Unforeseen
+
+    scene.broker.house.server.watchers.all.append(Watcher())  # type: ignore[arg-type]
+    return await scene.connect()
+
+
+async def breaks_read(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+
+    def broken(_sock: Any) -> None:
+        scene.raised += 1
+        raise Unforeseen
+
+    channel.read = broken  # type: ignore[assignment]
+    await client.send(MetadataRequest([]), METADATA_VERSION)
+    return client
+
+
+async def breaks_buffered_read(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    scene.break_once(Receive, "next_buffered")
+    await client.send(produce_request_of(300, VICTIM), PRODUCE_VERSION)
+    await client.send(produce_request_of(300, VICTIM), PRODUCE_VERSION)
+    return client
+
+
+async def breaks_interest(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    scene.break_once(Selector, "want", second_is_victims)
+    with suppress(trio.BrokenResourceError):  # muted, so that the second makes epoll look away
+        for _ in range(3):
+            await client.send(parked_fetch(), 11)
+            await wait_all_tasks_blocked(0.001)
+    return client
+
+
+async def breaks_admission(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    (processor,) = scene.broker.house.server.processors()
+    put_nowait = processor._put_nowait
+
+    def broken(request: Any) -> None:
+        if of_victim(request):
+            scene.raised += 1
+            raise Unforeseen
+        put_nowait(request)
+
+    processor._put_nowait = broken
+    await client.send(produce_request_of(300, VICTIM), PRODUCE_VERSION)
+    return client
+
+
+async def breaks_send_list(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    scene.break_once(Responder, "_send_list")
+    await client.send(create_topic("made", 1), 5)
+    await client.send(fetch_now(), 11)
+    return client
+
+
+async def breaks_after_response(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    scene.break_once(Responder, "_after_unmute", second_is_victims)
+    await client.send(produce_request_of(300, VICTIM), PRODUCE_VERSION)
+    await client.receive(ApiKey.PRODUCE, PRODUCE_VERSION)
+    return client
+
+
+async def breaks_throttle_end(scene: Scene) -> WireClient:
+    await scene.limit("producer_byte_rate", 1_000)
+    client = await scene.connect()
+    answer = await client.ask(produce_request_of(11_000, VICTIM), PRODUCE_VERSION)
+    assert answer.throttle_time_ms == 1_000
+    scene.break_once(Responder, "_after_unmute", second_is_victims)
+    await scene.passes(1)
+    return client
+
+
+async def breaks_memory_grant(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+    scene.break_once(Responder, "_after_unmute", second_is_victims)
+    channel.responder.reopen(channel)
+    return client
+
+
+async def breaks_idle_look(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    original = expiry._is_used
+
+    def broken(channel: Channel) -> bool:
+        if of_victim(channel):
+            scene.raised += 1
+            raise Unforeseen
+        return original(channel)
+
+    scene.monkeypatch.setattr(expiry, "_is_used", broken)
+    await scene.passes(300)
+    for other in scene.broker.clients:
+        if other is not client:
+            await other.ask(MetadataRequest([]), METADATA_VERSION)
+    await scene.passes(301)
+    return client
+
+
+CLOSES: dict[str, tuple[Breaks, Place | None]] = {
+    "admits": (breaks_admits, Place.ACCEPT),
+    "enter": (breaks_enter, Place.ACCEPT),
+    "configure": (breaks_configure, Place.ACCEPT),
+    "hand-over": (breaks_hand_over, Place.ACCEPT),
+    "channel": (breaks_channel, Place.REGISTER),
+    "register": (breaks_register, Place.REGISTER),
+    "epoll-watches": (breaks_epoll_watches, None),
+    "opened": (breaks_opened, Place.REGISTER),
+    "read": (breaks_read, Place.RECEIVE),
+    "buffered-read": (breaks_buffered_read, Place.RECEIVE),
+    "interest": (breaks_interest, Place.RECEIVE),
+    "admission": (breaks_admission, Place.ADMIT),
+    "send-list": (breaks_send_list, Place.SEND),
+    "after-response": (breaks_after_response, Place.SEND),
+    "throttle-end": (breaks_throttle_end, Place.UNMUTE),
+    "memory-grant": (breaks_memory_grant, Place.UNMUTE),
+    "idle-look": (breaks_idle_look, Place.EXPIRE),
+}
+"""Steps that end the connection."""
+
+
+def parked_fetch() -> FetchRequest:
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    topics = [FetchTopic("empty", partitions=[partition])]
+    return FetchRequest(max_wait_ms=30_000, min_bytes=1, max_bytes=1_000, topics=topics, session_epoch=-1)
+
+
+def fetch_now() -> FetchRequest:
+    partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
+    topics = [FetchTopic("events", partitions=[partition])]
+    return FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1_000, topics=topics, session_epoch=-1)
+
+
+@pytest.fixture
+def scene_in(tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> Any:
+    async def run(act: Callable[[Scene], Awaitable[None]], *overrides: str) -> None:
+        async with running_broker(tmp_path, "num.network.threads=1", *overrides) as running:
+            maker = await running.connect("maker")
+            for topic in ("events", "empty"):
+                assert (await maker.ask(create_topic(topic), 5)).topics[0].error_code == 0
+            await maker.ask(produce_request_of(500, "maker"), PRODUCE_VERSION)
+            bystanders = [await running.connect(f"bystander-{n}") for n in range(BYSTANDERS)]
+            for bystander in bystanders:
+                await bystander.ask(MetadataRequest([]), METADATA_VERSION)
+            scene = Scene(running, mock_clock, monkeypatch)
+            await act(scene)
+            assert scene.raised == 1
+            for bystander in bystanders:
+                await bystander.ask(MetadataRequest([]), METADATA_VERSION)
+                await bystander.ask(produce_request_of(200, "b"), PRODUCE_VERSION)
+            late = await running.connect("late")
+            await late.ask(MetadataRequest([]), METADATA_VERSION)
+            await wait_all_tasks_blocked(0.001)
+            server = running.house.server
+            assert server.gate.quotas.total == len(list(server.channels())), "no count stays behind"
+            assert not running.started.stopped.is_set()
+
+    return run
+
+
+async def ended(client: WireClient) -> bool:
+    """Whether the broker ends the connection, whatever it may have answered before."""
+    with trio.fail_after(60), suppress(trio.BrokenResourceError):
+        while await client.stream.receive_some(65_536):
+            pass
+    return True
+
+
+def counted(scene: Scene) -> dict[Place, int]:
+    return {place: count for place, count in scene.broker.house.server.failures.counts.items() if count}
+
+
+@pytest.mark.parametrize("name", CLOSES)
+async def test_the_connection_of_a_broken_step_ends_and_no_other(
+    scene_in: Any, mock_clock: MockClock, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    breaks, place = CLOSES[name]
+
+    async def act(scene: Scene) -> None:
+        client = await breaks(scene)
+        assert await ended(client)
+        assert counted(scene) == ({} if place is None else {place: 1})
+
+    with caplog.at_level(logging.ERROR):
+        await scene_in(act)
+    lines = [record for record in caplog.records if record.message == "unexpected exception"]
+    assert len(lines) == (0 if place is None else 1)
+    for line in lines:
+        assert line.exc_info is not None and line.__dict__["place"] == place.value  # type: ignore[union-attr]
+
+
+CLOSING = {
+    "receive": (Receive, "close"),
+    "gate": (ConnectionGate, "release"),
+    "throttling": (Throttling, "forget"),
+    "abandon": (Channel, "abandon"),
+    "settled": (Responder, "settled"),
+    "end-send": (SocketServer, "_end_send"),
+}
+
+
+@pytest.mark.parametrize("step", [name for name in CLOSING if name != "gate"])
+async def test_of_closing_every_other_step_is_taken(scene_in: Any, mock_clock: MockClock, step: str) -> None:
+    owner, name = CLOSING[step]
+
+    async def act(scene: Scene) -> None:
+        client = await asked_before(scene)
+        (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+        scene.break_once(owner, name)
+        before = scene.broker.house.server.gate.quotas.total
+        await trio.aclose_forcefully(client.stream)
+        await wait_all_tasks_blocked(0.001)
+        assert channel.closed and counted(scene) == {Place.CLOSE: 1}
+        assert scene.broker.house.server.gate.quotas.total == before - 1
+
+    await scene_in(act)
+
+
+async def test_a_failed_close_of_the_socket_leaves_the_other_steps(
+    scene_in: Any, mock_clock: MockClock
+) -> None:
+    async def act(scene: Scene) -> None:
+        client = await asked_before(scene)
+        (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+        sock = channel.sock
+
+        class Unclosable:
+            def close(self) -> None:
+                sock.close()
+                scene.raised += 1
+                raise Unforeseen
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(sock, name)
+
+        channel.sock = Unclosable()  # type: ignore[assignment]
+        await trio.aclose_forcefully(client.stream)
+        await wait_all_tasks_blocked(0.001)
+        assert channel.closed and counted(scene) == {Place.CLOSE: 1}
+
+    await scene_in(act)
+
+
+@pytest.mark.parametrize("mode", ["kip", "kafka"])
+async def test_a_parked_socket_whose_look_fails_is_closed(
+    scene_in: Any, mock_clock: MockClock, mode: str
+) -> None:
+    async def act(scene: Scene) -> None:
+        house = scene.broker.house
+        house.connections.set_ip_rate("127.0.0.1", 1)
+        clients = []
+        while not any(listener.acceptor.gate.parked for listener in house.server.listeners):
+            clients.append(await scene.connect())
+            await wait_all_tasks_blocked(0.001)
+        scene.break_once(ListenerGate, "_has_served_its_time")
+        await scene.passes(1)
+        assert await ended(clients[-1])
+        assert counted(scene) == {Place.PARKED_SOCKET: 1}
+        house.connections.set_ip_rate("127.0.0.1", None)
+        for client in clients[:-1]:
+            await trio.aclose_forcefully(client.stream)
+
+    await scene_in(act, f"ip.throttle.mode={mode}")
+
+
+async def test_a_look_at_whether_a_client_obeys_that_fails_ends_nothing(
+    scene_in: Any, mock_clock: MockClock
+) -> None:
+    async def act(scene: Scene) -> None:
+        await scene.limit("producer_byte_rate", 1_000)
+        client = await scene.connect()
+        await client.ask(produce_request_of(11_000, VICTIM), PRODUCE_VERSION)
+        scene.break_once(Obedience, "looked")
+        await scene.passes(0.5)
+        await scene.passes(1)
+        await client.ask(MetadataRequest([]), METADATA_VERSION)
+        assert counted(scene) == {Place.UNMUTE: 1}
+
+    await scene_in(act)
+
+
+# Requests
+
+
+def route_of(scene: Scene, key: ApiKey, version: int) -> Route:
+    routes = scene.broker.house.server.listeners[0].routes
+    route = routes.get(key << 16 | version) or routes.build(key << 16 | version)
+    assert route is not None
+    return route
+
+
+async def fails_in_handler(scene: Scene) -> Any:
+    route = route_of(scene, ApiKey.METADATA, METADATA_VERSION)
+    handle = route.handle
+
+    def broken(message: Any, context: Any, broker: Any) -> Any:
+        if context.client_id != VICTIM:
+            return handle(message, context, broker)
+        scene.raised += 1
+        raise Unforeseen
+
+    route.handle = broken
+    client = await scene.connect()
+    return await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), METADATA_VERSION)
+
+
+async def fails_in_slow_handler(scene: Scene) -> Any:
+    route = route_of(scene, ApiKey.METADATA, METADATA_VERSION)
+    handle = route.handle
+
+    async def broken() -> Any:
+        await trio.lowlevel.checkpoint()
+        scene.raised += 1
+        raise Unforeseen
+
+    route.handle = lambda m, context, b: broken() if context.client_id == VICTIM else handle(m, context, b)
+    client = await scene.connect()
+    return await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), METADATA_VERSION)
+
+
+async def fails_in_encoding(scene: Scene) -> Any:
+    route = route_of(scene, ApiKey.METADATA, METADATA_VERSION)
+    encode = route.encode
+
+    def broken(reply: Any, correlation_id: int) -> Any:
+        if not scene.raised:
+            scene.raised += 1
+            raise Unforeseen
+        return encode(reply, correlation_id)
+
+    route.encode = broken
+    client = await scene.connect()
+    return await client.ask(MetadataRequest([MetadataRequestTopic(name="t")]), METADATA_VERSION)
+
+
+ANSWERS: dict[str, tuple[Callable[[Scene], Awaitable[Any]], Place]] = {
+    "handler": (fails_in_handler, Place.HANDLE),
+    "slow-handler": (fails_in_slow_handler, Place.HANDLE),
+    "encoding": (fails_in_encoding, Place.HANDLE),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+async def test_a_request_that_fails_is_answered_in_its_own_response(
+    scene_in: Any, mock_clock: MockClock, name: str
+) -> None:
+    fails, place = ANSWERS[name]
+
+    async def act(scene: Scene) -> None:
+        answer = await fails(scene)
+        assert [(topic.name, topic.error_code) for topic in answer.topics] == [("t", -1)]
+        assert counted(scene) == {place: 1}
+
+    await scene_in(act)
+
+
+async def test_a_produce_whose_answer_fails_after_its_commit_is_answered_for_each_partition(
+    scene_in: Any, mock_clock: MockClock
+) -> None:
+    async def act(scene: Scene) -> None:
+        scene.break_once(
+            HandlerPool, "_conclude", lambda _pool, request, outcome: of_commit(request, outcome)
+        )
+        client = await scene.connect()
+        answer = await client.ask(produce_request_of(300, VICTIM), PRODUCE_VERSION)
+        (partition,) = answer.responses[0].partition_responses
+        assert (partition.index, partition.error_code) == (0, -1)
+        assert counted(scene) == {Place.CALLBACK: 1}
+
+    def of_commit(request: Any, outcome: Any) -> bool:
+        return request.client_id == VICTIM and type(outcome).__name__ in ("Answered", "Encoded")
+
+    await scene_in(act)
+
+
+async def test_without_acknowledgement_a_failed_produce_ends_its_connection(
+    scene_in: Any, mock_clock: MockClock
+) -> None:
+    async def act(scene: Scene) -> None:
+        route = route_of(scene, ApiKey.PRODUCE, PRODUCE_VERSION)
+        handle = route.handle
+
+        def broken(message: Any, context: Any, broker: Any) -> Any:
+            if context.client_id != VICTIM:
+                return handle(message, context, broker)
+            scene.raised += 1
+            raise Unforeseen
+
+        route.handle = broken
+        client = await scene.connect()
+        await client.send(produce_request_of(300, VICTIM, acks=0), PRODUCE_VERSION)
+        assert await ended(client)
+        assert counted(scene) == {Place.HANDLE: 1}
+
+    await scene_in(act)
+
+
+async def test_a_parked_fetch_that_fails_does_not_fail_the_append_that_woke_it(
+    scene_in: Any, mock_clock: MockClock
+) -> None:
+    async def act(scene: Scene) -> None:
+        client = await scene.connect()
+        await client.send(parked_fetch(), 11)
+        await wait_all_tasks_blocked(0.001)
+        (operation,) = [
+            channel.waiting for channel in scene.broker.house.server.channels() if channel.waiting
+        ]
+        assert isinstance(operation, DelayedFetch)
+        scene.break_once(type(operation.pending), "answer")
+        producer = await scene.broker.connect("producer")
+        message = produce_request_of(300, "producer")
+        message.topic_data[0].name = "empty"
+        answer = await producer.ask(message, PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        _, fetched = await client.receive(ApiKey.FETCH, 11)
+        assert fetched.error_code == -1
+        assert counted(scene) == {Place.CALLBACK: 1}
+
+    await scene_in(act)
+
+
+async def test_a_parked_fetch_whose_check_fails_does_not_fail_the_append_either(
+    scene_in: Any, mock_clock: MockClock
+) -> None:
+    async def act(scene: Scene) -> None:
+        client = await scene.connect()
+        await client.send(parked_fetch(), 11)
+        await wait_all_tasks_blocked(0.001)
+        scene.break_once(DelayedFetch, "is_ready")
+        producer = await scene.broker.connect("producer")
+        message = produce_request_of(300, "producer")
+        message.topic_data[0].name = "empty"
+        answer = await producer.ask(message, PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        await client.receive(ApiKey.FETCH, 11)
+
+    await scene_in(act)
+
+
+# What is not contained
+
+
+def test_a_fatal_error_is_not_contained() -> None:
+    failures = Failures()
+    with pytest.raises(FatalExitError):
+        failures.report(Place.HANDLE, FatalExitError("stop"))
+    assert not any(failures.counts.values())
+
+
+def test_every_place_is_counted_from_the_start() -> None:
+    assert Failures().counts == dict.fromkeys(Place, 0)
+
+
+async def test_a_broken_epoll_stops_the_broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.RaisesGroup(pytest.RaisesExc(FatalExitError), flatten_subgroups=True, allow_unwrapped=True):
+        async with running_broker(tmp_path) as running:
+            client = await running.connect()
+            await client.ask(MetadataRequest([]), METADATA_VERSION)
+
+            def broken(selector: Selector, fd: int) -> None:
+                raise Unforeseen
+
+            monkeypatch.setattr(Selector, "woken", broken)
+            next(running.house.server.processors()).selector.wakeup()
+            with trio.fail_after(10):
+                await trio.sleep_forever()
