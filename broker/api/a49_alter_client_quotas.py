@@ -5,6 +5,8 @@ otherwise); each is accepted or refused by itself, all of its keys together. A n
 of its type.
 """
 
+import logging
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome
@@ -20,11 +22,18 @@ from broker.protocol.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 
+logger = logging.getLogger(__name__)
+
 
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
 async def handle(message: AlterClientQuotasRequest, context: RequestContext, broker: Broker) -> Outcome:
     command = AlterClientQuotas(tuple(_alteration(entry) for entry in message.entries), message.validate_only)
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    for outcome in outcomes:
+        for warning in outcome.warnings:  # the response has no place for it
+            logger.warning(
+                warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
+            )
     return Answered(AlterClientQuotasResponse(entries=[_echo(each) for each in outcomes]))
 
 

@@ -146,11 +146,16 @@ def _alter(
     console: Console, entity: Entity, ops: Sequence[Mapping[str, Any]], more: Mapping[str, Any] | None = None
 ) -> None:
     try:
-        console.ask("PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]})
+        answer = console.ask(
+            "PATCH", QUOTAS, body={"entries": [{"entity": entity, "ops": ops, **(more or {})}]}
+        )
     except RefusedError as error:
         found = _OF_AN_OP.match(error.where)
         named = f"{shown(ops[int(found[1])]['key'])} " if found else ""
         raise click.ClickException(f"{in_words(entity)}: {named}{error.detail}") from error
+    for result in answer["results"]:
+        for warning in result["warnings"]:
+            click.echo(f"Warning: {shown(warning)}", err=True)
     click.echo(f"{in_words(entity)}: done")
 
 

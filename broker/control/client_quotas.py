@@ -16,6 +16,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import SHADOW, Change, Kind, write_number, write_pairs
 from broker.metadata.image import Image, QuotaEntry
+from broker.quotas.advice import warnings_about
 from broker.quotas.alteration import validate_alteration
 from broker.quotas.entity import Entity
 
@@ -38,7 +39,8 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[Q
         except ApiError as error:
             outcomes.append(QuotaOutcome(error.code, error.message, alteration.entity))
             continue
-        outcomes.append(QuotaOutcome(entity=alteration.entity))
+        warnings = warnings_about((op.key, op.value) for op in alteration.ops)
+        outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
         changes.extend(planned)
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 

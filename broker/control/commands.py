@@ -117,7 +117,10 @@ class AlterClientQuotas(Command["list[QuotaOutcome]"]):
 
 @dataclass(frozen=True, slots=True)
 class QuotaOutcome(Outcome):
+    """`warnings` are about limits that are accepted and cannot do what they seem to say."""
+
     entity: EntityPairs = ()
+    warnings: tuple[str, ...] = ()
 
 
 # Topics. Role: editor; deleting them: admin.

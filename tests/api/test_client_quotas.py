@@ -194,3 +194,13 @@ async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(house: Hous
 async def test_nothing_found_is_an_empty_list_and_never_null(house: House) -> None:
     for version in (0, 1):
         assert (await house.ask(DescribeClientQuotasRequest(), version)).entries == []
+
+
+async def test_a_limit_that_never_binds_is_logged_since_the_response_has_no_place_for_it(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await alter(house, BOTH, {"request_percentage": 100.0}) is ErrorCode.NONE
+    assert not caplog.records
+    assert await alter(house, BOTH, {"request_percentage": 101.0}) is ErrorCode.NONE
+    (record,) = caplog.records
+    assert record.message.startswith("request_percentage=101 never takes effect")

@@ -309,3 +309,11 @@ def test_no_key_of_kafkas_is_called_like_the_mark(world: World) -> None:
     assert alter(world, ALICE, ("shadow", None)).ok
     assert is_shadow(world, ALICE)
     assert limits(world, ALICE) == {"producer_byte_rate": 10.0}
+
+
+def test_a_limit_that_never_binds_is_accepted_with_a_warning(world: World) -> None:
+    assert alter(world, ALICE, ("request_percentage", 100.0)).warnings == ()
+    outcome = alter(world, ALICE, ("request_percentage", 800.0), ("producer_byte_rate", 5.0))
+    assert outcome.ok and len(outcome.warnings) == 1
+    assert "request_percentage=800 never takes effect" in outcome.warnings[0]
+    assert limits(world, ALICE) == {"request_percentage": 800.0, "producer_byte_rate": 5.0}

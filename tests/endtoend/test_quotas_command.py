@@ -225,3 +225,12 @@ def test_without_the_right_token_nothing_is_said(broker: BrokerProcess) -> None:
         "Error: a token is needed in WEIR_TOKEN or WEIR_ADMIN_TOKEN\n",
     )
     assert here(broker, "list", token="two\nlines") == (1, "Error: what is given as a token is none\n")
+
+
+def test_a_limit_that_never_binds_is_set_with_a_warning(broker: BrokerProcess) -> None:
+    limit = ("set", "--user", "warned")
+    assert weir(broker, *limit, "request_percentage=100") == (0, "user warned: done\n")
+    status, said = weir(broker, *limit, "request_percentage=800")
+    assert (status, said.splitlines()[0]) == (0, "user warned: done")
+    assert "Warning: request_percentage=800 never takes effect" in said
+    weir(broker, "remove", "--user", "warned", "request_percentage")

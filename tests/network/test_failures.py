@@ -30,6 +30,7 @@ from broker.network.responder import Responder
 from broker.network.selector import Selector
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import Throttling
+from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -180,8 +181,9 @@ async def breaks_read(scene: Scene) -> WireClient:
 async def breaks_buffered_read(scene: Scene) -> WireClient:
     client = await asked_before(scene)
     scene.break_once(Receive, "next_buffered")
-    await client.send(produce_request_of(300, VICTIM), PRODUCE_VERSION)
-    await client.send(produce_request_of(300, VICTIM), PRODUCE_VERSION)
+    encode = codec.encode_request(ApiKey.PRODUCE, PRODUCE_VERSION)
+    frame = b"".join(bytes(part) for part in encode(produce_request_of(300, VICTIM), 1, VICTIM))
+    await client.stream.send_all(frame + frame)  # one read brings both
     return client
 
 
@@ -214,7 +216,6 @@ async def breaks_admission(scene: Scene) -> WireClient:
 async def breaks_send_list(scene: Scene) -> WireClient:
     client = await asked_before(scene)
     scene.break_once(Responder, "_send_list")
-    await client.send(create_topic("made", 1), 5)
     await client.send(fetch_now(), 11)
     return client
 

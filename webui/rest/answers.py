@@ -102,6 +102,7 @@ RESULT_FIELDS: Final[dict[str, Schema]] = {
     "current": Record(QUOTA.fields, optional=frozenset(QUOTA.fields)),
     "command": Text(longest=200_000),
     "reach": Listing(REACH),
+    "warnings": Listing(Text(longest=4096)),
 }
 RESULTS_LIST: Final = Listing(Record(RESULT_FIELDS, optional=frozenset({"current", "reach"})))
 RESULTS: Final = Record({"results": RESULTS_LIST, "reach": Listing(REACH)}, optional=frozenset({"reach"}))

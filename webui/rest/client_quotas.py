@@ -141,6 +141,7 @@ def _results(
                 "message": outcome.message,
                 "current": {} if row is None else row_json(row),
                 "command": shell_command(bootstrap, entry),
+                "warnings": list(outcome.warnings),
             }
         )
     return results

@@ -125,6 +125,7 @@ async def test_the_answer_shows_the_rule_as_it_is_now_and_the_command(
         "--add-config producer_byte_rate=100 --entity-type users --entity-name alice"
     )
     assert "reach" not in result
+    assert result["warnings"] == []
 
 
 async def test_validation_changes_nothing_and_says_whom_it_would_reach(

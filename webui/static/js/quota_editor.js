@@ -134,8 +134,8 @@ export class QuotaEditor {
     this.asked = new AbortController();
     try {
       const { results } = await patch(`${PATH}?validate_only=true`, this.entries(ops), this.asked.signal);
-      const { reach } = results[0];
-      replace(this.reach, reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
+      const { reach, warnings } = results[0];
+      replace(this.reach, warnings.map((warning) => h("p.warn", warning, ".")), reach ? reachLines(reach, ops, this.before) : h("p.quiet", "The quota callback is told of this and decides what it comes to."));
       showCommand(this.command, results[0].command);
     } catch (problem) {
       if (problem.name !== "AbortError") this.refused(problem, ops);
