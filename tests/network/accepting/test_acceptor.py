@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from broker.config.load import load
+from broker.errors import FatalExitError
 from broker.house import House
 from broker.network.clock import TrioClock
 from broker.network.processor import NEW_CONNECTIONS
@@ -122,3 +123,13 @@ async def test_an_accepted_socket_has_the_options_of_its_keys(tmp_path: Path) ->
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 65_536
         assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == 2 * 32_768
         assert not sock.getblocking()
+
+
+async def test_a_listening_socket_that_is_gone_stops_the_broker(tmp_path: Path) -> None:
+    """The kernel reports it as readable for ever, and every accept fails with EINVAL."""
+    with pytest.RaisesGroup(pytest.RaisesExc(FatalExitError), flatten_subgroups=True, allow_unwrapped=True):
+        async with running_broker(tmp_path) as running:
+            (listener,) = running.house.server.listeners
+            listener.acceptor._socket.shutdown(socket.SHUT_RDWR)
+            with trio.fail_after(10):
+                await trio.sleep_forever()
