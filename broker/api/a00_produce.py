@@ -28,7 +28,6 @@ from broker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from broker.quotas.verdict import Throttle
 from broker.services.partitions import HostedTopic
 
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
@@ -36,11 +35,6 @@ Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, repeats=ProduceRepeats)
 def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome:
-    throttle = None
-    if broker.quotas.produce.active:
-        throttle = broker.quotas.produce.record(
-            context.connection.principal, context.client_id, context.size, context.now_ms
-        )
     refusal = refusal_of(message, broker)
     appended: Appended = []
     responses = []
@@ -54,7 +48,7 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
                 [_append(data, hosted, refused, context.wall_ms, appended) for data in topic.partition_data],
             )
         )
-    return _Pending(message, responses, appended, throttle, broker)
+    return _Pending(message, responses, appended, context, broker)
 
 
 def _append(
@@ -87,21 +81,21 @@ def _append(
 class _Pending(AfterCommit):
     """A Produce whose appends are staged."""
 
-    __slots__ = ("acks", "appended", "broker", "responses", "throttle", "wait_ms")
+    __slots__ = ("acks", "appended", "broker", "context", "responses", "wait_ms")
 
     def __init__(
         self,
         message: ProduceRequest,
         responses: list[TopicProduceResponse],
         appended: Appended,
-        throttle: Throttle | None,
+        context: RequestContext,
         broker: Broker,
     ) -> None:
         self.acks = message.acks
         self.wait_ms = message.timeout_ms
         self.responses = responses
         self.appended = appended
-        self.throttle = throttle
+        self.context = context
         self.broker = broker
 
     @property
@@ -130,7 +124,12 @@ class _Pending(AfterCommit):
             response.log_start_offset = staged.log_start_offset
             if broker.fetches.watched:
                 wake_fetches(broker, log)
-        throttle = self.throttle
+        throttle = None
+        if broker.quotas.produce.active:
+            context = self.context
+            throttle = broker.quotas.produce.record(
+                context.connection.principal, context.client_id, context.size, context.now_ms
+            )
         if self.acks == 0:
             errors = {p.error_code for topic in self.responses for p in topic.partition_responses} - {0}
             if errors:

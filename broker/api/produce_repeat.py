@@ -27,7 +27,6 @@ from broker.protocol.messages.produce import (
 )
 from broker.protocol.schema import Buffer
 from broker.protocol.varint import read_rest, uvarint
-from broker.quotas.verdict import Throttle
 
 KNOWN: Final = 1024
 """Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
@@ -148,12 +147,7 @@ class ProduceRepeats:
             staged = shape.log.stage(memoryview(frame)[at:end], now_wall_ms=context.wall_ms)
         except ApiError:
             return None
-        throttle = None
-        if broker.quotas.produce.active:
-            throttle = broker.quotas.produce.record(
-                context.connection.principal, shape.client_id, context.size, context.now_ms
-            )
-        return _Repeat(shape, staged, throttle, context.correlation_id, broker)
+        return _Repeat(shape, staged, context, broker)
 
     def learn(
         self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
@@ -193,15 +187,12 @@ class ProduceRepeats:
 class _Repeat(AfterCommit):
     """A staged append of a known shape."""
 
-    __slots__ = ("broker", "correlation_id", "shape", "staged", "throttle")
+    __slots__ = ("broker", "context", "shape", "staged")
 
-    def __init__(
-        self, shape: Shape, staged: Staged, throttle: Throttle | None, correlation_id: int, broker: Broker
-    ) -> None:
+    def __init__(self, shape: Shape, staged: Staged, context: RequestContext, broker: Broker) -> None:
         self.shape = shape
         self.staged = staged
-        self.throttle = throttle
-        self.correlation_id = correlation_id
+        self.context = context
         self.broker = broker
 
     @property
@@ -213,26 +204,31 @@ class _Repeat(AfterCommit):
         return self.shape.timeout_ms
 
     def give_up(self) -> Outcome:
-        outcome, throttle = self.finish(), self.throttle
+        outcome = self.finish()
         if not isinstance(outcome, Encoded):
             return outcome
+        throttle = outcome.throttle
         refused = self.shape.answer.refuse(
             ErrorCode.REQUEST_TIMED_OUT, throttle.throttle_ms if throttle else 0
         )
         return Answered(refused, throttle)
 
     def finish(self) -> Outcome:
-        shape, staged, throttle = self.shape, self.staged, self.throttle
+        shape, staged, context, broker = self.shape, self.staged, self.context, self.broker
+        throttle = None
+        if broker.quotas.produce.active:
+            throttle = broker.quotas.produce.record(
+                context.connection.principal, shape.client_id, context.size, context.now_ms
+            )
         error = append_error(shape.log, staged)
         if error:
             if shape.acks == 0:
                 return Hangup(f"acks=0 and {error.name}", error)
             return Answered(shape.answer.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
-        broker = self.broker
         if broker.fetches.watched:
             wake_fetches(broker, shape.log)
         if shape.acks == 0:
             return SILENT if throttle is None else Silent(throttle)
         if throttle is None:
-            return Encoded(shape.answer.fill(self.correlation_id, staged, 0), None)
-        return Encoded(shape.answer.fill(self.correlation_id, staged, throttle.throttle_ms), throttle)
+            return Encoded(shape.answer.fill(context.correlation_id, staged, 0), None)
+        return Encoded(shape.answer.fill(context.correlation_id, staged, throttle.throttle_ms), throttle)

@@ -36,7 +36,7 @@ class FlushWaits:
 
         def expire(now_ms: int) -> None:
             if expired := produces.expire(now_ms):
-                on_expired(_waiting(expired))
+                on_expired(self._resumed(expired))
 
         name = f"ExpirationReaper-{node_id}-{produces.name}"
         self.reaper = Reaper(name, produces.next_deadline, expire, clock)
@@ -91,12 +91,15 @@ class FlushWaits:
         failed: list[DelayedProduce] = []
         for operation in self._produces.check_and_complete(flush.partition):
             (flushed if operation.is_flushed else failed).append(operation)
-        return _waiting(flushed), _waiting(failed)
+        return self._resumed(flushed), self._resumed(failed)
 
-
-def _waiting(operations: Iterable[DelayedProduce]) -> Waiting:
-    found: Waiting = []
-    for operation in operations:
-        assert isinstance(operation.context, Request)
-        found.append((operation.context, operation.after))
-    return found
+    def _resumed(self, operations: Iterable[DelayedProduce]) -> Waiting:
+        """They are answered now, and what their answers record is recorded now."""
+        now_ms, wall_ms = self._clock.ms(), self._clock.wall_ms()
+        found: Waiting = []
+        for operation in operations:
+            request = operation.context
+            assert isinstance(request, Request)
+            request.now_ms, request.wall_ms = now_ms, wall_ms
+            found.append((request, operation.after))
+        return found

@@ -23,6 +23,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.purgatory import figures
 from broker.purgatory.purgatory import Purgatory
+from broker.quotas.entity import Entity
 from tests.support.hostile import is_served, until
 from tests.support.produce import PRODUCE_VERSION, batch_of
 from tests.support.running import RunningBroker, running_broker
@@ -130,6 +131,37 @@ async def test_a_disk_that_is_slower_than_the_time_out_is_not_waited_for(
     assert (await client.ask(produce(), PRODUCE_VERSION)).responses[0].partition_responses[0].error_code == 0
     log = broker.house.partitions.log("durable", 0)
     assert log is not None and log.log_end_offset == (3 if repeated else 2)
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+@pytest.mark.parametrize("repeated", [False, True], ids=["read in full", "known by heart"])
+async def test_a_produce_that_waited_is_recorded_when_it_is_answered(
+    broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock, repeated: bool, in_time: bool
+) -> None:
+    client = await broker.connect("slow")
+    if repeated:
+        disk.goes_on.set()
+        assert (await client.ask(produce(), PRODUCE_VERSION)).responses[0].partition_responses[
+            0
+        ].error_code == 0
+        disk.goes_on.clear()
+    broker.house.quotas.apply(Entity(client_id="slow"), "producer_byte_rate", 10)
+    quota = broker.house.quotas.produce
+    await waits(client, broker, produce())
+    mock_clock.jump(1.25)
+    assert await is_silent(client)
+    assert quota.find("ANONYMOUS", "slow") is None
+    if in_time:
+        disk.goes_on.set()
+    else:
+        mock_clock.jump(0.25)
+    _, answer = await client.receive(0, PRODUCE_VERSION)
+    sensor = quota.find("ANONYMOUS", "slow")
+    assert sensor is not None and sensor.last_record_ms == broker.house.clock.ms()
+    used = round(sensor.observed(sensor.last_record_ms) * 10)
+    assert answer.throttle_time_ms == (used - 100) * 100 > 0
+    (row,) = broker.house.broker.views.throttled()
+    assert row.remaining_ms == answer.throttle_time_ms
 
 
 async def test_whoever_needs_no_flush_does_not_wait_for_those_who_do(
