@@ -2,8 +2,9 @@
 
 Versions 4-18; sessions (KIP-227) from 7 on, topic ids from 13 on. Records go from the page cache to the
 socket; an empty answer is empty bytes and never null (librdkafka, kafka-python). A fetch over its byte-rate
-quota is answered empty, with the throttle, and what was recorded for it is taken back. A replica is held to
-the replication throttle instead (`fetch_replica`). Left out: what a leader does with a follower's progress;
+quota or its client's request quota is answered empty, with the throttle, and what the byte rate recorded for
+it is taken back. A replica is held to the
+replication throttle instead (`fetch_replica`). Left out: what a leader does with a follower's progress;
 read_committed sees every record as there are no transactions.
 """
 
@@ -13,7 +14,7 @@ from broker.api.fetch_pending import PendingFetch
 from broker.api.fetch_repeat import FetchRepeats
 from broker.api.fetch_replica import PendingReplicaFetch, refuse_unprivileged, replica_of, replica_reading
 from broker.api.fetch_wanted import wanted_by
-from broker.api.outcome import PARKED, Answered, Outcome
+from broker.api.outcome import PARKED, Answered, ExemptAnswered, Outcome
 from broker.api.registry import api
 from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
@@ -29,7 +30,8 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
     try:
         wanted, session, incremental = wanted_by(message, context, broker)
     except ApiError as error:
-        return Answered(FetchResponse(error_code=error.code))
+        refusal = FetchResponse(error_code=error.code)
+        return ExemptAnswered(refusal) if replica >= 0 else Answered(refusal)
     max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
     if replica >= 0:
         refuse_unprivileged(wanted, context, broker)

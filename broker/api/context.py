@@ -34,6 +34,8 @@ class Connection(Protocol):
     """
     waiting: DelayedOperation | None
     """What its request was parked as, the last time that one was; it waits no longer than its connection."""
+    withheld_since_ms: int
+    """Since when the request quota has held back all records that its fetches found; 0 if it has not."""
 
     @property
     def closed(self) -> bool: ...
@@ -41,7 +43,8 @@ class Connection(Protocol):
 
 class RequestContext:
     """One request: `size` is the frame's bytes without the size prefix, `now_ms` monotonic and `wall_ms`
-    epoch time of this drain.
+    epoch time of the drain that works on it. A Produce that waited for the disk is given the time of its
+    answer; every other request that waited keeps the time of its arrival, and its answer asks the clock.
     """
 
     __slots__ = (

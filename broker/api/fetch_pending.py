@@ -8,6 +8,7 @@ from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
 from broker.api.outcome import Answered
 from broker.protocol.messages.fetch import FetchResponse
+from broker.quotas.verdict import Throttle
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
 from broker.services.fetching import Found, Reading
 
@@ -46,20 +47,76 @@ class PendingFetch:
         return self.settle(reply_for(found, session_id), found)
 
     def settle(self, reply: FetchResponse, found: list[Found]) -> Answered:
-        """Counts what is about to be sent, by the rules for whoever asked."""
-        reading, context = self.reading, self.context
-        quota = self.broker.quotas.fetch
-        if not quota.active:
-            reading.count_sent()
-            return Answered(reply)
-        principal, client_id, now_ms = context.connection.principal, context.client_id, context.now_ms
-        size = size_of(reply, context.api_version)
-        throttle = quota.record(principal, client_id, size, now_ms)
-        if throttle is None:
-            reading.count_sent()
-            return Answered(reply)
-        quota.unrecord(principal, client_id, size, now_ms)
-        if self.session is not None:
-            self.session.untold(found)
-        reading.drop()
-        return Answered(empty_reply(throttle.throttle_ms, reply.session_id), throttle)
+        """Records what is about to be sent, at the time of the answer, by the rules for whoever asked."""
+        broker, context = self.broker, self.context
+        quotas = broker.quotas
+        size = now_ms = 0
+        if quotas.fetch.active:
+            principal, client_id, now_ms = context.connection.principal, context.client_id, broker.clock.ms()
+            size = size_of(reply, context.api_version)
+            throttle = quotas.fetch.record(principal, client_id, size, now_ms)
+            if throttle is not None:
+                quotas.fetch.unrecord(principal, client_id, size, now_ms)
+                return self.without_records(throttle, found)
+        self.reading.count_sent()
+        if quotas.request.active:
+            return FetchAnswer(reply, self, found, size, now_ms)
+        return Answered(reply)
+
+    def without_records(self, throttle: Throttle, found: list[Found]) -> Answered:
+        """The empty answer of a fetch that is throttled. Its session goes on as if nothing had been found. A
+        session that would have begun with this answer does not begin. (Kafka: getThrottledResponse)
+        """
+        session_id = NO_SESSION
+        session = self.session
+        if session is not None:
+            if self.incremental:
+                session.untold(found)
+                session_id = session.id
+            else:
+                self.broker.sessions.close(session.id)
+        self.reading.drop()
+        return Answered(empty_reply(throttle.throttle_ms, session_id), throttle)
+
+
+class FetchAnswer(Answered):
+    """A consumer's answer while there is a request quota, which may still hold it back. `size` is what the
+    fetch quota has recorded at `recorded_ms`, 0 without one.
+
+    Kafka holds back every fetch over the request quota, and as the wait is one window at most, a client whose
+    fetches take more than its share of a window would never get a record. Here the records of such a client
+    go out once in the time that the quota looks back; the throttle stays.
+    """
+
+    __slots__ = ("_found", "_pending", "_recorded_ms", "_size", "_withheld_since_ms")
+
+    def __init__(
+        self, reply: FetchResponse, pending: PendingFetch, found: list[Found], size: int, recorded_ms: int
+    ) -> None:
+        super().__init__(reply)
+        self._pending = pending
+        self._found = found
+        self._size = size
+        self._recorded_ms = recorded_ms
+        connection = pending.context.connection
+        self._withheld_since_ms = connection.withheld_since_ms
+        if pending.reading.size:
+            connection.withheld_since_ms = 0
+
+    def withheld(self, throttle: Throttle) -> Answered:
+        pending = self._pending
+        context = pending.context
+        connection = context.connection
+        broker = pending.broker
+        if pending.reading.size:
+            now_ms, since_ms = broker.clock.ms(), self._withheld_since_ms
+            window = throttle.sensor.rate.window
+            if since_ms and now_ms - since_ms >= window.samples * window.window_ms:
+                return self
+            connection.withheld_since_ms = since_ms or now_ms
+        if self._size:
+            broker.quotas.fetch.unrecord(
+                connection.principal, context.client_id, self._size, self._recorded_ms
+            )
+        pending.reading.count_unsent()
+        return pending.without_records(throttle, self._found)

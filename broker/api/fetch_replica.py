@@ -10,7 +10,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import reply_for, size_of
 from broker.api.fetch_pending import PendingFetch
-from broker.api.outcome import Answered
+from broker.api.outcome import Answered, ExemptAnswered
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
@@ -41,7 +41,9 @@ def refuse_unprivileged(wanted: list[Wanted], context: RequestContext, broker: B
 
 
 class PendingReplicaFetch(PendingFetch):
-    """Is exempt from client quotas and counted in the leader's replication quota."""
+    """Is exempt from client quotas, a refusal too, and counted in the leader's replication quota when it is
+    answered.
+    """
 
     __slots__ = ()
 
@@ -54,6 +56,6 @@ class PendingReplicaFetch(PendingFetch):
         ]
         if marked:
             size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
-            quota.record(size, self.context.now_ms)
+            quota.record(size, self.broker.clock.ms())
         self.reading.count_sent()
-        return Answered(reply)
+        return ExemptAnswered(reply)

@@ -54,6 +54,20 @@ class Answered:
         self.imprint = imprint
         self.login = login
 
+    def withheld(self, throttle: Throttle) -> "Answered":
+        """What is sent when the request quota throttles the client: this answer, but for a consumer's fetch,
+        which is answered without records. (api.fetch_pending.FetchAnswer)
+        """
+        return self
+
+
+class ExemptAnswered(Answered):
+    """A reply that no request quota throttles: its time is recorded in the exempt sensor. (Kafka:
+    RequestHandlerHelper.sendResponseExemptThrottle)
+    """
+
+    __slots__ = ()
+
 
 class Encoded:
     """A whole frame, ready to send (bytes, or a list of buffers and file slices): what an `Answered`

@@ -94,12 +94,17 @@ class FetchSession:
         return told
 
     def untold(self, found: list[Found]) -> None:
-        """What `news` said of these never reached the client: it was throttled. They are news again."""
-        for each in found:
+        """What `news` said of these never reached the client: it was throttled. They are news again, and
+        those that gave records come first again.
+        """
+        for each in reversed(found):
             wanted = each.wanted
-            remembered = self.partitions.get((wanted.topic, wanted.topic_id, wanted.partition))
+            key = (wanted.topic, wanted.topic_id, wanted.partition)
+            remembered = self.partitions.get(key)
             if remembered is not None:
                 remembered.high_watermark = -1
+                if len(each.records) > 0:
+                    self.partitions.move_to_end(key, last=False)
 
 
 class FetchSessions:

@@ -129,6 +129,12 @@ class Reading:
             if each.records and each.wanted.log is not None:
                 each.wanted.log.traffic.bytes_out += len(each.records)
 
+    def count_unsent(self) -> None:
+        """Takes `count_sent` back: what was found is held back after all."""
+        for each in self.found:
+            if each.records and each.wanted.log is not None:
+                each.wanted.log.traffic.bytes_out -= len(each.records)
+
     def drop(self) -> None:
         """Lets go of slices that will not be sent."""
         self.found = []

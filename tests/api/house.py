@@ -18,6 +18,7 @@ from broker.clock import ManualClock
 from broker.config.load import load
 from broker.control.control import Control
 from broker.groups.requests import Now
+from broker.log.slice import FileSlice
 from broker.log.store import LogStore
 from broker.metadata.changes import Delta
 from broker.metadata.image import Image
@@ -49,7 +50,7 @@ WALL_MS = 1_700_000_000_000
 
 
 def join(parts: Iterable[Any]) -> bytes:
-    return b"".join(parts)
+    return b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
 
 
 class Connection:
@@ -68,6 +69,7 @@ class Connection:
         self.software_name = self.software_version = "unknown"
         self.shape = 0
         self.waiting: DelayedOperation | None = None
+        self.withheld_since_ms = 0
         self.counted_as: str | None = None
         self.closed = False
 
@@ -193,7 +195,7 @@ class House:
         asking.client_id = client_id
         asking.correlation_id = 7
         asking.now_ms, asking.wall_ms = self.now
-        frame = join(codec.encode_request(key, asking.api_version)(message, 7, client_id))[4:]
+        frame = bytearray(join(codec.encode_request(key, asking.api_version)(message, 7, client_id)))[4:]
         asking.size = len(frame)
         body = parse_request_header(frame).body_offset
         question = codec.decode_request(key, asking.api_version)(frame, body)

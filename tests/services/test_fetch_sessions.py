@@ -62,6 +62,15 @@ def test_what_a_throttle_kept_back_is_news_again() -> None:
     assert told(session, found(0)) == [0]
 
 
+def test_a_partition_whose_records_a_throttle_kept_back_keeps_its_turn() -> None:
+    session = session_of(0, 1, 2, 3)
+    results = [found(0), found(1, records=b"x"), found(2, records=b"x"), found(3)]
+    told(session, *results)
+    assert [each.partition for each in session.wanted()] == [0, 3, 1, 2]
+    session.untold(results)
+    assert [each.partition for each in session.wanted()] == [1, 2, 0, 3]
+
+
 def test_a_forgotten_partition_is_neither_wanted_nor_told() -> None:
     session = session_of(0, 1)
     session.forget(("events", ID, 0))

@@ -65,6 +65,7 @@ class Channel:
         "throttles",
         "tls",
         "waiting",
+        "withheld_since_ms",
     )
 
     def __init__(
@@ -108,6 +109,7 @@ class Channel:
         self.network_ns = 0
         self.shape = 0
         self.waiting: DelayedOperation | None = None
+        self.withheld_since_ms = 0
         self.bytes_in = 0
         self.bytes_out = 0
         self.throttles = 0

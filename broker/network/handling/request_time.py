@@ -23,7 +23,7 @@ without a response (acks=0), and requests of a dedicated inter-broker listener.
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
+from broker.api.outcome import AfterCommit, Answered, Encoded, ExemptAnswered, Outcome, Parked, Silent
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.request import Request
@@ -104,7 +104,11 @@ class RequestTime:
             if not parked:
                 del self._parked[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        if outcome.__class__ is Silent or request.exempt or self._is_exempt(channel.listener):
+        if (
+            isinstance(outcome, Silent | ExemptAnswered)
+            or request.exempt
+            or self._is_exempt(channel.listener)
+        ):
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
@@ -114,6 +118,8 @@ class RequestTime:
             outcome.throttle = larger(outcome.throttle, throttle)
         if isinstance(outcome, Answered):
             outcome.cacheable = False
+            if throttle is not None:
+                outcome = outcome.withheld(throttle)
             if outcome.throttle is not None and hasattr(outcome.reply, "throttle_time_ms"):
                 outcome.reply.throttle_time_ms = outcome.throttle.throttle_ms
         return outcome
