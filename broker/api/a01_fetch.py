@@ -3,7 +3,7 @@
 Versions 4-18; sessions (KIP-227) from 7 on, topic ids from 13 on. Records go from the page cache to the
 socket; an empty answer is empty bytes and never null (librdkafka, kafka-python). A fetch over its byte-rate
 quota or its client's request quota is answered empty, with the throttle, and what the byte rate recorded for
-it is taken back. A replica is held to the
+it is taken back. A partition that does not exist does not end the wait for others. A replica is held to the
 replication throttle instead (`fetch_replica`). Left out: what a leader does with a follower's progress;
 read_committed sees every record as there are no transactions.
 """

@@ -18,6 +18,18 @@ NOTHING: Final = b""
 OUR_FAULT: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE)
 """What a reader cannot help."""
 
+REFUSED: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""Why a partition is not read at all. Such a partition does not answer a fetch that has others to wait for,
+while every error of reading does. (Kafka: `erroneous` in KafkaApis.handleFetchRequest, `errorReadingData` in
+ReplicaManager.fetchMessages)
+"""
+
 
 class Wanted:
     """One partition of a fetch. `log` is None where it does not exist, and `error` then says why."""
@@ -63,6 +75,11 @@ class Found:
         self.records = records
 
 
+def is_refused(wanted: Wanted) -> bool:
+    """Whether the partition is not read, for one of the reasons in REFUSED."""
+    return wanted.log is None and wanted.error in REFUSED
+
+
 def check_epoch(epoch: int) -> ErrorCode:
     """The verdict on a client's idea of the leader epoch; -1 means that it has none."""
     if epoch in (-1, LEADER_EPOCH):
@@ -86,21 +103,26 @@ class Reading:
         """Reads up to `max_bytes` in all and each partition's own limit; the first non-empty partition
         gives at least one batch.
 
-        The bytes found. `stop_waiting` is set where an error or nothing wanted makes waiting pointless.
+        The bytes found. `stop_waiting` is set where reading a partition failed, and where there is no
+        partition to read: none is wanted, or all are REFUSED.
         """
         left = self.max_bytes
         total = 0
         found = []
-        stop = not self.wanted
+        stop = False
+        refused = 0
         for wanted in self.wanted:
             log = wanted.log
             if log is None or wanted.error:
                 found.append(Found(wanted, wanted.error, -1, -1, NOTHING))
-                stop = True
+                if is_refused(wanted):
+                    refused += 1
+                else:
+                    stop = True
                 continue
             log.traffic.reads += 1
             try:
-                if wanted.offset == log.high_watermark:
+                if wanted.offset == log.high_watermark and log.offline is None and not log.deleted:
                     records: FileSlice | bytes = NOTHING
                 elif total and left <= 0:
                     records = NOTHING
@@ -120,7 +142,7 @@ class Reading:
             found.append(Found(wanted, ErrorCode.NONE, log.high_watermark, log.log_start_offset, records))
         self.found = found
         self.size = total
-        self.stop_waiting = stop
+        self.stop_waiting = stop or refused == len(self.wanted)
         return total
 
     def count_sent(self) -> None:
@@ -164,7 +186,8 @@ class DelayedFetch(DelayedOperation):
     def is_ready(self) -> bool:
         reading = self.pending.reading
         if not reading.has_more():
-            return any(w.log is not None and w.log.deleted for w in reading.wanted)
+            logs = [wanted.log for wanted in reading.wanted if wanted.log is not None]
+            return any(log.deleted or log.offline is not None for log in logs)
         if self.min_bytes <= 1:
             return True
         size = reading.read()

@@ -7,7 +7,7 @@ high watermark, and what is appended to it ends nobody's waiting.
 from collections.abc import Callable, Sequence
 
 from broker.errors import ApiError, ErrorCode
-from broker.services.fetching import NOTHING, Found, Reading, Wanted
+from broker.services.fetching import NOTHING, Found, Reading, Wanted, is_refused
 
 
 class ReplicaReading(Reading):
@@ -36,10 +36,10 @@ class ReplicaReading(Reading):
             size = super().read()
         finally:
             self.wanted = everything
-        stop = self.stop_waiting and len(held) < len(everything)
         read = iter(self.found)
         self.found = [_without_records(each) if each in held else next(read) for each in everything]
-        self.stop_waiting = stop or any(each.error for each in self.found)
+        # A partition that is held is one to wait for.
+        self.stop_waiting = any(each.error and not is_refused(each.wanted) for each in self.found)
         return size
 
     def has_more(self) -> bool:

@@ -14,6 +14,7 @@ from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.group_answers import expire_groups, forget_topics
 from broker.api.outcome import AfterCommit, Answered, Outcome, Parked
+from broker.api.waking import wake_fetches
 from broker.clock import ManualClock
 from broker.config.load import load
 from broker.control.control import Control
@@ -254,7 +255,8 @@ class House:
         return staged.base_offset
 
     def _follow(self, old: Image, new: Image, delta: Delta) -> None:
-        self.partitions.follow(new, delta.topics)
+        for log in self.partitions.follow(new, delta.topics):
+            wake_fetches(self.broker, log)
         gone = [
             (name, old.topics[name].partitions) for name in delta.topics & (old.topics.keys() - new.topics)
         ]

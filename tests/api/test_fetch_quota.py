@@ -1,4 +1,4 @@
-"""A fetch that waited, under the byte rate and the request quota: what it records, when, and what it gets.
+"""A fetch that waited, under the byte rate: what it records, and when.
 
 Two consumers share one rule: `busy` fetches as often as it may, `idle` waits for its next record. What the
 broker answers is compared with a quota manager that is told the same sizes at the true times.
@@ -8,67 +8,18 @@ from typing import Any
 
 import pytest
 
-from broker.api.fetch_answer import size_of
 from broker.api.fetch_pending import FetchAnswer
-from broker.api.outcome import Answered, ExemptAnswered
+from broker.api.outcome import ExemptAnswered
 from broker.api.waking import expire_fetches
 from broker.errors import ErrorCode
-from broker.protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ReplicaState,
-)
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
-from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.verdict import Throttle
-from tests.api.house import Asking, Connection, House
+from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare, whole_size
+from tests.api.house import House
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
 
-VERSION = 11
-SHARED = Entity(user="ANONYMOUS")
-RATE = 10_000
 WAITS_MS = [500, 9_000, 10_900, 11_000, 30_000]
-SESSIONS = pytest.mark.parametrize("in_session", [False, True], ids=["alone", "in a session"])
-
-
-class Consumer:
-    """One partition of one topic, from offset 0 on; in a session after its first fetch, if it wants one."""
-
-    def __init__(self, house: House, topic: str, *, in_session: bool = False) -> None:
-        self.house = house
-        self.topic = topic
-        self.connection = Connection()
-        self.in_session = in_session
-        self._id, self._epoch = 0, 0 if in_session else -1
-        self.offset = 0
-
-    async def ask(self, *, max_wait_ms: int = 0) -> Asking:
-        asked = FetchPartition(0, fetch_offset=self.offset, partition_max_bytes=1_000_000)
-        named = [FetchTopic(self.topic, partitions=[asked])]
-        message = FetchRequest(
-            max_wait_ms=max_wait_ms,
-            min_bytes=1,
-            max_bytes=1_000_000,
-            session_id=self._id,
-            session_epoch=self._epoch,
-            topics=named if self._epoch <= 0 else [],
-        )
-        return await self.house.put(message, VERSION, connection=self.connection, client_id=self.topic)
-
-    def answer(self, asking: Asking) -> tuple[int, int]:
-        """(throttle, bytes of records) of its answer."""
-        answer = self.house.answer(asking)
-        assert answer.error_code == 0
-        if self.in_session:
-            self._id, self._epoch = answer.session_id, self._epoch + 1 if answer.session_id else 0
-        records = sum(len(each.records) for topic in answer.responses for each in topic.partitions)
-        return answer.throttle_time_ms, records
-
-    async def fetch(self) -> tuple[int, int]:
-        return self.answer(await self.ask())
 
 
 class TrueTime:
@@ -93,22 +44,9 @@ class TrueTime:
         return sensor.observed(self.clock.ms())
 
 
-def observed(house: House) -> float:
-    sensor = house.quotas.fetch.find("ANONYMOUS", None)
-    assert sensor is not None
-    return sensor.observed(house.clock.ms())
-
-
-def whole_size(asking: Asking) -> int:
-    assert isinstance(asking.outcome, Answered) and isinstance(asking.outcome.reply, FetchResponse)
-    return size_of(asking.outcome.reply, VERSION)
-
-
 @pytest.fixture
 async def shared(house: House) -> House:
-    await house.create_topic("busy")
-    await house.create_topic("idle")
-    await house.put(produce_request(batch_of(b"b" * 30_000), "busy"), PRODUCE_VERSION)
+    await prepare(house)
     return house
 
 
@@ -231,174 +169,3 @@ async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: House, 
     consumer = await Consumer(shared, "busy").ask()
     assert not isinstance(consumer.outcome, ExemptAnswered)
     assert isinstance(consumer.outcome, FetchAnswer) is limited
-
-
-# The request quota
-
-
-def over(house: House, ms: int = 300) -> Throttle:
-    """The request quota's verdict on somebody who used that much of 2 %, which are 200 ms."""
-    throttle = house.quotas.request.record_handled("ANONYMOUS", None, ms * 1_000_000, house.clock.ms())
-    assert throttle is not None and throttle.kind is QuotaKind.REQUEST
-    return throttle
-
-
-def withheld(house: House, asking: Asking, throttle: Throttle) -> Answered:
-    """What `RequestTime.charge` makes of the outcome."""
-    assert isinstance(asking.outcome, Answered)
-    asking.outcome.throttle = throttle
-    asking.outcome = outcome = asking.outcome.withheld(throttle)
-    outcome.reply.throttle_time_ms = throttle.throttle_ms  # type: ignore[attr-defined]
-    return outcome
-
-
-def in_session(session_id: int, epoch: int, *topics: str) -> FetchRequest:
-    asked = [FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)]
-    named = [FetchTopic(topic, partitions=asked) for topic in topics]
-    return FetchRequest(
-        min_bytes=1, max_bytes=1_000_000, session_id=session_id, session_epoch=epoch, topics=named
-    )
-
-
-def told(answer: FetchResponse) -> list[str]:
-    return [topic.topic for topic in answer.responses]
-
-
-def bytes_out(house: House) -> int:
-    log = house.partitions.log("busy", 0)
-    assert log is not None
-    return log.traffic.bytes_out
-
-
-@SESSIONS
-@pytest.mark.parametrize("byte_rate", [None, 1_000_000])
-async def test_over_the_request_quota_the_records_are_held_back(
-    shared: House, in_session: bool, byte_rate: int | None
-) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    shared.quotas.apply(SHARED, "consumer_byte_rate", byte_rate)
-    busy = Consumer(shared, "busy", in_session=in_session)
-    asking = await busy.ask()
-    sent = bytes_out(shared)
-    assert sent > 30_000
-    outcome = withheld(shared, asking, over(shared))
-    assert outcome.throttle is not None and outcome.throttle.throttle_ms == 1_000
-    assert busy.answer(asking) == (1_000, 0)
-    assert bytes_out(shared) == 0, "what was not sent is not counted"
-    sensor = shared.quotas.fetch.find("ANONYMOUS", None)
-    assert (sensor.observed(shared.clock.ms()) if sensor else 0) == 0, "nor recorded"
-    assert len(shared.broker.sessions) == 0, "nor does a session begin"
-    # Afterwards everything is there.
-    assert (await busy.fetch())[1] > 30_000
-    assert bytes_out(shared) == sent
-
-
-async def test_a_session_hears_later_of_what_was_held_back(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    idle = Consumer(shared, "idle", in_session=True)
-    await idle.fetch()
-    assert await idle.fetch() == (0, 0)
-    await shared.put(produce_request(batch_of(b"new"), "idle"), PRODUCE_VERSION)
-    asking = await idle.ask()
-    withheld(shared, asking, over(shared))
-    assert idle.answer(asking) == (1_000, 0)
-    assert len(shared.broker.sessions) == 1
-    assert (await idle.fetch())[1] > 0
-
-
-async def test_a_session_hears_later_of_a_partition_without_records_too(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    begun = await shared.ask(in_session(0, 0, "idle"), VERSION)
-    assert told(begun) == ["idle"]
-    await shared.create_topic("later")
-    asking = await shared.put(in_session(begun.session_id, 1, "later"), VERSION)
-    withheld(shared, asking, over(shared))
-    assert told(shared.answer(asking)) == []
-    assert told(await shared.ask(in_session(begun.session_id, 2), VERSION)) == ["later"]
-    assert told(await shared.ask(in_session(begun.session_id, 3), VERSION)) == []
-
-
-async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
-    busy = Consumer(shared, "busy")
-    before = [await busy.fetch() for _ in range(3)]
-    assert all(got for _, got in before)
-    used, sent = observed(shared), bytes_out(shared)
-    asking = await busy.ask()
-    assert isinstance(asking.outcome, Answered) and asking.outcome.throttle is not None
-    assert asking.outcome.throttle.kind is QuotaKind.FETCH
-    reply = asking.outcome.reply
-    assert withheld(shared, asking, over(shared)).reply is reply
-    assert (observed(shared), bytes_out(shared)) == (used, sent)
-
-
-async def test_what_waited_and_is_held_back_is_taken_back_at_the_time_it_was_recorded(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
-    busy, idle = Consumer(shared, "busy"), Consumer(shared, "idle")
-    waiting = await idle.ask(max_wait_ms=60_000)
-    shared.clock.advance(30_000)
-    await busy.fetch()
-    used = observed(shared)
-    await shared.put(produce_request(batch_of(b"i" * 5_000), "idle"), PRODUCE_VERSION)
-    assert observed(shared) > used + 500
-    # Its answer is concluded in a later turn, and a window later.
-    shared.clock.advance(1_000)
-    withheld(shared, waiting, over(shared))
-    assert idle.answer(waiting) == (1_000, 0)
-    for _ in range(9):
-        assert round(observed(shared) * 10_000) == round(used * 10_000)
-        shared.clock.advance(1_000)
-    shared.clock.advance(1_000)
-    assert observed(shared) == 0, "the window in which it was taken back is not below zero"
-
-
-async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    asking = await shared.put(produce_request(batch_of(b"i"), "idle"), PRODUCE_VERSION)
-    outcome = asking.outcome
-    assert withheld(shared, asking, over(shared)) is outcome
-
-
-@SESSIONS
-async def test_v85_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
-    shared: House, in_session: bool
-) -> None:
-    """Every fetch breaks the quota, and a throttle is one second at most."""
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    busy = Consumer(shared, "busy", in_session=in_session)
-    got = []
-    for _ in range(25):
-        asking = await busy.ask()
-        withheld(shared, asking, over(shared))
-        throttle_ms, size = busy.answer(asking)
-        assert throttle_ms == 1_000
-        got.append(size > 0)
-        shared.clock.advance(1_000)
-    assert [index for index, has in enumerate(got) if has] == [11, 23]
-
-
-async def test_a_fetch_that_found_nothing_is_no_sign_of_starving(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    idle = Consumer(shared, "idle")
-    for _ in range(13):
-        withheld(shared, await idle.ask(), over(shared))
-        shared.clock.advance(1_000)
-    assert idle.connection.withheld_since_ms == 0
-    await shared.put(produce_request(batch_of(b"i"), "idle"), PRODUCE_VERSION)
-    asking = await idle.ask()
-    withheld(shared, asking, over(shared))
-    assert idle.answer(asking) == (1_000, 0)
-
-
-async def test_records_that_went_out_end_what_counts_as_starving(shared: House) -> None:
-    shared.quotas.apply(SHARED, "request_percentage", 2)
-    busy = Consumer(shared, "busy")
-    withheld(shared, await busy.ask(), over(shared))
-    shared.clock.advance(10_000)
-    assert (await busy.fetch())[1] > 0
-    shared.clock.advance(2_000)
-    asking = await busy.ask()
-    withheld(shared, asking, over(shared))
-    assert busy.answer(asking) == (1_000, 0)

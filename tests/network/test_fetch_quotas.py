@@ -17,7 +17,6 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from tests.network.handling.test_request_time import limit, take
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -104,11 +103,27 @@ def bytes_out(broker: RunningBroker, topic: str) -> int:
     return log.traffic.bytes_out
 
 
-async def limit_all(broker: RunningBroker, percentage: float) -> None:
-    """One rule for all clients."""
-    rule = QuotaAlteration((("user", "ANONYMOUS"),), (QuotaOp("request_percentage", percentage),))
+async def limit(broker: RunningBroker, key: str, value: float | None, **entity: str) -> None:
+    """A rule of the client `busy`, or of another entity."""
+    of = tuple(entity.items()) or (("client-id", "busy"),)
+    rule = QuotaAlteration(of, (QuotaOp(key, value),))
     (outcome,) = await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     assert outcome.ok
+
+
+def take(broker: RunningBroker, clock: MockClock, ms: float, whose: str = "busy") -> None:
+    """Fetches of this client keep the handler busy for so long from now on."""
+    routes = broker.house.server.listeners[0].routes
+    route = routes.get(FETCH << 16 | VERSION) or routes.build(FETCH << 16 | VERSION)
+    assert route is not None
+    handle = route.handle
+
+    def slow(message: Any, context: Any, of: Any) -> Any:
+        if context.client_id == whose:
+            clock.jump(ms / 1_000)
+        return handle(message, context, of)
+
+    route.handle = slow
 
 
 def used(broker: RunningBroker, kind: QuotaKind) -> float:
@@ -167,13 +182,13 @@ async def test_under_a_request_quota_only_what_was_spent_counts_and_what_is_over
 ) -> None:
     busy, idle = await consumer(broker, "busy"), await consumer(broker, "idle", in_session=in_session)
     mock_clock.jump(1.0)
-    await limit_all(broker, 2)
+    await limit(broker, "request_percentage", 2, user="ANONYMOUS")
     await idle.wait(broker)
     mock_clock.jump(wait_s)
     await wait_all_tasks_blocked(0.001)
     assert used(broker, QuotaKind.REQUEST) == 0, "a wait is nobody's time"
     # The neighbour takes 210 ms of the 200.
-    take(broker, mock_clock, FETCH, VERSION, 210, "busy")
+    take(broker, mock_clock, 210, "busy")
     before = bytes_out(broker, "busy")
     assert await busy.fetch() == (500, 0)
     assert bytes_out(broker, "busy") == before
@@ -194,7 +209,7 @@ async def test_records_are_held_back_above_the_bound_only(
     broker: RunningBroker, mock_clock: MockClock, took_ms: int, throttle_ms: int, held: bool
 ) -> None:
     await limit(broker, "request_percentage", 2)
-    take(broker, mock_clock, FETCH, VERSION, took_ms)
+    take(broker, mock_clock, took_ms)
     busy = await consumer(broker, "busy")
     assert await busy.fetch() == (throttle_ms, 0 if held else len(BATCH))
     assert bytes_out(broker, "busy") == (0 if held else len(BATCH))
@@ -208,7 +223,7 @@ async def test_a_fetch_that_was_known_by_heart_is_held_back_too(
     for _ in range(3):
         assert (await busy.fetch())[1] == len(BATCH) or in_session
     await limit(broker, "request_percentage", 2)
-    take(broker, mock_clock, FETCH, VERSION, 300)
+    take(broker, mock_clock, 300)
     assert await busy.fetch() == (1_000, 0)
 
 
@@ -237,7 +252,7 @@ async def test_v84_of_two_broken_quotas_the_larger_alone_is_told_and_noted(
     assert (await busy.fetch())[1] == len(BATCH)
     sent = bytes_out(broker, "busy")
     await limit(broker, "request_percentage", 2)
-    take(broker, mock_clock, FETCH, VERSION, took_ms)
+    take(broker, mock_clock, took_ms)
     assert await busy.fetch() == (throttle_ms, 0)
     assert bytes_out(broker, "busy") == sent
     now_ms = broker.house.clock.ms()
@@ -259,7 +274,7 @@ async def test_v85_a_consumer_whose_every_fetch_breaks_the_request_quota_gets_re
 ) -> None:
     busy = await consumer(broker, "busy")
     await limit(broker, "request_percentage", 0.1)
-    take(broker, mock_clock, FETCH, VERSION, 30)
+    take(broker, mock_clock, 30)
     got = []
     for _ in range(25):
         throttle_ms, size = await busy.fetch()
@@ -272,8 +287,8 @@ async def test_v85_a_consumer_whose_every_fetch_breaks_the_request_quota_gets_re
 
 
 async def test_a_replica_is_charged_to_nobody(broker: RunningBroker, mock_clock: MockClock) -> None:
-    await limit_all(broker, 2)
-    take(broker, mock_clock, FETCH, VERSION, 300, "replica")
+    await limit(broker, "request_percentage", 2, user="ANONYMOUS")
+    take(broker, mock_clock, 300, "replica")
     client = await broker.connect("replica")
     asked = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000_000)
     for topic, code in (("busy", 0), ("gone", 3)):

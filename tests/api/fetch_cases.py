@@ -1,0 +1,134 @@
+"""What a fetch asks of a partition, and how it is told of it, in any version and in or without a session."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from broker.api.waking import expire_fetches
+from broker.errors import ErrorCode
+from broker.log.partition import PartitionLog
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tests.api.house import WALL_MS, Asking, Connection, House
+
+WAIT_MS = 1_000
+NO_TOPIC = bytes(range(16))
+NONE = ErrorCode.NONE
+
+ALONE, NEW, RESUMED = "without a session", "a new session", "a session that goes on"
+Prepare = Callable[[House, pytest.MonkeyPatch], None]
+
+
+def nothing(house: House, patch: pytest.MonkeyPatch) -> None:
+    """The partition is as it was made, with three records."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is asked of the topic `other` (or of one that does not exist), and how it is answered.
+
+    `waits`: beside a partition without new records. `by_id` is its error in versions with topic ids.
+    """
+
+    name: str
+    error: ErrorCode
+    waits: bool
+    by_id: ErrorCode | None = None
+    topic: str = "other"
+    partition: int = 0
+    offset: int = 3
+    epoch: int = -1
+    since: int = 4
+    """The first version that can ask so."""
+    prepare: Prepare = nothing
+
+    def __str__(self) -> str:
+        return self.name
+
+
+UNKNOWN = Case(
+    "unknown topic", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, ErrorCode.UNKNOWN_TOPIC_ID, "gone"
+)
+EMPTY = Case("empty", NONE, True, topic="empty", offset=0)
+FULL = Case("full", NONE, True, topic="full", offset=0)
+
+
+def pass_ms(house: House, ms: int) -> None:
+    house.clock.advance(ms)
+    expire_fetches(house.broker, house.clock.ms())
+    house.deliver()
+
+
+def log_of(house: House, topic: str) -> PartitionLog:
+    log = house.partitions.log(topic, 0)
+    assert log is not None
+    return log
+
+
+class Asker:
+    """Asks for partitions in one version and one way, and reads what the answer says of them."""
+
+    def __init__(self, house: House, version: int, way: str) -> None:
+        self.house = house
+        self.version = version
+        self.way = way
+        self.connection = Connection()
+        self._id, self._epoch = 0, -1 if way == ALONE else 0
+        self._names: dict[bytes, str] = {}
+        self._ids: dict[str, bytes] = {}
+        """Of topics that are gone too."""
+
+    def topic(self, case: Case) -> FetchTopic:
+        partition = FetchPartition(
+            case.partition,
+            fetch_offset=case.offset,
+            partition_max_bytes=100_000,
+            current_leader_epoch=case.epoch,
+        )
+        if self.version < 13:
+            return FetchTopic(case.topic, partitions=[partition])
+        topic = self.house.control.image.topics.get(case.topic)
+        if topic is not None:
+            self._ids[case.topic] = topic.topic_id
+        topic_id = self._ids.get(case.topic, NO_TOPIC)
+        self._names[topic_id] = case.topic
+        return FetchTopic(topic_id=topic_id, partitions=[partition])
+
+    async def begin(self, *cases: Case) -> None:
+        """The session names its partitions, where there is to be one already."""
+        if self.way == RESUMED:
+            self.told(await self.put(*cases, max_wait_ms=0))
+
+    async def put(self, *cases: Case, max_wait_ms: int = WAIT_MS, min_bytes: int = 1) -> Asking:
+        message = FetchRequest(
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=1_000_000,
+            session_id=self._id,
+            session_epoch=self._epoch,
+            topics=[self.topic(case) for case in cases],
+        )
+        return await self.house.put(message, self.version, connection=self.connection)
+
+    def told(self, asking: Asking) -> dict[tuple[str, int], ErrorCode]:
+        answer = self.house.answer(asking)
+        assert answer.error_code == NONE
+        if self.way != ALONE:
+            self._id, self._epoch = answer.session_id, self._epoch + 1
+        return {
+            (topic.topic or self._names[topic.topic_id], each.partition_index): ErrorCode(each.error_code)
+            for topic in answer.responses
+            for each in topic.partitions
+        }
+
+    def error(self, case: Case) -> ErrorCode:
+        return case.by_id if case.by_id is not None and self.version >= 13 else case.error
+
+
+async def prepare(house: House) -> None:
+    """`empty` has no records, `full` has one, `other` three."""
+    for name in ("empty", "full", "other"):
+        await house.create_topic(name)
+    house.append("full", WALL_MS)
+    for _ in range(3):
+        house.append("other", WALL_MS)

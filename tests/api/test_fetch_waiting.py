@@ -1,0 +1,249 @@
+"""Which partition errors answer a fetch at once, and beside which it waits: a table, error by error.
+
+As in Kafka 4 (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.tryComplete): a
+partition that is refused before anything is read does not answer a fetch that has another partition to wait
+for; every error of reading does. Times are exact.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from broker.errors import ApiError, ErrorCode
+from broker.log.partition import PartitionLog
+from broker.log.store import LogStore
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from tests.api.fetch_cases import (
+    ALONE,
+    EMPTY,
+    FULL,
+    NEW,
+    NONE,
+    RESUMED,
+    UNKNOWN,
+    WAIT_MS,
+    Asker,
+    Case,
+    Prepare,
+    log_of,
+    pass_ms,
+    prepare,
+)
+from tests.api.house import House
+from tests.support.produce import batch_of, produce_request
+
+
+def starts_later(house: House, patch: pytest.MonkeyPatch) -> None:
+    log_of(house, "other").delete_records_before(2)
+
+
+def goes_offline(house: House, patch: pytest.MonkeyPatch) -> None:
+    log_of(house, "other").go_offline(OSError(5, "Input/output error"))
+
+
+def cannot_be_made(house: House, patch: pytest.MonkeyPatch) -> None:
+    house.partitions.by_name["other"]._logs.clear()
+
+    create = LogStore.create_partition
+
+    def refuse(store: LogStore, topic: str, *place: Any) -> PartitionLog:
+        if topic == "other":
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return create(store, topic, *place)
+
+    patch.setattr(LogStore, "create_partition", refuse)
+
+
+def fails_with(code: ErrorCode) -> Prepare:
+    def prepare(house: House, patch: pytest.MonkeyPatch) -> None:
+        def fail(log: PartitionLog, offset: int, max_bytes: int, *, min_one_batch: bool) -> Any:
+            raise ApiError(code)
+
+        patch.setattr(PartitionLog, "read", fail)
+
+    return prepare
+
+
+TABLE = [
+    UNKNOWN,
+    Case("unknown partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, partition=1),
+    Case("negative partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True, partition=-1),
+    Case("offset after the end", ErrorCode.OFFSET_OUT_OF_RANGE, False, offset=4),
+    Case("offset before the start", ErrorCode.OFFSET_OUT_OF_RANGE, False, offset=1, prepare=starts_later),
+    Case("fenced epoch", ErrorCode.FENCED_LEADER_EPOCH, False, epoch=-2, since=9),
+    Case("unknown epoch", ErrorCode.UNKNOWN_LEADER_EPOCH, False, epoch=1, since=9),
+    Case("offline", ErrorCode.KAFKA_STORAGE_ERROR, False, prepare=goes_offline),
+    Case("offline with records", ErrorCode.KAFKA_STORAGE_ERROR, False, offset=0, prepare=goes_offline),
+    Case("cannot be made", ErrorCode.KAFKA_STORAGE_ERROR, False, prepare=cannot_be_made),
+    Case(
+        "corrupt",
+        ErrorCode.CORRUPT_MESSAGE,
+        False,
+        offset=0,
+        prepare=fails_with(ErrorCode.CORRUPT_MESSAGE),
+    ),
+    Case("no error", NONE, True),
+]
+ERRORS = [case for case in TABLE if case.error]
+
+WAYS = [
+    *((version, ALONE) for version in (4, 12, 13)),
+    *((version, way) for version in (7, 18) for way in (NEW, RESUMED)),
+]
+ROWS = [
+    (case, version, way)
+    for case in TABLE
+    for version, way in WAYS
+    if version >= case.since and not (way == RESUMED and case.prepare is cannot_be_made)
+]
+"""A session that goes on has the logs of its partitions."""
+
+
+@pytest.fixture
+async def topics(house: House) -> House:
+    await prepare(house)
+    return house
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before", "behind"])
+@pytest.mark.parametrize(("case", "version", "way"), ROWS, ids=str)
+async def test_beside_a_partition_without_records(
+    topics: House, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str, first: bool
+) -> None:
+    asker = Asker(topics, version, way)
+    both = [case, EMPTY] if first else [EMPTY, case]
+    await asker.begin(*both)
+    case.prepare(topics, monkeypatch)
+    asking = await asker.put(*(() if way == RESUMED else both))
+    if case.waits:
+        assert asking.outcome is None
+        pass_ms(topics, WAIT_MS - 1)
+        assert asking.outcome is None
+        pass_ms(topics, 1)
+    expected = {(case.topic, case.partition): asker.error(case), ("empty", 0): NONE}
+    if way == RESUMED:
+        # Errors are told every time; of the rest nothing has changed.
+        expected = {key: error for key, error in expected.items() if error}
+    assert asker.told(asking) == expected
+
+
+@pytest.mark.parametrize(("case", "version", "way"), ROWS, ids=str)
+async def test_with_nothing_beside_it_any_error_is_answered_at_once(
+    topics: House, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str
+) -> None:
+    asker = Asker(topics, version, way)
+    await asker.begin(case)
+    case.prepare(topics, monkeypatch)
+    asking = await asker.put(*(() if way == RESUMED else (case,)))
+    if not case.error:
+        assert asking.outcome is None
+    else:
+        assert asker.told(asking) == {(case.topic, case.partition): asker.error(case)}
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=str)
+@pytest.mark.parametrize("version", [12, 13])
+async def test_two_refused_or_failed_partitions_are_answered_at_once(
+    topics: House, monkeypatch: pytest.MonkeyPatch, case: Case, version: int
+) -> None:
+    asker = Asker(topics, version, ALONE)
+    missing = replace(UNKNOWN, partition=7)
+    case.prepare(topics, monkeypatch)
+    asking = await asker.put(missing, case)
+    assert asker.told(asking) == {
+        ("gone", 7): asker.error(missing),
+        (case.topic, case.partition): asker.error(case),
+    }
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 18])
+async def test_records_beside_a_refused_partition_are_answered_at_once(topics: House, version: int) -> None:
+    asker = Asker(topics, version, ALONE)
+    asking = await asker.put(UNKNOWN, FULL)
+    assert asker.told(asking) == {("gone", 0): asker.error(UNKNOWN), ("full", 0): NONE}
+
+
+@pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1), (-1, 1), (WAIT_MS, 0)])
+async def test_a_fetch_that_wants_no_wait_or_no_bytes_is_answered_at_once(
+    topics: House, max_wait_ms: int, min_bytes: int
+) -> None:
+    asker = Asker(topics, 12, ALONE)
+    asking = await asker.put(UNKNOWN, EMPTY, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
+    assert asker.told(asking) == {("gone", 0): asker.error(UNKNOWN), ("empty", 0): NONE}
+
+
+@pytest.mark.parametrize(("version", "way"), WAYS)
+async def test_an_append_ends_the_wait_beside_a_refused_partition(
+    topics: House, version: int, way: str
+) -> None:
+    asker = Asker(topics, version, way)
+    await asker.begin(UNKNOWN, EMPTY)
+    asking = await asker.put(*(() if way == RESUMED else (UNKNOWN, EMPTY)))
+    pass_ms(topics, 400)
+    assert asking.outcome is None
+    produced = await topics.put(produce_request(batch_of(b"x"), "empty"), 9)
+    assert produced.outcome is not None
+    assert asker.told(asking) == {("gone", 0): asker.error(UNKNOWN), ("empty", 0): NONE}
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["beside another", "alone"])
+@pytest.mark.parametrize(("version", "way"), WAYS)
+async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait_and_the_next_fetch_waits(
+    topics: House, version: int, way: str, beside: bool
+) -> None:
+    """Kafka's read of a partition that it knew answers UNKNOWN_TOPIC_OR_PARTITION, with topic ids too."""
+    asker = Asker(topics, version, way)
+    other = Case("other", NONE, True)
+    cases = [other, EMPTY] if beside else [other]
+    await asker.begin(*cases)
+    asking = await asker.put(*(() if way == RESUMED else cases))
+    pass_ms(topics, 300)
+    assert asking.outcome is None
+    await topics.ask(DeleteTopicsRequest(topic_names=["other"], timeout_ms=1_000), 5)
+    told = asker.told(asking)
+    assert told.pop(("other", 0)) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert told == ({("empty", 0): NONE} if beside and way != RESUMED else {})
+    by_id = version >= 13
+    gone = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    asking = await asker.put(*(() if way != ALONE else cases))
+    if beside:
+        assert asking.outcome is None
+        pass_ms(topics, WAIT_MS - 1)
+        assert asking.outcome is None
+        pass_ms(topics, 1)
+    assert asker.told(asking)["other", 0] == gone
+
+
+async def test_a_topic_that_is_made_meanwhile_is_told_of_by_the_next_fetch(topics: House) -> None:
+    asker, later = Asker(topics, 12, ALONE), replace(UNKNOWN, offset=0)
+    asking = await asker.put(later, EMPTY)
+    await topics.create_topic("gone")
+    await topics.put(produce_request(batch_of(b"x"), "gone"), 9)
+    assert asking.outcome is None
+    pass_ms(topics, WAIT_MS)
+    assert asker.told(asking) == {("gone", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ("empty", 0): NONE}
+    asking = await asker.put(later, EMPTY)
+    assert asker.told(asking) == {("gone", 0): NONE, ("empty", 0): NONE}
+
+
+async def test_a_partition_that_goes_offline_meanwhile_is_told_when_the_wait_ends(topics: House) -> None:
+    asker = Asker(topics, 12, ALONE)
+    asking = await asker.put(Case("other", NONE, True), EMPTY)
+    log_of(topics, "other").go_offline(OSError(5, "Input/output error"))
+    pass_ms(topics, WAIT_MS - 1)
+    assert asking.outcome is None
+    pass_ms(topics, 1)
+    assert asker.told(asking) == {("other", 0): ErrorCode.KAFKA_STORAGE_ERROR, ("empty", 0): NONE}
+
+
+async def test_a_partition_that_went_offline_ends_the_wait_when_the_fetch_is_next_checked(
+    topics: House,
+) -> None:
+    asker = Asker(topics, 12, ALONE)
+    asking = await asker.put(Case("other", NONE, True), EMPTY, min_bytes=100_000)
+    await topics.put(produce_request(batch_of(b"x"), "empty"), 9)
+    assert asking.outcome is None, "too little"
+    log_of(topics, "other").go_offline(OSError(5, "Input/output error"))
+    await topics.put(produce_request(batch_of(b"x"), "empty"), 9)
+    assert asker.told(asking) == {("other", 0): ErrorCode.KAFKA_STORAGE_ERROR, ("empty", 0): NONE}
