@@ -14,7 +14,7 @@ from broker.api.fetch_pending import PendingFetch
 from broker.api.fetch_repeat import FetchRepeats
 from broker.api.fetch_replica import PendingReplicaFetch, refuse_unprivileged, replica_of, replica_reading
 from broker.api.fetch_wanted import wanted_by
-from broker.api.outcome import PARKED, Answered, ExemptAnswered, Outcome
+from broker.api.outcome import PARKED, Answered, Outcome
 from broker.api.registry import api
 from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
@@ -27,11 +27,11 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
     replica = replica_of(message)
     if replica >= 0:
         context.count_as("FetchFollower")
+        context.exempt = True
     try:
         wanted, session, incremental = wanted_by(message, context, broker)
     except ApiError as error:
-        refusal = FetchResponse(error_code=error.code)
-        return ExemptAnswered(refusal) if replica >= 0 else Answered(refusal)
+        return Answered(FetchResponse(error_code=error.code))
     max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
     if replica >= 0:
         refuse_unprivileged(wanted, context, broker)

@@ -45,6 +45,9 @@ class RequestContext:
     """One request: `size` is the frame's bytes without the size prefix, `now_ms` monotonic and `wall_ms`
     epoch time of the drain that works on it. A Produce that waited for the disk is given the time of its
     answer; every other request that waited keeps the time of its arrival, and its answer asks the clock.
+
+    A handler sets `exempt` where the request quota does not apply: the time is recorded in the exempt sensor.
+    (Kafka: RequestHandlerHelper.sendResponseExemptThrottle)
     """
 
     __slots__ = (
@@ -53,6 +56,7 @@ class RequestContext:
         "client_id",
         "connection",
         "correlation_id",
+        "exempt",
         "now_ms",
         "size",
         "wall_ms",
@@ -63,6 +67,7 @@ class RequestContext:
     client_id: str | None
     connection: Connection
     correlation_id: int
+    exempt: bool
     now_ms: int
     size: int
     wall_ms: int

@@ -10,7 +10,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import reply_for, size_of
 from broker.api.fetch_pending import PendingFetch
-from broker.api.outcome import Answered, ExemptAnswered
+from broker.api.outcome import Answered
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
@@ -58,4 +58,4 @@ class PendingReplicaFetch(PendingFetch):
             size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
             quota.record(size, self.broker.clock.ms())
         self.reading.count_sent()
-        return ExemptAnswered(reply)
+        return Answered(reply)

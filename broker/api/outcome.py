@@ -61,14 +61,6 @@ class Answered:
         return self
 
 
-class ExemptAnswered(Answered):
-    """A reply that no request quota throttles: its time is recorded in the exempt sensor. (Kafka:
-    RequestHandlerHelper.sendResponseExemptThrottle)
-    """
-
-    __slots__ = ()
-
-
 class Encoded:
     """A whole frame, ready to send (bytes, or a list of buffers and file slices): what an `Answered`
     becomes, where the handler can say it without a message.

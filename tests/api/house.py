@@ -195,6 +195,7 @@ class House:
         asking.connection = connection or Connection()
         asking.client_id = client_id
         asking.correlation_id = 7
+        asking.exempt = False
         asking.now_ms, asking.wall_ms = self.now
         frame = bytearray(join(codec.encode_request(key, asking.api_version)(message, 7, client_id)))[4:]
         asking.size = len(frame)

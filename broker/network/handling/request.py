@@ -43,7 +43,6 @@ class Request(RequestContext):
         "completed",
         "dequeued",
         "errors",
-        "exempt",
         "frame",
         "handler_ns",
         "local_complete",

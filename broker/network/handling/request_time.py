@@ -23,7 +23,7 @@ without a response (acks=0), and requests of a dedicated inter-broker listener.
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import Any, TypeVar
 
-from broker.api.outcome import AfterCommit, Answered, Encoded, ExemptAnswered, Outcome, Parked, Silent
+from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.request import Request
@@ -104,11 +104,7 @@ class RequestTime:
             if not parked:
                 del self._parked[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        if (
-            isinstance(outcome, Silent | ExemptAnswered)
-            or request.exempt
-            or self._is_exempt(channel.listener)
-        ):
+        if outcome.__class__ is Silent or request.exempt or self._is_exempt(channel.listener):
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
@@ -143,12 +139,15 @@ class RequestTime:
         its client, and to the exempt sensor if it never said who it is. (Kafka forgets this time.)
         """
         spent, channel.network_ns = channel.network_ns, 0
+        now_ms = self._last // 1_000_000 + self._base_ms
         for request in self._parked.pop(channel, ()):
-            spent += request.handler_ns
+            if request.exempt:
+                self._quota.record_exempt(request.handler_ns, now_ms)
+            else:
+                spent += request.handler_ns
             request.handler_ns = 0
         if not spent:
             return
-        now_ms = self._last // 1_000_000 + self._base_ms
         if channel.requests == 0 or self._is_exempt(channel.listener):
             self._quota.record_exempt(spent, now_ms)
         else:

@@ -304,6 +304,19 @@ async def test_requests_of_a_dedicated_inter_broker_listener_are_exempt(
         assert scene.ledger.take() == {EXEMPT: COSTS["slow"]}
 
 
+async def test_a_parked_replica_fetch_of_a_client_that_leaves_is_exempt(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    async with scene_of(tmp_path, mock_clock, "kafka") as scene:
+        await scene.send("ann", "parked")
+        await scene.settle()
+        (request,) = scene.parked
+        request.exempt = True
+        reset(scene.clients["ann"])
+        await scene.settle()
+        assert scene.ledger.take() == {EXEMPT: HANDLE, "ann": READ}
+
+
 async def test_measuring_may_begin_and_end_while_a_slow_request_is_on_its_way(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
