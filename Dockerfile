@@ -23,7 +23,7 @@ COPY webui webui
 COPY templates templates
 COPY pipeline pipeline
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir dist . \
-    && /opt/weir/bin/pip install --no-cache-dir --no-deps --no-index dist/weir-*.whl
+    && /opt/weir/bin/pip install --no-cache-dir --no-deps --no-index dist/weir_broker-*.whl
 
 # Spark's jars, as pipeline/pom.xml names them.
 FROM ${BASE} AS jars

@@ -3,7 +3,7 @@
 Three parts, each `weir pipeline` as a user starts it, with Spark in local[2]: a day of 1,000 clients from
 files; busy minutes of such clients from the topics of a broker; and how long it is from a client's request to
 its row in gold while the pipeline runs on. Memory is that of all processes of a run together, Python's too.
-Needs the package weir[pipeline], Java 17, and the jars (make jars).
+Needs requirements/pipeline.txt (make test-pipeline installs it), Java 17, and the jars (make jars).
 """
 
 import contextlib

@@ -201,7 +201,8 @@ def _opened(
         from pyspark.errors import PySparkException
     except ImportError as error:
         raise click.ClickException(
-            f"{error.name} is not installed; the pipeline needs: pip install 'weir[pipeline]'"
+            f"{error.name} is not installed; the pipeline needs Weir's extra `pipeline`. "
+            "In a checkout of Weir: pip install '.[pipeline]'"
         ) from error
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
         raise click.ClickException("there is no Java; Spark needs Java 17, on PATH or in JAVA_HOME")

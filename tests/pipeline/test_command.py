@@ -144,7 +144,7 @@ def test_numbers_that_cannot_be_meant_are_refused(nobody, wrong):
 def test_a_machine_without_the_packages_is_told(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "delta", None)
     done = weir("tables", "--warehouse", tmp_path)
-    assert done.exit_code == 1 and "pip install 'weir[pipeline]'" in done.output
+    assert done.exit_code == 1 and "pip install '.[pipeline]'" in done.output
 
 
 @pytest.mark.parametrize(

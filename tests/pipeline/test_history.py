@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
-pytest.importorskip("deltalake", reason="deltalake is not installed: pip install weir[dev]")
+pytest.importorskip("deltalake", reason="deltalake is not installed: make .venv/dev")
 
 from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas

@@ -36,7 +36,8 @@ WORKER: Final = (sys.executable, "-P", "-m", "webui.insights.worker")
 HANDED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 """Of the environment; the broker's own may hold secrets."""
 
-INSTALL: Final = "pip install 'weir[insights]'"
+INSTALL: Final = "pip install '.[insights]'"
+"""In a checkout of Weir. No public index has the distribution; PyPI's `weir` is another project."""
 
 
 class NoInsights(Problem):
@@ -236,7 +237,9 @@ def refusal(head: Mapping[str, Any]) -> Problem:
     """What a process says where it has no rows."""
     match head["outcome"]:
         case "missing":
-            return NoInsights(404, f"Reading Delta tables needs: {INSTALL}", code="READER_MISSING")
+            return NoInsights(
+                404, f"Reading Delta tables needs, in a checkout of Weir: {INSTALL}", code="READER_MISSING"
+            )
         case "none":
             return NoInsights(404, head["message"], code="NO_TABLE")
         case "gone":

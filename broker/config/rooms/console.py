@@ -64,7 +64,7 @@ class ConsoleConfig:
         "",
         TEXT,
         "The folder into which `weir pipeline` writes its tables, for the page Insights; empty: there is "
-        "none. It is read with weir[insights], by a process of its own that runs while somebody asks.",
+        "none. It is read with the package deltalake, by a process of its own that runs while somebody asks.",
         ours=True,
     )
     ssl_keystore_location: str = setting(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-deltalake: Any = pytest.importorskip("deltalake", reason="deltalake is not installed: pip install weir[dev]")
+deltalake: Any = pytest.importorskip("deltalake", reason="deltalake is not installed: make .venv/dev")
 
 SCHEMAS = {
     "usage_per_minute": "date DATE, minute TIMESTAMP, node INT, principal STRING, client_id STRING, "

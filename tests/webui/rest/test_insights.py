@@ -130,7 +130,7 @@ async def test_a_table_that_is_not_there_is_no_reason_to_fail(tmp_path: Path) ->
 async def test_a_broker_without_a_warehouse_says_what_to_set(http: Browserless) -> None:
     told = await (await http.get(BASE)).get_json()
     assert told["state"] == "off" and told["setting"] == "insights.warehouse"
-    assert told["install"] == "pip install 'weir[insights]'"
+    assert told["install"] == "pip install '.[insights]'"
     answers.STATE.check(told)
     answer = await http.get(f"{BASE}/advice")
     assert answer.status_code == 404 and (await answer.get_json())["code"] == "INSIGHTS_OFF"

@@ -120,8 +120,8 @@ async function loadAll() {
 /** What to do, step by step, for a broker that has no tables to show. */
 const STEPS = {
   off: ({ setting, install, command }) => [
-    "Tell the broker where the pipeline writes, and start it again", `${setting}=/srv/weir`, install, command],
-  missing: ({ install, command }) => ["Install what reads the tables, and start the broker again", install, command],
+    "Tell the broker where the pipeline writes, install what reads the tables in a checkout of Weir, and start the broker again", `${setting}=/srv/weir`, install, command],
+  missing: ({ install, command }) => ["Install what reads the tables in a checkout of Weir, and start the broker again", install, command],
   none: ({ command }) => ["There are no tables yet. Fill them", command],
 };
 
