@@ -1,47 +1,80 @@
-"""Which limits were set and removed, from what to what, by whom and through which door. Told after each
-commit of the metadata; none of these is ever added up.
+"""Which limits were set and removed, from what to what, and which rules went into shadow mode and out of it,
+by whom and through which door; with a snapshot of all rules now and then. Told after each commit of the
+metadata; none of these is ever added up.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 
+from broker.events.quota_snapshot import VERSION, QuotaSnapshots
 from broker.events.source import encode, entity_of, topic_of
+from broker.metadata.actor import Actor
 from broker.metadata.changes import Delta, EntityPairs
 from broker.metadata.image import Image
 
 
 class QuotaChangeEvents:
-    """A `Source`, with room for `most` rows a second."""
+    """A `Source`, with room for `most` rows a second; `image` gives the current metadata image. Collects
+    nothing until `begin`.
+    """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, image: Callable[[], Image]) -> None:
         self.topic = topic_of("quota_changes")
         self.left_out = 0
         self._most = most
-        self._rows: list[dict[str, object]] = []
+        self._image = image
+        self._rows: list[tuple[int, dict[str, object]]] = []
+        self._snapshots = QuotaSnapshots()
+        self._is_on = False
+
+    def begin(self, retention_ms: int) -> None:
+        """Changes are collected from now on, and all rules are told; `retention_ms` is the topic's."""
+        if not self._is_on:
+            self._is_on = True
+            self._snapshots.begin(retention_ms)
+
+    def end(self) -> None:
+        """What was collected so far is still to be taken; a snapshot is not continued."""
+        self._is_on = False
+        self._snapshots.end()
+
+    def lost(self) -> None:
+        """Records of the topic are gone before anybody could read them: all rules are told again."""
+        self._snapshots.again()
 
     def follow(self, old: Image, new: Image, delta: Delta) -> None:
         """A subscriber of control."""
+        if not self._is_on:
+            return
         for change in delta.quotas:
-            if len(self._rows) >= self._most:
-                self.left_out += 1
-                continue
-            self._rows.append(
-                {
-                    "entity": entity_of(change.entity),
-                    "key": change.key,
-                    "old": _value(old, change.entity, change.key),
-                    "new": change.value,
-                    "actor": delta.actor.name,
-                    "role": delta.actor.role.name.lower(),
-                    "address": delta.actor.address,
-                    "door": delta.actor.door,
-                    "version": new.version,
-                }
-            )
+            told = {
+                "entity": entity_of(change.entity),
+                "key": change.key,
+                "old": _value(old, change.entity, change.key),
+                "new": change.value,
+            }
+            self._add(1, "limit", told, delta.actor, new.version)
+        for mark in delta.shadows:
+            marked = {"entity": entity_of(mark.entity), "shadow": mark.is_shadow}
+            self._add(VERSION, "shadow", marked, delta.actor, new.version)
+        if self.topic in delta.topics and self.topic not in new.topics:
+            self.lost()
 
     def take(self, time_ms: int) -> Iterator[bytes]:
+        """The changes and the image of a snapshot are of the same moment."""
         rows, self._rows = self._rows, []
-        for row in rows:
-            yield encode(time_ms, row)
+        parts = self._snapshots.take(self._image(), time_ms, self._most - len(rows))
+        return chain((encode(time_ms, row, version) for version, row in rows), parts)
+
+    def _add(
+        self, version: int, event: str, told: Mapping[str, object], actor: Actor, metadata_version: int
+    ) -> None:
+        if len(self._rows) >= self._most:
+            self.left_out += 1
+            return
+        by = {"actor": actor.name, "role": actor.role.name.lower(), "address": actor.address}
+        row = {"event": event, **told, **by, "door": actor.door, "version": metadata_version}
+        self._rows.append((version, row))
 
 
 def _value(image: Image, entity: EntityPairs, key: str) -> float | None:

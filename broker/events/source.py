@@ -8,7 +8,7 @@ from broker.metadata.changes import EntityPairs
 from broker.metadata.image import OUR_TOPICS
 
 VERSION: Final = 1
-"""Of the formats, as `v` in every record: a reader need not guess. Fields may be added to a version."""
+"""Of most formats, as `v` in every record: a reader need not guess. Fields may be added to a version."""
 
 
 class Source(Protocol):
@@ -26,10 +26,10 @@ def topic_of(kind: str) -> str:
     return OUR_TOPICS + kind
 
 
-def encode(time_ms: int, fields: dict[str, object]) -> bytes:
+def encode(time_ms: int, fields: dict[str, object], version: int = VERSION) -> bytes:
     """One record's value: JSON, with the end of the time that it covers."""
     return json.dumps(
-        {"v": VERSION, "time_ms": time_ms, **fields}, separators=(",", ":"), ensure_ascii=False
+        {"v": version, "time_ms": time_ms, **fields}, separators=(",", ":"), ensure_ascii=False
     ).encode("utf-8", "replace")
 
 

@@ -21,8 +21,6 @@ from broker.events.requests import RequestEvents
 from broker.events.source import Source
 from broker.events.throttles import ThrottleEvents
 from broker.metadata.actor import BROKER_ITSELF
-from broker.metadata.changes import Delta
-from broker.metadata.image import Image
 from broker.network.connection.channel import Channel
 from broker.network.socket_server import SocketServer
 from broker.quotas.verdict import Throttle
@@ -51,10 +49,11 @@ class EventWriter:
         self._requests = RequestEvents(most, server.client_usage, server.metrics)
         self._throttles = ThrottleEvents(most, broker.quotas.obedience)
         self._connections = ConnectionEvents(most)
-        self._quota_changes = QuotaChangeEvents(most)
+        self._quota_changes = QuotaChangeEvents(most, lambda: broker.control.image)
+        self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
         server.watchers.all.append(self)
-        broker.control.subscribe(self._follow_metadata)
+        broker.control.subscribe(self._quota_changes.follow)
         self.follow(config)
 
     @property
@@ -68,6 +67,10 @@ class EventWriter:
         if is_counted:
             self._requests.begin()
         self._server.count_by_client(is_counted)
+        if "quota_changes" in self._wanted:
+            self._quota_changes.begin(config.retention_ms)
+        else:
+            self._quota_changes.end()
 
     async def run(self) -> None:
         """Until cancelled; what was not written by then is lost, unless `write` is called once more."""
@@ -93,15 +96,18 @@ class EventWriter:
             await self._broker.control.apply(CreateTopics(topics), BROKER_ITSELF)
         for log in self.log.write(wall_ms):
             wake_fetches(self._broker, log)
+        self._notice_lost_changes()
         self._server.handlers.deliver()
 
     def _due(self) -> Iterable[Source]:
         """Those of the requests only while they are counted: what is answered by heart always is."""
         return self.sources if "requests" in self._wanted else self.sources[1:]
 
-    def _follow_metadata(self, old: Image, new: Image, delta: Delta) -> None:
-        if "quota_changes" in self._wanted:
-            self._quota_changes.follow(old, new, delta)
+    def _notice_lost_changes(self) -> None:
+        waiting = self.log.topics.get(self._quota_changes.topic)
+        if waiting is not None and waiting.dropped != self._lost_changes:
+            self._lost_changes = waiting.dropped
+            self._quota_changes.lost()
 
     # A broker.network.watching.Watcher
 

@@ -13,7 +13,7 @@ from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.entity import Entity
-from tests.events.written import second_passes, values, written
+from tests.events.written import quota_events, second_passes, values, written
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -183,7 +183,7 @@ async def test_a_change_of_a_quota_says_by_whom_and_from_what(
         command = AlterClientQuotas((QuotaAlteration(entity, (QuotaOp("producer_byte_rate", value),)),))
         assert all(outcome.ok for outcome in await broker.house.control.apply(command, OPERATOR))
     await second_passes(broker, mock_clock)
-    rows = written(broker, "quota_changes")
+    rows = quota_events(broker, "limit")
     assert [(row["old"], row["new"]) for row in rows] == [(None, 1_000), (1_000, 2_000), (2_000, None)]
     row = rows[0]
     assert row["entity"] == {"user": "alice", "client-id": None} and row["key"] == "producer_byte_rate"

@@ -24,6 +24,15 @@ def written(broker: RunningBroker, kind: str) -> list[dict[str, Any]]:
     return [_opened(value) for value in values(broker, f"__weir_{kind}")]
 
 
+def quota_events(broker: RunningBroker, *kinds: str) -> list[dict[str, Any]]:
+    """Of `limit`, `shadow` and `snapshot`, oldest first, without version and time."""
+    found = (json.loads(value) for value in values(broker, "__weir_quota_changes"))
+    events = [each for each in found if each["event"] in kinds]
+    for each in events:
+        assert each.pop("v") == (1 if each["event"] == "limit" else 2) and each.pop("time_ms") > 0
+    return events
+
+
 def values(broker: RunningBroker, topic: str) -> list[bytes]:
     hosted = broker.house.partitions.by_name.get(topic)
     if hosted is None:
