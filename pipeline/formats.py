@@ -26,6 +26,15 @@ TELEMETRY: Final = "__weir_client_telemetry"
 KNOWN_VERSION: Final = 1
 """Of the values, as `v` in each; of what clients push, as the header `v`."""
 
+KNOWN_VERSIONS: Final = {QUOTA_CHANGES: (1, 2)}
+"""The same, of topics that have more than one."""
+
+LIMIT: Final = "limit"
+SHADOW: Final = "shadow"
+SNAPSHOT: Final = "snapshot"
+QUOTA_EVENTS: Final = (LIMIT, SHADOW, SNAPSHOT)
+"""What a quota change's `event` may be; a record without it is a limit, as version 1 had nothing else."""
+
 BROKEN: Final = "_broken"
 """Where the JSON reader leaves what it could not read."""
 
@@ -97,6 +106,7 @@ VALUES: Final = {
         delay_ms=LongType(),
     ),
     QUOTA_CHANGES: _event(
+        event=StringType(),
         entity=ENTITY,
         key=StringType(),
         old=DoubleType(),
@@ -106,6 +116,11 @@ VALUES: Final = {
         address=StringType(),
         door=StringType(),
         version=LongType(),
+        shadow=BooleanType(),
+        snapshot=StringType(),
+        part=LongType(),
+        parts=LongType(),
+        limits=MapType(StringType(), DoubleType()),
     ),
 }
 """The value of each topic whose values are JSON."""
@@ -121,6 +136,7 @@ COUNTS: Final = {
 SPARE_COUNTS: Final = {
     REQUESTS: ("bytes_in", "bytes_out", "throttle_ms", "timed"),
     THROTTLES: ("longest_ms", "waited", "sent_early"),
+    QUOTA_CHANGES: ("part", "parts"),
 }
 """The same, where they are given: brokers of before do not give them all."""
 

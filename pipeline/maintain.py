@@ -17,6 +17,7 @@ from pipeline.tables import Table, Warehouse
 ALL: Final = (
     bronze.EVENTS,
     *silver.TABLES.values(),
+    silver.SNAPSHOTS,
     *otlp.TABLES.values(),
     silver.QUARANTINE,
     usage.TABLE,

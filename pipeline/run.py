@@ -12,6 +12,7 @@ memory from one step to the next (points of pushes are: `otlp.batch`).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -121,14 +122,18 @@ class Pipeline:
     def _take_topic(self, topic: str, count: int, records: DataFrame, write: Write) -> None:
         events = silver.opened(records, topic)
         accepted = silver.accepted(events)
-        came = write(silver.TABLES[topic], accepted, topic)
-        if came is None:
-            used, minutes = touched(accepted, minute_of())
-        else:
-            used, minutes = came.rows, Touched.by_times(came.edges("time"))
+        used, stretches = 0, []
+        for table, rows in silver.by_table(topic, accepted):
+            came = write(table, rows, topic)
+            if came is None:
+                written, minutes = touched(rows, minute_of())
+            else:
+                written, minutes = came.rows, Touched.by_times(came.edges("time"))
+            used += written
+            stretches += [] if minutes is None else [minutes]
         if used < count:
             write(silver.QUARANTINE, silver.refused(events), topic)
-        if minutes is not None:
+        for minutes in stretches:
             for day in sorted(minutes.days):
                 self.warehouse.note(f"{DUE}/{day}")
             self._make_minutes(topic, minutes.first, minutes.last)
@@ -166,7 +171,9 @@ class Pipeline:
         told = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
         house.replace(advice.TABLE, told, on_the_day)
         if house.exists(silver.TABLES[QUOTA_CHANGES]):
-            held = limits.limits_over_time(house.read(silver.TABLES[QUOTA_CHANGES]))
+            changes = house.read(silver.TABLES[QUOTA_CHANGES])
+            parts = house.read(silver.SNAPSHOTS) if house.exists(silver.SNAPSHOTS) else None
+            held = limits.limits_over_time(changes, parts, date.fromisoformat(day))
             house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
 
 

@@ -15,10 +15,15 @@ from pipeline.formats import (
     CONNECTIONS,
     COUNTS,
     KNOWN_VERSION,
+    KNOWN_VERSIONS,
+    LIMIT,
     MEASURES,
     MOST,
     QUOTA_CHANGES,
+    QUOTA_EVENTS,
     REQUESTS,
+    SHADOW,
+    SNAPSHOT,
     SPARE_COUNTS,
     THROTTLES,
     VALUES,
@@ -33,6 +38,12 @@ TABLES: Final = {
     CONNECTIONS: Table("silver/connections", PLACE, time="time"),
     QUOTA_CHANGES: Table("silver/quota_changes", PLACE, time="time"),
 }
+
+SNAPSHOTS: Final = Table("silver/quota_snapshots", PLACE, time="time")
+"""The parts of snapshots of all quota rules. They are no changes: nobody made them."""
+
+_OF_SNAPSHOTS: Final = ("snapshot", "part", "parts", "limits")
+_OF_PARTS: Final = (*_OF_SNAPSHOTS, "entity", "shadow", "version")
 
 QUARANTINE: Final = Table("silver/quarantine", PLACE)
 
@@ -68,6 +79,16 @@ def accepted(events: DataFrame) -> DataFrame:
     )
 
 
+def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFrame], ...]:
+    """The rows of `accepted`, and into which tables they go."""
+    if topic != QUOTA_CHANGES:
+        return ((TABLES[topic], accepted_rows),)
+    rows = accepted_rows.withColumn("event", F.coalesce("event", F.lit(LIMIT)))
+    is_part = F.col("event") == SNAPSHOT
+    parts = rows.where(is_part).select(DATE, "time", "node", *_OF_PARTS, *PLACE)
+    return (TABLES[topic], rows.where(~is_part).drop(*_OF_SNAPSHOTS)), (SNAPSHOTS, parts)
+
+
 def _handler_us() -> Column:
     """Of the requests that were timed and their share of all."""
     event = F.col("event")
@@ -99,10 +120,11 @@ def _reason(topic: str) -> Column:
     """The first thing that is wrong with an event, null if nothing is."""
     event = F.col("event")
     taken_ms = F.unix_millis("timestamp")
+    versions = KNOWN_VERSIONS.get(topic, (KNOWN_VERSION,))
     rules: list[tuple[Column, str]] = [
         (F.col("value").isNull(), "no value"),
         (event.isNull() | event[BROKEN].isNotNull(), "not JSON of this format"),
-        (event["v"].isNull() | (event["v"] != KNOWN_VERSION), "unknown version"),
+        (event["v"].isNull() | ~event["v"].isin(*versions), "unknown version"),
         (event["time_ms"].isNull(), "no time"),
         (event["time_ms"] > taken_ms + AHEAD_MS, "from the future"),
         (event["time_ms"] < taken_ms - LATE_MS, "too late"),
@@ -112,11 +134,30 @@ def _reason(topic: str) -> Column:
     ]
     rules += [(_is_beyond(event[name]), f"{name} is not a count") for name in SPARE_COUNTS.get(topic, ())]
     rules += [(~_is_finite(event[name]), f"{name} is not a number") for name in MEASURES.get(topic, ())]
+    if topic == QUOTA_CHANGES:
+        rules += _quota_rules(event)
     return reduce(
         lambda otherwise, rule: F.when(rule[0], F.lit(rule[1])).otherwise(otherwise),
         reversed(rules),
         F.lit(None).cast("string"),
     )
+
+
+def _quota_rules(event: Column) -> list[tuple[Column, str]]:
+    kind = F.coalesce(event["event"], F.lit(LIMIT))
+    is_incomplete = event["snapshot"].isNull() | event["part"].isNull() | event["parts"].isNull()
+    has_no_rule = (event["part"] > 0) & (event["entity"].isNull() | event["limits"].isNull())
+    limits = F.map_values(event["limits"])
+    is_no_part = is_incomplete | (event["part"] >= event["parts"]) | has_no_rule
+    return [
+        (~kind.isin(*QUOTA_EVENTS), "unknown event"),
+        ((kind == SHADOW) & event["shadow"].isNull(), "shadow is missing"),
+        ((kind == SNAPSHOT) & is_no_part, "not a part of a snapshot"),
+        (
+            F.exists(limits, lambda limit: limit.isNull() | ~_is_finite(limit)),
+            "limits are not numbers",
+        ),
+    ]
 
 
 def _is_beyond(count: Column) -> Column:

@@ -11,6 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipel
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline import silver
+from pipeline.formats import QUOTA_CHANGES
 from pipeline.sources import RAW
 
 NOON_MS: Final = 1_763_726_400_000
@@ -78,14 +79,44 @@ def quota_change(second: float, version: int, **fields: Any) -> dict[str, Any]:
     return event(second, version=version, **(usual | fields))
 
 
+def shadow_mark(second: float, version: int, *, shadow: bool, **fields: Any) -> dict[str, Any]:
+    usual = {"event": "shadow", "actor": "op", "role": "admin", "door": "rest", "shadow": shadow}
+    return event(second, version=version, **(usual | fields)) | {"v": 2}
+
+
+Rule = tuple[dict[str, str | None], dict[str, float], bool]
+"""An entity, its limits, and whether they are only measured."""
+
+
+def snapshot(second: float, version: int, name: str, *rules: Rule) -> list[dict[str, Any]]:
+    """All parts, in order."""
+    usual = {"event": "snapshot", "snapshot": name, "parts": 1 + len(rules), "version": version}
+    head = event(second, part=0, **usual) | {"v": 2}
+    return [head] + [
+        head | {"part": part, "entity": entity, "limits": limits, "shadow": is_shadow}
+        for part, (entity, limits, is_shadow) in enumerate(rules, 1)
+    ]
+
+
 def raw(spark: SparkSession, rows: list[Row]) -> DataFrame:
     return spark.createDataFrame(rows, RAW)
 
 
 def taken(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> DataFrame:
-    """The silver rows of these events, which are all of `topic`."""
+    """The silver rows of these events, which are all of `topic`; of the first of its tables."""
+    return _tables(spark, topic, events)[0]
+
+
+def taken_quotas(spark: SparkSession, events: list[dict[str, Any]]) -> tuple[DataFrame, DataFrame]:
+    """The rows of silver.quota_changes and those of silver.quota_snapshots."""
+    changes, parts = _tables(spark, QUOTA_CHANGES, events)
+    return changes, parts
+
+
+def _tables(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> list[DataFrame]:
     rows = [record(topic, at, each, each["time_ms"]) for at, each in enumerate(events)]
-    return silver.accepted(silver.opened(raw(spark, rows), topic))
+    accepted = silver.accepted(silver.opened(raw(spark, rows), topic))
+    return [frame for _, frame in silver.by_table(topic, accepted)]
 
 
 def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:

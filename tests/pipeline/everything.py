@@ -12,10 +12,12 @@ from deltalake import DeltaTable
 
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
 from pipeline.otlp.points import CUMULATIVE
-from tests.pipeline.events import Row, connection, quota_change, record, request, throttle
+from tests.pipeline.events import Row, connection, quota_change, record, request, snapshot, throttle
 from tests.pipeline.pushes import counter, distribution, gauge, histogram, number, payload, push
 
 PHASES: Final = {"local": [[10, 2]], "total": [[30, 2]]}
+
+SNAPSHOT: Final = snapshot(0, 1, "s", ({"user": "alice"}, {"producer_byte_rate": 500.0}, False))
 
 DIGITS: Final = 12
 """Of numbers that are no whole ones: in which order Spark adds them up is nobody's promise."""
@@ -37,6 +39,7 @@ def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
         record(THROTTLES, 0, throttle(1)),
         record(THROTTLES, 1, throttle(62, bound=3.0)),
         record(QUOTA_CHANGES, 0, quota_change(-1, 1, entity={"user": "alice"}, new=500.0)),
+        *(record(QUOTA_CHANGES, 1 + at, part) for at, part in enumerate(SNAPSHOT)),
         record(CONNECTIONS, 0, connection(1, count=80)),
         record(CONNECTIONS, 1, connection(2, event="closed", client_id="a", principal="alice")),
         record(CONNECTIONS, 2, connection(2, event="closed", client_id="a", principal="bob")),
