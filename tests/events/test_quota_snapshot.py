@@ -211,6 +211,25 @@ async def test_a_broker_tells_all_rules_at_its_start(tmp_path: Path, mock_clock:
         assert len(quota_events(again, "snapshot")) == 4
 
 
+async def test_a_start_that_ended_half_way_leaves_a_half_and_the_next_tells_the_whole(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    slow = "events.max.rows.per.second=1"
+    async with running_broker(tmp_path) as unseen:
+        for name in "abcdefgh":
+            await set_limits(unseen, (("user", name),), producer_byte_rate=1.0)
+    async with running_broker(tmp_path, ON, slow) as broker:
+        await second_passes(broker, mock_clock)
+    async with running_broker(tmp_path, ON, slow) as again:
+        half = last_snapshot(again)
+        for _ in range(9):
+            await second_passes(again, mock_clock)
+        whole = last_snapshot(again)
+        assert 0 < len(half) < 9 == half[0]["parts"]
+        assert [part["part"] for part in whole] == list(range(9))
+        assert {part["snapshot"] for part in half} & {part["snapshot"] for part in whole} == set()
+
+
 async def test_a_snapshot_is_no_row_of_the_audit(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, ON) as broker:
         await set_limits(broker, ALICE, producer_byte_rate=1.0)
