@@ -77,8 +77,9 @@ async def run_house(
         storage.start_soon(house.mover.run, name=LOG_MOVER)
         async with open_supervisor() as timers:
             house.server.throttling.start_reapers(timers)
-            flush_waits, users = house.server.handlers.flush_waits.reaper, house.server.users.reaper
-            for reaper in (*house.reapers, flush_waits, users, house.telemetry_reaper):
+            flush_waits = house.server.handlers.flush_waits.reaper
+            users = [each.users.reaper for each in house.server.resources.values()]
+            for reaper in (*house.reapers, flush_waits, *users, house.telemetry_reaper):
                 timers.start_soon(reaper.run, name=reaper.name)
             timers.start_soon(house.server.handlers.run_callbacks, name=CALLBACKS)
             timers.start_soon(house.events.run, name="event-writer")
@@ -92,7 +93,7 @@ async def run_house(
                 async with open_supervisor() as console, open_supervisor() as processors:
                     house.server.start_processors(processors)
                     async with open_supervisor() as front:
-                        await front.start(house.server.gate.run, name="connection-quotas")
+                        await house.server.start_connection_quotas(front)
                         house.server.start_acceptors(front)
                         url = await _start_console(house, console, stop)
                         await house.server.wait_started()
@@ -145,7 +146,8 @@ async def _expire_quotas(house: House) -> None:
     while True:
         await trio.sleep(QUOTA_EXPIRY_SECONDS)
         house.quotas.expire(house.clock.ms())
-        house.connections.expire(house.clock.ms())
+        for connections in house.connection_quotas.values():
+            connections.expire(house.clock.ms())
 
 
 def _calm_collector() -> None:

@@ -16,6 +16,7 @@ from broker.api.group_answers import expire_groups
 from broker.api.waking import expire_fetches
 from broker.collecting.otlp import Forwarder, poster
 from broker.collecting.pushes import PushReader
+from broker.config.listeners import Server
 from broker.config.load import Configuration
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
@@ -89,12 +90,16 @@ class House:
         self.log = LogStore(rooms.log)
         _report(self.log.open(rooms.topic_settings))
         window = Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000)
-        self.connections = ConnectionQuotas(
-            window,
-            protected=rooms.network.inter_broker_listener,
-            broker_wide_ip=rooms.automq.server_mode == "automq",
-            ipv6_prefix=rooms.connections.ipv6_prefix_length,
-        )
+        self.connection_quotas = {
+            server: ConnectionQuotas(
+                window,
+                protected=rooms.network.inter_broker_listener if server is Server.BROKER else None,
+                broker_wide_ip=rooms.automq.server_mode == "automq",
+                ipv6_prefix=rooms.connections.ipv6_prefix_length,
+            )
+            for server in rooms.network.servers
+        }
+        self.connections = self.connection_quotas[Server.BROKER]
         self.quotas = ClientQuotas(
             window,
             Window(rooms.quotas.controller_window_num, rooms.quotas.controller_window_size_seconds * 1000),
@@ -137,12 +142,12 @@ class House:
                 rooms.tls,
                 rooms.security.sasl_server_max_receive_size,
                 self.broker,
-                self.connections,
+                self.connection_quotas,
                 clock,
                 self.reapers,
                 automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
             )
-        self.server.gate.configure(rooms.connections)
+        self.server.limit_connections(rooms.connections)
         self.server.log_requests(rooms.request_log)
         self.events = EventWriter(EventLog(self.partitions), self.broker, self.server, rooms.events)
         self.push_reader = PushReader(
@@ -183,7 +188,9 @@ class House:
         self.broker.views = ControlViews(
             self.control, figures, self.writer, lambda: self.place, self.broker.telemetry
         )
-        follower = MetadataFollower(self.broker, self.server, self.connections, self.metadata.image)
+        follower = MetadataFollower(
+            self.broker, self.server, tuple(self.connection_quotas.values()), self.metadata.image
+        )
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
         follow_settings(self.broker, self.server, self.log, self.events, self.mover, self.tell_bootstrap)
         self.control.subscribe(follower.follow)

@@ -81,7 +81,8 @@ def _enter(name: str, answer: bytes, context: RequestContext, broker: Broker) ->
     if refusal is None:
         return _logged_in(connection, name, answer, context.now_ms, broker)
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
-        broker.logins.hold(refusal.throttle_ms, partial(_look_again_later, name, answer, context, broker))
+        look_again = partial(_look_again_later, name, answer, context, broker)
+        broker.logins.hold(connection, refusal.throttle_ms, look_again)
         return PARKED
     return _refused(name, refusal)
 

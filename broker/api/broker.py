@@ -27,15 +27,12 @@ from broker.telemetry.room import Telemetry
 
 @dataclass(slots=True)
 class Endpoint:
-    """One listener as handlers see it: where its clients are told to connect, and what they may ask there.
-    `privileged` is the listener of other brokers, where a request may be one of theirs.
-    """
+    """One listener as handlers see it: where its clients are told to connect, and what they may ask there."""
 
     host: str
     port: int
     registry: Registry
     is_controller: bool = False
-    privileged: bool = False
 
 
 @dataclass(slots=True)

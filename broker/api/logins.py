@@ -15,7 +15,7 @@ class Logins(Protocol):
         time, or refused where that is 0, since so many are held already.
         """
 
-    def hold(self, throttle_ms: int, then: Callable[[int], None]) -> None:
+    def hold(self, connection: Connection, throttle_ms: int, then: Callable[[int], None]) -> None:
         """Calls `then` with the time, in ms, when it is over."""
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:

@@ -32,12 +32,26 @@ class SecurityProtocol(StrEnum):
         return self.startswith("SASL_")
 
 
+class Server(StrEnum):
+    """Which socket server a listener belongs to. Each has connection quotas and request memory of its own.
+    (Kafka: the SocketServer of BrokerServer, that of ControllerServer)
+    """
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
 class Plane(StrEnum):
     """Which queue and handlers serve a listener; the value begins the names of its tasks."""
 
     DATA = "data-plane"
     CONTROL = "control-plane"
     CONTROLLER = "controller"
+
+    @property
+    def server(self) -> Server:
+        """The control plane belongs to the broker's server. (KIP-291)"""
+        return Server.CONTROLLER if self is Plane.CONTROLLER else Server.BROKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +84,7 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Listener:
     """What one acceptor binds and what clients are told. An advertised port of 0 means the port that was
-    bound. Requests of a `privileged` listener may be those of other brokers; a `protected` one, that for
-    other brokers where there is another listener, is not bound by the whole broker's connection limits.
+    bound.
     """
 
     name: str
@@ -81,8 +94,6 @@ class Listener:
     advertised_host: str
     advertised_port: int
     plane: Plane = Plane.DATA
-    privileged: bool = False
-    protected: bool = False
 
 
 def read_address(text: str) -> Address:

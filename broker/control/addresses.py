@@ -3,6 +3,7 @@ image's, the use is what the composition root hands in.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from broker.control.rows.connections import AddressRow, AddressUse
 from broker.metadata.image import Image, QuotaEntry
@@ -10,12 +11,21 @@ from broker.quotas.connection_rates import canonical_address, counted_address
 from broker.quotas.connections import IP_RATE
 from broker.quotas.entity import IP
 
+Uses = tuple[AddressUse | None, AddressUse | None]
+"""On the broker's listeners, on the controller's."""
 
-def address_rows(image: Image, uses: Iterable[AddressUse], ipv6_prefix: int) -> list[AddressRow]:
+UNSEEN: Final[Uses] = (None, None)
+
+
+def address_rows(
+    image: Image, uses: Iterable[AddressUse], controller_uses: Iterable[AddressUse], ipv6_prefix: int
+) -> list[AddressRow]:
     """The default first where there is one; an address written in two ways is one row, and all that share
     `ipv6_prefix` bits are one, which stands under the first of them.
     """
-    seen = {use.address: use for use in uses}
+    seen: dict[str, Uses] = {use.address: (use, None) for use in uses}
+    for use in controller_uses:
+        seen[use.address] = (seen.get(use.address, UNSEEN)[0], use)
     default: float | None = None
     rows: list[AddressRow] = []
     ruled: dict[str, tuple[QuotaEntry, float]] = {}
@@ -24,12 +34,12 @@ def address_rows(image: Image, uses: Iterable[AddressUse], ipv6_prefix: int) -> 
             name, value = entity[0][1], entry.limits[IP_RATE].value
             if name is None:
                 default = value
-                rows.append(_row(None, entry, value, value, None))
+                rows.append(_row(None, entry, value, value, UNSEEN))
             else:
                 ruled[name] = entry, value
     for name, (entry, value) in ruled.items():
-        rows.append(_row(name, entry, value, value, seen.pop(_counted(name, ipv6_prefix), None)))
-    rows += [_row(address, None, None, default, use) for address, use in seen.items()]
+        rows.append(_row(name, entry, value, value, seen.pop(_counted(name, ipv6_prefix), UNSEEN)))
+    rows += [_row(address, None, None, default, both) for address, both in seen.items()]
     return rows
 
 
@@ -50,8 +60,8 @@ def _row(
     entry: QuotaEntry | None,
     limit: float | None,
     bound: float | None,
-    use: AddressUse | None,
+    uses: Uses,
 ) -> AddressRow:
     if entry is None:
-        return AddressRow(address, None, bound, 0, 0, "", use)
-    return AddressRow(address, limit, bound, entry.version, entry.changed_at_ms, entry.changed_by, use)
+        return AddressRow(address, None, bound, 0, 0, "", *uses)
+    return AddressRow(address, limit, bound, entry.version, entry.changed_at_ms, entry.changed_by, *uses)

@@ -167,7 +167,10 @@ class ControlViews:
         return iter(self._live.connections())
 
     def addresses(self) -> list[AddressRow]:
-        return address_rows(self._control.image, self._live.addresses(), self._ipv6_prefix)
+        live = self._live
+        return address_rows(
+            self._control.image, live.addresses(), live.controller_addresses(), self._ipv6_prefix
+        )
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
         return list(self._live.connection_limits())

@@ -96,6 +96,8 @@ class LiveFigures(Protocol):
 
     def addresses(self) -> Sequence[AddressUse]: ...
 
+    def controller_addresses(self) -> Sequence[AddressUse]: ...
+
     def connection_limits(self) -> Sequence[ConnectionLimitRow]: ...
 
     def quota_use(self) -> Iterable[QuotaUse | None]:
@@ -210,7 +212,7 @@ class Views(Protocol):
         """Those with a `connection_creation_rate`, and those that have connected in the last hour."""
 
     def connection_limits(self) -> list[ConnectionLimitRow]:
-        """The broker's, then each listener's."""
+        """The broker's, then each listener's; then those of the controller's server, where there is one."""
 
     def topics(self) -> list[TopicRow]: ...
 

@@ -11,7 +11,8 @@ def families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Steps
     """A listener that makes way for another one of its name is not shown; of addresses, the `most` busiest
     are.
     """
-    yield from connection_figures.families(server.gate.quotas, now_ms, most)
+    quotas = {name.value: each.gate.quotas for name, each in server.resources.items()}
+    yield from connection_figures.families(quotas, now_ms, most)
     gates = {listener.name: listener.acceptor.gate for listener in server.listeners}
     yield FamilySamples(
         "kafka_network_acceptor_acceptorblockedpercent",

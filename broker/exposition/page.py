@@ -86,7 +86,8 @@ class Exposition:
         yield from self._handlers.families(now_ns)
         yield from failures.families(self._server.failures)
         yield from purgatory.families(self._purgatories)
-        yield from memory.families(self._server.memory, now_ms)
+        memories = {name.value: each.memory for name, each in self._server.resources.items()}
+        yield from memory.families(memories, now_ms)
         yield from automq.families(self._server.requests)
         yield from topics.families(self._partitions)
         yield from log_directories.families(self._partitions.store)

@@ -20,8 +20,8 @@ def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
     ]
 
 
-def connection_limits(quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionLimitRow]:
-    """The broker's first, whose refusals are all listeners' together."""
+def connection_limits(server: str, quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionLimitRow]:
+    """The server's own first, whose refusals are all its listeners' together."""
     listeners = [
         ConnectionLimitRow(
             each.name,
@@ -30,6 +30,7 @@ def connection_limits(quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionL
             each.rate.observed(now_ms),
             _limit(each.rate.bound),
             tuple(sorted(each.rejected.items())),
+            server,
         )
         for each in quotas.listeners.values()
     ]
@@ -37,15 +38,16 @@ def connection_limits(quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionL
     for row in listeners:
         for rule, count in row.rejected:
             rejected[rule] = rejected.get(rule, 0) + count
-    broker = ConnectionLimitRow(
+    whole = ConnectionLimitRow(
         "",
         quotas.total,
         _limit(quotas.max_connections),
         quotas.rate.observed(now_ms),
         _limit(quotas.rate.bound),
         tuple(sorted(rejected.items())),
+        server,
     )
-    return [broker, *listeners]
+    return [whole, *listeners]
 
 
 def _limit(value: float) -> int | None:

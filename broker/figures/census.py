@@ -27,7 +27,7 @@ MOST_NAMES: Final = 1_000
 """What is known of so many names need not be found out with every look."""
 
 KINDS: Final = (
-    ("quota", re.compile(r"^connection-quota|-parked$")),
+    ("quota", re.compile(r"^(controller-)?connection-quota|-parked$")),
     ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
     ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
     ("handler", re.compile(r"-kafka-request-handler-")),

@@ -70,17 +70,19 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
 
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:
-    yield server.users.reaper.name, Holding((Owned("held logins", server.users.held, MOST_PARKED),))
+    for each in server.resources.values():
+        yield each.users.reaper.name, Holding((Owned("held logins", each.users.held, MOST_PARKED),))
+        if each.memory is not None:
+            pool = each.memory.memory
+            line = Owned("connections in line", each.memory.waiting)
+            owns = Owned("bytes of requests", pool.used, pool.size), line
+            yield each.memory.reaper.name, Holding(owns)
     for purgatory in broker.purgatories:
         yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
     for kind, manager in broker.quotas.managers.items():
         yield REAPERS[kind], Holding((Owned("held connections", len(manager.throttled)),))
     groups = len(broker.groups.coordinator.listed())
     yield "group-coordinator-timer", Holding((Owned("groups", groups),))
-    if server.memory is not None:
-        memory = server.memory.memory
-        line = Owned("connections in line", server.memory.waiting)
-        yield server.memory.reaper.name, Holding((Owned("bytes of requests", memory.used, memory.size), line))
     moves = Owned("partitions that move", len(broker.partitions.store.moves.running))
     yield LOG_MOVER, Holding((moves,))
     telemetry = broker.telemetry

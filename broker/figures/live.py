@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
+from broker.config.listeners import Server
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
@@ -34,11 +35,13 @@ from broker.network.connection.mute import MuteState
 from broker.network.loop_idle import LoopIdle, head_room
 from broker.network.measuring.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.measuring.selector_metrics import totals_of
+from broker.network.memory.memory_pool import MemoryPool
 from broker.network.socket_server import SocketServer
 from broker.quotas import shadow_figures
 from broker.quotas.accounts import Account
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use
+from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
 from broker.quotas.figures import rule_use
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
@@ -105,7 +108,7 @@ class BrokerFigures:
         bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
         requests = sum(each.requests for each in metrics)
         rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
-        memory = server.memory.memory if server.memory is not None else None
+        memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
         processors = list(server.processors())
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
         reading = sum(now - each.started - each.idle_ns(now) for each in processors if each.started)
@@ -141,6 +144,8 @@ class BrokerFigures:
                 ),
             ),
             phases=self._phases.rows(metrics, self._clock.ms()),
+            controller_memory_pool_used=controller_memory.used if controller_memory is not None else 0,
+            controller_memory_pool_size=controller_memory.size if controller_memory is not None else None,
         )
 
     def throttled(self) -> Iterator[ThrottledRow]:
@@ -189,7 +194,7 @@ class BrokerFigures:
 
     def quota_use(self) -> Iterator[QuotaUse | None]:
         now_ms = self._clock.ms()
-        uses = chain(rule_use(self._quotas, now_ms), ip_rule_use(self._server.gate.quotas, now_ms))
+        uses = chain(rule_use(self._quotas, now_ms), ip_rule_use(self._connection_quotas(), now_ms))
         return (
             None if use is None else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
             for use in uses
@@ -220,8 +225,17 @@ class BrokerFigures:
     def addresses(self) -> Sequence[AddressUse]:
         return address_uses(self._server.gate.quotas, self._clock.ms())
 
+    def controller_addresses(self) -> Sequence[AddressUse]:
+        resources = self._server.resources.get(Server.CONTROLLER)
+        return () if resources is None else address_uses(resources.gate.quotas, self._clock.ms())
+
     def connection_limits(self) -> Sequence[ConnectionLimitRow]:
-        return connection_limits(self._server.gate.quotas, self._clock.ms())
+        now_ms = self._clock.ms()
+        return [
+            row
+            for name, each in self._server.resources.items()
+            for row in connection_limits(name.value, each.gate.quotas, now_ms)
+        ]
 
     def usage(self) -> Iterator[ClientUsage]:
         accounts, now_ms = self._server.accounts.look(), self._clock.ms()
@@ -231,8 +245,8 @@ class BrokerFigures:
     def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
         now_ms = self._clock.ms()
         if key in IP_KEYS:
-            address = self._server.gate.quotas.ips.sensors.get(ip)
-            return None if address is None else address.observed(now_ms)
+            sensors = (quotas.ips.sensors.get(ip) for quotas in self._connection_quotas())
+            return max((each.observed(now_ms) for each in sensors if each is not None), default=None)
         sensor = self._quotas.managers[CLIENT_KEYS[key].kind].find(user, client_id)
         return None if sensor is None else sensor.observed(now_ms)
 
@@ -240,6 +254,13 @@ class BrokerFigures:
         if key in IP_KEYS:
             return self._server.gate.quotas.ips.wait_at(observed, bound)
         return self._quotas.managers[CLIENT_KEYS[key].kind].wait_at(observed, bound)
+
+    def _memory(self, server: Server) -> MemoryPool | None:
+        resources = self._server.resources.get(server)
+        return None if resources is None or resources.memory is None else resources.memory.memory
+
+    def _connection_quotas(self) -> Iterator[ConnectionQuotas]:
+        return (each.gate.quotas for each in self._server.resources.values())
 
     def _client_usage(self, account: Account, now_ms: int, since_ms: int) -> ClientUsage:
         bytes_in, bytes_out, requests, ns = account.per_second(now_ms)

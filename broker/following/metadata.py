@@ -4,7 +4,7 @@ Told by control after each commit and before its answer, so that whoever asked f
 force.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from broker.api.broker import Broker
 from broker.api.group_answers import forget_topics
@@ -22,7 +22,7 @@ class MetadataFollower:
     """Begins with all that the image holds at the start."""
 
     def __init__(
-        self, broker: Broker, server: SocketServer, connections: ConnectionQuotas, image: Image
+        self, broker: Broker, server: SocketServer, connections: Sequence[ConnectionQuotas], image: Image
     ) -> None:
         self._broker = broker
         self._server = server
@@ -61,7 +61,8 @@ class MetadataFollower:
         if entity.ip is None:
             self._broker.quotas.apply(entity, key, value)
         else:
-            self._connections.set_ip_rate(entity.ip, value)
+            for connections in self._connections:
+                connections.set_ip_rate(entity.ip, value)
 
     def _mark_throttled(self, image: Image, names: Iterable[str]) -> None:
         for name in names:

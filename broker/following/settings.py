@@ -68,7 +68,7 @@ def follow_settings(
         lambda _old, new: RequestLog.check(new),
     )
     on_change(lambda rooms: rooms.events, lambda _old, new: events.follow(new))
-    on_change(lambda rooms: rooms.connections, lambda _old, new: server.gate.configure(new))
+    on_change(lambda rooms: rooms.connections, lambda _old, new: server.limit_connections(new))
     on_change(lambda rooms: rooms.topic_settings, follow_topic_settings)
     on_change(
         lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(new.longest_throttle_ms)

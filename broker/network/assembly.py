@@ -5,20 +5,18 @@ Used by `socket_server` alone, at the start and for every listener that is added
 making a listener binds its port.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from broker.api.broker import Broker, Endpoint
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
+from broker.config.listeners import Server
 from broker.config.rooms import NetworkConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.accepting.acceptor import Acceptor, SocketOptions
-from broker.network.accepting.connection_gate import ConnectionGate
-from broker.network.accepting.user_gate import UserGate
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
-from broker.network.connection.frame_pool import FramePool
 from broker.network.failures import Failures
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
@@ -27,8 +25,6 @@ from broker.network.machinery import Machinery
 from broker.network.measuring.client_usage import ClientUsage
 from broker.network.measuring.request_log import RequestLog
 from broker.network.measuring.request_metrics import AllMetrics, Taps
-from broker.network.memory.leased_frames import LeasedFrames
-from broker.network.memory.memory_pool import MemoryPool
 from broker.network.plane import (
     CONTROL_PLANE_HANDLERS,
     CONTROL_PLANE_PROCESSORS,
@@ -39,6 +35,7 @@ from broker.network.plane import (
 from broker.network.processor import Processor, ProcessorSettings
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
+from broker.network.server_resources import ServerResources
 from broker.network.tls.handshakes import certificates_of
 from broker.network.watching import Watchers
 
@@ -56,8 +53,8 @@ class Departed:
 
 
 class Assembly:
-    """What all planes share. `config` and `tls` are replaced when settings change; `responders` are those of
-    every processor that there is.
+    """What all planes share, and what each socket server has to itself (`resources`). `config` and `tls` are
+    replaced when settings change; `responders` are those of every processor that there is.
     """
 
     def __init__(
@@ -68,8 +65,7 @@ class Assembly:
         broker: Broker,
         clock: TrioClock,
         *,
-        gate: ConnectionGate,
-        users: UserGate,
+        resources: Mapping[Server, ServerResources],
         reapers: Sequence[Reaper],
         on_close: Callable[[Channel, str], None],
         watchers: Watchers,
@@ -85,15 +81,12 @@ class Assembly:
         self.request_log = RequestLog(clock)
         self.client_usage = ClientUsage()
         self.metrics = AllMetrics(self._taps)
-        self.memory = _bounded(config, clock)
-        self.frames: FramePool = self.memory or FramePool()
         self.throttling = machinery.throttling(broker.quotas, clock, watchers, failures)
         self.responders: list[Responder] = []
         self.departed = Departed()
         self._max_receive_before_login = max_receive_before_login
         self._clock = clock
-        self._gate = gate
-        self._users = users
+        self._resources = resources
         self._reapers = reapers
         self._machinery = machinery
         self._on_close = on_close
@@ -126,11 +119,12 @@ class Assembly:
         return listener
 
     def _acceptor(self, endpoint: ListenerConfig, options: SocketOptions) -> Acceptor:
-        gate = self._gate.add_listener(endpoint.name)
+        gate = self._resources[endpoint.plane.server].gate
+        own = gate.add_listener(endpoint.name)
         try:
-            return Acceptor(endpoint.name, endpoint.host, endpoint.port, options, gate)
+            return Acceptor(endpoint.name, endpoint.host, endpoint.port, options, own)
         except ConfigError:
-            self._gate.remove_listener(endpoint.name)
+            gate.remove_listener(endpoint.name)
             raise
 
     def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
@@ -141,7 +135,6 @@ class Assembly:
             endpoint.advertised_port or listener.acceptor.address[1],
             self.planes[endpoint.plane].registry,
             is_controller=endpoint.plane is PlaneName.CONTROLLER,
-            privileged=endpoint.privileged,
         )
 
     def processors_of(self, listener: str) -> int:
@@ -163,7 +156,7 @@ class Assembly:
             reapers=self._reapers,
             throttling=self.throttling,
             clock=self._clock,
-            frames=self.frames,
+            frames=self._resources[name.server].frames,
             failures=self.failures,
             main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
         )
@@ -173,6 +166,7 @@ class Assembly:
     def _processor(self, listener: Listener) -> Processor:
         config = self.config.for_listener(listener.name)
         plane = self.planes[listener.endpoint.plane]
+        resources = self._resources[plane.name.server]
         processor_id, self._next_id = self._next_id, self._next_id + 1
         node = self.broker.config.node_id
         processor = self._machinery.processor(
@@ -192,8 +186,8 @@ class Assembly:
             routes=listener.routes,
             requests=plane.requests,
             clock=self._clock,
-            frames=self.frames,
-            logins=self._users,
+            frames=resources.frames,
+            logins=resources.users,
             failures=self.failures,
             on_open=self._watchers.opened,
             on_close=self._on_close,
@@ -213,14 +207,6 @@ class Assembly:
         self.responders.remove(processor.responder)
         self.departed.bytes_in += processor.selector.counts.closed_bytes_in
         self.departed.bytes_out += processor.selector.counts.closed_bytes_out
-
-
-def _bounded(config: NetworkConfig, clock: TrioClock) -> LeasedFrames | None:
-    """The memory of all requests (KIP-72), where it is bounded."""
-    if config.queued_max_request_bytes <= 0:
-        return None
-    memory = MemoryPool(config.queued_max_request_bytes, config.socket_request_max_bytes)
-    return LeasedFrames(memory, config.queued_request_stall_timeout_ms, clock)
 
 
 def socket_options(config: NetworkConfig) -> SocketOptions:

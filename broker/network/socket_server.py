@@ -1,4 +1,5 @@
-"""Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer)
+"""Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer, the broker's
+and the controller's)
 
 Made by `house`, run by `app`: processors and handlers outlive the front, so that what is in
 hand is finished when accepting has stopped. Making it binds every port and starts nothing. While it runs,
@@ -6,7 +7,7 @@ hand is finished when accepting has stopped. Making it binds every port and star
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import trio
@@ -14,11 +15,11 @@ import trio
 from broker.api.broker import Broker
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
-from broker.config.rooms import NetworkConfig, RequestLogConfig, TlsConfig
+from broker.config.listeners import Server
+from broker.config.rooms import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
 from broker.network.accepting.acceptor import check_bindable
-from broker.network.accepting.connection_gate import ConnectionGate
-from broker.network.accepting.user_gate import UserGate
+from broker.network.accepting.user_gate import UserGates
 from broker.network.assembly import Assembly, socket_options
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
@@ -30,7 +31,8 @@ from broker.network.measuring.client_accounts import ClientAccounts
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
-from broker.network.supervisor import TaskStarter
+from broker.network.server_resources import ServerResources
+from broker.network.supervisor import Supervisor, TaskStarter
 from broker.network.watching import Watchers
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
@@ -47,6 +49,9 @@ async def ready_at_once(_listener: str) -> None:
 class SocketServer:
     """All listeners. `requests` and `handlers` are the data plane's; `listeners` has those too that were
     removed and still finish what they have.
+
+    `resources` has connection quotas and request memory for the broker's listeners, and others for the
+    controller's where there are any; `gate`, `users`, `memory` and `frames` are the broker's.
     """
 
     def __init__(
@@ -55,16 +60,32 @@ class SocketServer:
         tls: TlsConfig,
         max_receive_before_login: int,
         broker: Broker,
-        connections: ConnectionQuotas,
+        connections: Mapping[Server, ConnectionQuotas],
         clock: TrioClock,
         reapers: Sequence[Reaper],
         machinery: Machinery = KAFKA,
     ) -> None:
-        """Binds every port. Raises ConfigError naming the listener where that cannot be."""
+        """Binds every port. `connections` has the quotas of every server that has a listener. Raises
+        ConfigError naming the listener where a port cannot be bound.
+        """
         self.watchers = Watchers()
         self.failures = Failures()
-        self.gate = ConnectionGate(connections, clock, self.selectors, self.watchers, self.failures)
-        self.users = broker.logins = UserGate(self.gate, lambda: self.handlers.deliver())
+        self.resources = {
+            name: ServerResources(
+                name,
+                config,
+                quotas,
+                clock,
+                selectors=partial(self.selectors, name),
+                watchers=self.watchers,
+                failures=self.failures,
+                deliver=lambda: self.handlers.deliver(),
+            )
+            for name, quotas in connections.items()
+        }
+        own = self.resources[Server.BROKER]
+        self.gate, self.users, self.memory, self.frames = own.gate, own.users, own.memory, own.frames
+        broker.logins = UserGates(lambda listener: self._resources_of(listener).users)
         self._clock = clock
         self.listeners: list[Listener] = []
         self._broker = broker
@@ -75,8 +96,7 @@ class SocketServer:
             max_receive_before_login,
             broker,
             clock,
-            gate=self.gate,
-            users=self.users,
+            resources=self.resources,
             reapers=reapers,
             on_close=self._closed,
             watchers=self.watchers,
@@ -87,8 +107,6 @@ class SocketServer:
         self.departed = assembly.departed
         self.request_log = assembly.request_log
         self.client_usage = assembly.client_usage
-        self.frames = assembly.frames
-        self.memory = assembly.memory
         self.throttling = assembly.throttling
         self.accounts = ClientAccounts(self.channels, clock)
         self.responders = assembly.responders
@@ -112,10 +130,16 @@ class SocketServer:
 
     def start_processors(self, nursery: TaskStarter) -> None:
         self._back = nursery
-        if self.memory is not None:
-            nursery.start_soon(self.memory.reaper.run, name=self.memory.reaper.name)
+        for each in self.resources.values():
+            if each.memory is not None:
+                nursery.start_soon(each.memory.reaper.run, name=each.memory.reaper.name)
         for listener in self.listeners:
             self._serve(listener, nursery)
+
+    async def start_connection_quotas(self, nursery: Supervisor) -> None:
+        """Returns once the hosts of `max.connections.per.ip.overrides` have been looked up."""
+        for each in self.resources.values():
+            await nursery.start(each.gate.run, name=each.gate_task)
 
     def start_acceptors(
         self, nursery: TaskStarter, ready: Callable[[str], Awaitable[None]] = ready_at_once
@@ -252,11 +276,18 @@ class SocketServer:
         for processor in self.processors():
             yield from processor.selector
 
-    def selectors(self) -> Iterator[tuple[str, Selector]]:
-        """With the name of the listener whose connections each has."""
+    def selectors(self, server: Server | None = None) -> Iterator[tuple[str, Selector]]:
+        """With the name of the listener whose connections each has; of one server's listeners, or of all."""
         for listener in self.listeners:
+            if server is not None and listener.endpoint.plane.server is not server:
+                continue
             for processor in listener.all_processors():
                 yield listener.name, processor.selector
+
+    def limit_connections(self, config: ConnectionConfig) -> None:
+        """The limits that hold from now on, on each server."""
+        for each in self.resources.values():
+            each.gate.configure(config)
 
     def log_requests(self, config: RequestLogConfig) -> None:
         """Which requests are written to the log from now on."""
@@ -302,16 +333,20 @@ class SocketServer:
         self.listeners.remove(listener)
         if listener.name not in {each.name for each in self.listeners}:
             del self._broker.endpoints[listener.name]
-            self.gate.remove_listener(listener.name)
+            self.resources[listener.endpoint.plane.server].gate.remove_listener(listener.name)
 
     def _accept(self, listener: Listener, nursery: TaskStarter) -> None:
         nursery.start_soon(listener.accept, self._ready, name=listener.acceptor_task)
 
+    def _resources_of(self, listener: str) -> ServerResources:
+        return self.resources[self._assembly.config.plane_of(listener).server]
+
     def _closed(self, channel: Channel, reason: str) -> None:
         """Takes each step whatever becomes of the others, so that no count and no buffer stays behind."""
+        resources = self._resources_of(channel.listener)
         attempt = partial(self.failures.attempt, Place.CLOSE, channel.id)
-        attempt(self.gate.release, channel.listener, channel.address)
-        attempt(self.users.release, channel)
+        attempt(resources.gate.release, channel.listener, channel.address)
+        attempt(resources.users.release, channel)
         attempt(self.watchers.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)

@@ -4,7 +4,7 @@ Called when somebody looks. Reads the same sensors that decide; an address has a
 sensor, and those that connect most are shown where there are too many.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import chain
 from typing import Final
@@ -19,24 +19,35 @@ from broker.quotas.figures import RuleUse, decayed
 GROUP: Final = "kafka_server_socket_server_metrics"
 
 
-def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """A source for the metrics registry, with the `most` addresses that connect most."""
+Labels = tuple[tuple[str, str], ...]
+
+
+def families(servers: Mapping[str, ConnectionQuotas], now_ms: int, most: int = MAX_SERIES) -> Steps:
+    """A source for the metrics registry, with the `most` addresses that connect most.
+
+    `servers` are the quotas by the name of the socket server. Where there are several, what each counts by
+    itself has the label `server`; a listener belongs to one of them, so its name is enough.
+    """
+    labelled = [(label_of(name, servers), quotas) for name, quotas in servers.items()]
     yield FamilySamples(
         f"{GROUP}_broker_connection_accept_rate",
         "Connections accepted per second, but for a protected listener's",
         Kind.GAUGE,
-        [Sample((), quotas.rate.peek(now_ms))],
+        [Sample(server, quotas.rate.peek(now_ms)) for server, quotas in labelled],
     )
-    listeners = list(quotas.listeners.values())
-    measured = list(quotas.ips.sensors.items())
-    addresses = yield from largest(most, measured, lambda each: each[1].peek(now_ms))
+    listeners = [each for quotas in servers.values() for each in quotas.listeners.values()]
+    measured = [(server, *each) for server, quotas in labelled for each in quotas.ips.sensors.items()]
+    addresses = yield from largest(most, measured, lambda each: each[2].peek(now_ms))
     yield FamilySamples(
         f"{GROUP}_connection_accept_rate",
         "Connections accepted per second, of a listener or of an address that has a limit",
         Kind.GAUGE,
         chain(
             (Sample((("listener", each.name),), each.rate.peek(now_ms)) for each in listeners),
-            (Sample((("ip", address),), sensor.peek(now_ms)) for address, sensor in addresses),
+            (
+                Sample((("ip", address), *server), sensor.peek(now_ms))
+                for server, address, sensor in addresses
+            ),
         ),
     )
     yield FamilySamples(
@@ -57,22 +68,23 @@ def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> S
         Kind.GAUGE,
         [Sample((("listener", each.name),), decayed(each.ip_throttle_time, now_ms)) for each in listeners],
     )
-    users = quotas.users
+    counts = [(server, *each) for server, quotas in labelled for each in quotas.users.counts.items()]
     yield FamilySamples(
         f"{GROUP}_user_connections",
         "Open connections of a user, as SASL or a client's certificate says",
         Kind.GAUGE,
         [
-            Sample((("user", user),), count)
-            for user, count in nlargest(MAX_SERIES, users.counts.items(), key=lambda each: each[1])
+            Sample((("user", user), *server), count)
+            for server, user, count in nlargest(MAX_SERIES, counts, key=lambda each: each[2])
         ],
     )
-    latest = nlargest(MAX_SERIES, users.rates.items(), key=lambda each: each[1].last_record_ms)
+    rates = [(server, *each) for server, quotas in labelled for each in quotas.users.rates.items()]
+    latest = nlargest(MAX_SERIES, rates, key=lambda each: each[2].last_record_ms)
     yield FamilySamples(
         f"{GROUP}_user_connection_creation_rate",
         "Connections per second of a user whose rate is limited",
         Kind.GAUGE,
-        [Sample((("user", user),), sensor.observed(now_ms)) for user, sensor in latest],
+        [Sample((("user", user), *server), sensor.observed(now_ms)) for server, user, sensor in latest],
     )
     yield FamilySamples(
         f"{GROUP}_rejected_connections_total",
@@ -86,12 +98,18 @@ def families(quotas: ConnectionQuotas, now_ms: int, most: int = MAX_SERIES) -> S
     )
 
 
-def ip_rule_use(quotas: ConnectionQuotas, now_ms: int) -> Iterator[RuleUse | None]:
-    """Every rule for addresses under which somebody has connected lately, with the busiest one's rate. None
-    between them: it has taken time.
+def label_of(name: str, servers: Collection[str]) -> Labels:
+    """What tells the figures of one socket server from those of another: nothing where there is one only."""
+    return (("server", name),) if len(servers) > 1 else ()
+
+
+def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[RuleUse | None]:
+    """Every rule for addresses under which somebody has connected lately, with the busiest one's rate on one
+    server, as a rule binds each by itself. None between them: it has taken time.
     """
     busiest: dict[Entity, float] = {}
-    for number, (address, sensor) in enumerate(list(quotas.ips.sensors.items())):
+    measured = [(quotas, *each) for quotas in servers for each in quotas.ips.sensors.items()]
+    for number, (quotas, address, sensor) in enumerate(measured):
         if number % AT_ONCE == 0:
             yield None
         if sensor.bound == INT_MAX:

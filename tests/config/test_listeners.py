@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.config.listeners import Address, Endpoint, Listener, SecurityProtocol, read_address
+from broker.config.listeners import Address, Endpoint, Listener, SecurityProtocol, Server, read_address
 from broker.config.load import build_rooms
 from broker.errors import ConfigError
 
@@ -171,23 +171,38 @@ def test_roles_of_listeners_that_do_not_fit_stop_the_start(values: dict[str, str
     assert caught.value.key == key
 
 
-def test_the_listener_of_other_brokers_is_named_or_has_the_name_of_its_protocol() -> None:
-    def flags(**more: str) -> dict[str, tuple[bool, bool]]:
-        values = {"listeners": TWO, "listener.security.protocol.map": MAP}
-        values.update({key.replace("_", "."): text for key, text in more.items()})
-        found = build_rooms(values).network.resolved_listeners()
-        return {each.name: (each.privileged, each.protected) for each in found}
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({}, "PLAINTEXT"),
+        ({"inter.broker.listener.name": "controller"}, "CONTROLLER"),
+        ({"security.inter.broker.protocol": "SASL_PLAINTEXT"}, "SASL_PLAINTEXT"),
+        ({"control.plane.listener.name": "CONTROLLER"}, "PLAINTEXT"),
+    ],
+)
+def test_the_listener_of_other_brokers_is_named_or_has_the_name_of_its_protocol(
+    more: dict[str, str], name: str
+) -> None:
+    values = {"listeners": TWO, "listener.security.protocol.map": MAP, **more}
+    assert build_rooms(values).network.inter_broker_listener == name
 
-    first, second = (True, True), (False, False)
-    assert flags() == {"PLAINTEXT": first, "CONTROLLER": second}
-    assert flags(inter_broker_listener_name="controller") == {"PLAINTEXT": second, "CONTROLLER": first}
-    assert flags(security_inter_broker_protocol="SASL_PLAINTEXT") == dict.fromkeys(flags(), second)
-    assert flags(listeners="PLAINTEXT://h:1") == {"PLAINTEXT": (True, False)}
-    # A control plane takes the privilege over, not the protection.
-    assert flags(control_plane_listener_name="CONTROLLER") == {
-        "PLAINTEXT": (False, True),
-        "CONTROLLER": (True, False),
-    }
+
+@pytest.mark.parametrize(
+    ("more", "servers"),
+    [
+        ({}, (Server.BROKER,)),
+        ({"control.plane.listener.name": "CONTROLLER"}, (Server.BROKER,)),
+        (
+            {"controller.listener.names": "CONTROLLER", "process.roles": "broker,controller"},
+            (Server.BROKER, Server.CONTROLLER),
+        ),
+    ],
+)
+def test_a_controllers_listener_alone_has_a_socket_server_of_its_own(
+    more: dict[str, str], servers: tuple[Server, ...]
+) -> None:
+    values = {"listeners": TWO, "listener.security.protocol.map": MAP, **more}
+    assert build_rooms(values).network.servers == servers
 
 
 def test_a_listeners_own_value_wins_over_the_common_one() -> None:

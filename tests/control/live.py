@@ -44,6 +44,7 @@ class Live:
         self.sizes: list[TopicSize] = []
         self.all_groups: list[GroupRow] = []
         self.seen: list[AddressUse] = []
+        self.controller_seen: list[AddressUse] = []
 
     def figures(self) -> Figures:
         return FIGURES
@@ -56,6 +57,9 @@ class Live:
 
     def addresses(self) -> Sequence[AddressUse]:
         return self.seen
+
+    def controller_addresses(self) -> Sequence[AddressUse]:
+        return self.controller_seen
 
     def connection_limits(self) -> Sequence[ConnectionLimitRow]:
         return []

@@ -14,7 +14,7 @@ from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
-from tests.support.hostile import until
+from tests.support.hostile import is_closed_soon, request, until
 from tests.support.live import alter, alter_through, task_names
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
@@ -30,6 +30,7 @@ SETTINGS = (
     "num.network.threads=2",
 )
 BROKERS, CONTROLLERS = 1, 2
+ENVELOPE = 58
 
 
 @pytest.fixture
@@ -201,20 +202,11 @@ async def test_all_planes_drain(broker: RunningBroker) -> None:
     assert names("controller") == names("control-plane") == names("data-plane") == []
 
 
-async def test_the_listener_of_other_brokers_is_known_to_handlers_and_limits(tmp_path: Path) -> None:
-    """CHECKLIST 7, 115."""
-    settings = (
-        "listeners=INTERNAL://127.0.0.1:0,CLIENTS://127.0.0.1:0",
-        "listener.security.protocol.map=INTERNAL:PLAINTEXT,CLIENTS:PLAINTEXT",
-        "inter.broker.listener.name=INTERNAL",
-    )
-    async with running_broker(tmp_path, *settings) as broker:
-        told = {name: each.privileged for name, each in broker.house.broker.endpoints.items()}
-        assert told == {"INTERNAL": True, "CLIENTS": False}
-        limits = {each.name: each.endpoint.protected for each in broker.house.server.listeners}
-        assert limits == {"INTERNAL": True, "CLIENTS": False}
-        # The only listener has to take everybody, so limits bind it.
-        client = await connect_to(broker, "CLIENTS")
-        assert await alter_through(client, {"listeners": "INTERNAL://127.0.0.1:0"}) == (0, None)
-        await until(lambda: len(broker.house.server.listeners) == 1)
-        assert not broker.house.server.listeners[0].endpoint.protected
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "PLANE", "CONTROLLER"])
+async def test_no_listener_takes_an_envelope(broker: RunningBroker, listener: str) -> None:
+    """CHECKLIST 7: what a privileged listener is for. Nothing is forwarded to a broker that is alone, and
+    where forwarding is not enabled Kafka closes the connection too.
+    """
+    client = await connect_to(broker, listener)
+    await client.stream.send_all(request(ENVELOPE, 0))
+    assert await is_closed_soon(client)

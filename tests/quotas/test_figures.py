@@ -235,7 +235,7 @@ def test_the_addresses_that_connect_most_are_shown_and_the_others_counted(
     for times in (1, 2, 3):
         for _ in range(times):
             quotas.enter(listener, f"10.0.0.{times}", BASE_MS)
-    page = parse(render(connection_families(quotas, BASE_MS, most)).decode())
+    page = parse(render(connection_families({"broker": quotas}, BASE_MS, most)).decode())
     rates = page["kafka_server_socket_server_metrics_connection_accept_rate"].samples
     assert [dict(labels)["ip"] for _, labels in rates if "ip" in dict(labels)] == shown
     assert page["weir_quota_addresses_left_out"].value() == 3 - most

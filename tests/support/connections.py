@@ -16,8 +16,26 @@ from tests.support.live import alter_through
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient, connect
 
-PLAINTEXT, EXTERNAL = "PLAINTEXT", "EXTERNAL"
+PLAINTEXT, EXTERNAL, CONTROLLER, PLANE = "PLAINTEXT", "EXTERNAL", "CONTROLLER", "PLANE"
 LOOPBACK = "127.0.0.1"
+
+TWO_SERVERS = (
+    f"listeners={PLAINTEXT}://{LOOPBACK}:0,{CONTROLLER}://{LOOPBACK}:0",
+    f"listener.security.protocol.map={PLAINTEXT}:PLAINTEXT,{CONTROLLER}:PLAINTEXT,{PLANE}:PLAINTEXT",
+    "process.roles=broker,controller",
+    f"controller.listener.names={CONTROLLER}",
+    "quota.window.num=2",
+)
+"""A listener of the broker's socket server and one of the controller's; rates are over two windows of a
+second.
+"""
+
+WITH_CONTROL_PLANE = (
+    *TWO_SERVERS,
+    f"listeners={PLAINTEXT}://{LOOPBACK}:0,{CONTROLLER}://{LOOPBACK}:0,{PLANE}://{LOOPBACK}:0",
+    f"control.plane.listener.name={PLANE}",
+)
+"""The same, and a control plane, which is part of the broker's server."""
 
 
 def two_listeners(directory: Path, *overrides: str) -> AbstractAsyncContextManager[RunningBroker]:

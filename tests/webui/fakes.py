@@ -83,18 +83,20 @@ class FakeSettings:
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
     """As broker.control.addresses makes them."""
-    uses = {each.address: each for each in broker.address_uses}
+    uses = {each.address: (each, None) for each in broker.address_uses}
+    for each in broker.controller_uses:
+        uses[each.address] = (uses.get(each.address, (None, None))[0], each)
     anybody = broker.rows.get((("ip", None),))
     default = None if anybody is None else anybody.value(IP_KEY)
     rows = []
     for row in broker.rows.values():
         if row.entity[0][0] == "ip":
             address, limit = row.entity[0][1], row.value(IP_KEY)
-            mine = None if address is None else uses.pop(address, None)
+            mine = (None, None) if address is None else uses.pop(address, (None, None))
             rows.append(
-                AddressRow(address, limit, limit, row.version, row.changed_at_ms, row.changed_by, mine)
+                AddressRow(address, limit, limit, row.version, row.changed_at_ms, row.changed_by, *mine)
             )
-    return rows + [AddressRow(address, None, default, 0, 0, "", each) for address, each in uses.items()]
+    return rows + [AddressRow(address, None, default, 0, 0, "", *both) for address, both in uses.items()]
 
 
 @dataclass
@@ -105,6 +107,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     connection_rows: list[ConnectionRow] = field(default_factory=list)
     throttled_rows: list[ThrottledRow] = field(default_factory=list)
     address_uses: list[AddressUse] = field(default_factory=list)
+    controller_uses: list[AddressUse] = field(default_factory=list)
     secrets: dict[str, TokenRow] = field(default_factory=SECRETS.copy)
     topic_rows: list[TopicRow] = field(default_factory=list)
     group_rows: list[GroupDetail] = field(default_factory=list)

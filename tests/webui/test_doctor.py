@@ -71,6 +71,37 @@ async def test_what_was_refused_long_ago_is_over() -> None:
     assert (await check(broker, "connect", "Held: an address was too fast", recent)).value == 0
 
 
+async def test_either_servers_places_are_looked_at_and_its_refusals_counted() -> None:
+    broker, recent = FakeBroker(), Recent()
+    rejected = (("max.connections.per.ip", 3),)
+    broker.limit_rows = [
+        ConnectionLimitRow("", 1, 100, 1.0, None, rejected),
+        ConnectionLimitRow("PLAINTEXT", 1, 100, 1.0, None, rejected),
+        ConnectionLimitRow("", 96, 100, 1.0, None, rejected, "controller"),
+        ConnectionLimitRow("CONTROLLER", 96, 100, 1.0, None, rejected, "controller"),
+    ]
+    broker.address_uses = [use("10.0.0.7", held=5)]
+    broker.controller_uses = [use("10.0.0.7", held=4), use("10.0.0.8", held=1)]
+    assert totals_of(broker) == {
+        "max.connections.per.ip": 6,
+        "max.connections": 0,
+        "connection_creation_rate": 0,
+        "held": 10,
+    }
+    assert (await check(broker, "connect", "Open connections", recent)).level is Level.GOOD
+    controller = await check(broker, "connect", "Open connections of the controller", recent)
+    assert (controller.value, controller.level) == (96, Level.URGENT)
+
+
+async def test_the_controllers_memory_is_looked_at_where_there_is_any() -> None:
+    title = "Request memory of the controller"
+    figure = figures(controller_memory_pool_used=96, controller_memory_pool_size=100)
+    assert (await check(FakeBroker(now=figure), "queue", title)).level is Level.URGENT
+    overview = FakeBroker(now=figures()).overview()
+    symptoms = await examine(FakeBroker(now=overview.figures), Recent(), NOW_MS)
+    assert title not in {each.title for symptom in symptoms for each in symptom.checks}
+
+
 def test_totals_are_looked_at_every_ten_seconds_for_five_minutes() -> None:
     recent = Recent()
     assert recent.growth({"a": 9}, 0) == {"a": 0}

@@ -3,10 +3,11 @@
 Used by GET /ip-quotas and by the live stream of the page. Knows nothing of HTTP.
 """
 
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any, Final
 
-from broker.control.views import AddressRow, ConnectionLimitRow
+from broker.control.views import AddressRow, AddressUse, ConnectionLimitRow
 from webui.tables.listing import Table
 from webui.tables.shapes import finite, named, utc
 
@@ -15,7 +16,6 @@ DEFAULT: Final = "<default>"
 
 
 def address_json(row: AddressRow) -> dict[str, Any]:
-    use = row.use
     return {
         "address": DEFAULT if row.address is None else row.address,
         "connection_creation_rate": row.limit,
@@ -23,8 +23,13 @@ def address_json(row: AddressRow) -> dict[str, Any]:
         "version": row.version,
         "changed_at": None if row.limit is None else utc(row.changed_at_ms),
         "changed_by": row.changed_by,
-        "use": None if use is None else named(use) | {"rate": finite(use.rate)},
+        "use": _use_json(row.use),
+        "controller_use": _use_json(row.controller_use),
     }
+
+
+def _use_json(use: AddressUse | None) -> dict[str, Any] | None:
+    return None if use is None else named(use) | {"rate": finite(use.rate)}
 
 
 def limit_json(row: ConnectionLimitRow) -> dict[str, Any]:
@@ -40,7 +45,18 @@ def order_of(row: AddressRow) -> tuple[int, int]:
 
 
 def _used(row: AddressRow) -> float | None:
-    return None if row.use is None or row.bound is None else row.use.rate / row.bound
+    rate = _rate(row)
+    return None if rate is None or row.bound is None else rate / row.bound
+
+
+def _rate(row: AddressRow) -> float | None:
+    """On the server where it is the highest, as a limit holds for each by itself."""
+    return max((use.rate for use in row.uses), default=None)
+
+
+def _total(row: AddressRow, figure: Callable[[AddressUse], int]) -> int | None:
+    """On all servers."""
+    return sum(map(figure, row.uses)) if row.uses else None
 
 
 ADDRESSES: Final[Table[AddressRow]] = Table(
@@ -50,17 +66,17 @@ ADDRESSES: Final[Table[AddressRow]] = Table(
     order=order_of,
     sorts={
         "limit": lambda row: row.limit,
-        "rate": lambda row: row.use and row.use.rate,
+        "rate": _rate,
         "used": _used,
-        "connections": lambda row: row.use and row.use.connections,
-        "accepted": lambda row: row.use and row.use.accepted,
-        "held": lambda row: row.use and row.use.held,
-        "refused": lambda row: row.use and row.use.refused,
+        "connections": lambda row: _total(row, lambda use: use.connections),
+        "accepted": lambda row: _total(row, lambda use: use.accepted),
+        "held": lambda row: _total(row, lambda use: use.held),
+        "refused": lambda row: _total(row, lambda use: use.refused),
         "changed": lambda row: row.changed_at_ms or None,
     },
     shapes={
         "limited": lambda row: row.limit is not None,
-        "connected": lambda row: row.use is not None and row.use.connections > 0,
-        "stopped": lambda row: row.use is not None and row.use.held + row.use.refused > 0,
+        "connected": lambda row: any(use.connections > 0 for use in row.uses),
+        "stopped": lambda row: any(use.held + use.refused > 0 for use in row.uses),
     },
 )

@@ -22,10 +22,12 @@ HELD: Final = "held"
 
 def totals_of(views: Views) -> dict[str, int]:
     """What `Recent` is to look at: connections refused by each rule, and held."""
-    limits = views.connection_limits()
-    totals = dict(limits[0].rejected) if limits else {}
-    held = sum(row.use.held for row in views.addresses() if row.use is not None)
-    return {PER_IP: 0, SLOTS: 0, RATE: 0, **totals, HELD: held}
+    totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
+    for row in views.connection_limits():
+        if not row.listener:
+            totals.update(dict(row.rejected))
+    held = sum(use.held for row in views.addresses() for use in row.uses)
+    return {**totals, HELD: held}
 
 
 async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
@@ -69,10 +71,12 @@ def _connecting(
         else "Accepting waits for a place, for its rate, or for busy network threads.",
         setting="max.connection.creation.rate",
     )
-    for row in limits[:1]:
+    for row in limits:
+        if row.listener:
+            continue
         used = share(row.connections, row.max_connections)
         yield Check(
-            "Open connections",
+            "Open connections" if row.server == "broker" else "Open connections of the controller",
             row.connections,
             Unit.COUNT,
             use_level(used),
@@ -191,6 +195,18 @@ def _waiting(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         setting="queued.max.request.bytes",
         more=True,
     )
+    if figures.controller_memory_pool_size is not None:
+        used = share(figures.controller_memory_pool_used, figures.controller_memory_pool_size)
+        yield Check(
+            "Request memory of the controller",
+            figures.controller_memory_pool_used,
+            Unit.BYTES,
+            use_level(used),
+            f"{used:.0%} of it is in use.",
+            of=figures.controller_memory_pool_size,
+            setting="queued.max.request.bytes",
+            more=True,
+        )
     hungry = states["muted_for_memory"]
     yield Check(
         "Connections that wait for memory",

@@ -214,6 +214,8 @@ FIGURES: Final = Record(
         "acceptor_blocked": MAYBE,
         "memory_pool_used": COUNT,
         "memory_pool_size": Number(integer=True, nullable=True),
+        "controller_memory_pool_used": COUNT,
+        "controller_memory_pool_size": Number(integer=True, nullable=True),
         "queues": Listing(Record({"name": NAME, "depth": COUNT, "capacity": COUNT, "peak": COUNT})),
         "phases": Listing(
             Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})

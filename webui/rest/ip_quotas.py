@@ -40,10 +40,12 @@ ADDRESS_FIELDS: Final[dict[str, Schema]] = {
     "changed_at": Text(form=TIME.form, nullable=True),
     "changed_by": NAME,
     "use": Maybe(_USE),
+    "controller_use": Maybe(_USE),
 }
 ADDRESS: Final = Record(ADDRESS_FIELDS)
 _LIMIT = Record(
     {
+        "server": NAME,
         "listener": NAME,
         "connections": COUNT,
         "max_connections": _MAYBE_COUNT,
@@ -85,7 +87,7 @@ async def list_ip_quotas(call: Call) -> Reply:
 
 async def get_ip_quota(call: Call) -> Reply:
     row = _row(call)
-    if row is None or (row.limit is None and row.use is None):
+    if row is None or (row.limit is None and not row.uses):
         raise Problem(404, "This address has no limit of its own and was not seen in the last hour.")
     return Reply(address_json(row), headers={"ETag": etag(row.version)})
 
@@ -130,14 +132,14 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
     default = next((row.limit for row in rows if row.address is None), None)
     bound = value if value is not None or address is None else default
     governed = [
-        row.use
+        row.uses
         for row in rows
-        if row.use is not None and (row.address == address if address is not None else row.limit is None)
+        if row.uses and (row.address == address if address is not None else row.limit is None)
     ]
     return {
         "addresses": len(governed),
-        "over": sum(bound is not None and use.rate > bound for use in governed),
-        "connections": sum(use.connections for use in governed),
+        "over": sum(bound is not None and any(use.rate > bound for use in uses) for uses in governed),
+        "connections": sum(use.connections for uses in governed for use in uses),
     }
 
 
@@ -169,7 +171,12 @@ ROUTES: Final = (
         "listIpQuotas",
         "Addresses with a limit or seen in the last hour, and how many connections there may be at all.",
         list_ip_quotas,
-        {200: Answer("A page of addresses; `limits` are the broker's and its listeners'", IP_QUOTAS)},
+        {
+            200: Answer(
+                "A page of addresses; `limits` are those of each socket server and of its listeners",
+                IP_QUOTAS,
+            )
+        },
         query=page_query(ADDRESSES),
     ),
     Route(

@@ -22,6 +22,7 @@ from broker.config.listeners import (
     Listener,
     Plane,
     SecurityProtocol,
+    Server,
 )
 from broker.config.setting import ListenerRoom, setting
 from broker.errors import ConfigError
@@ -64,9 +65,9 @@ class ListenerKeys(ListenerRoom):
         "inter.broker.listener.name",
         "",
         LISTENER_NAME,
-        "The listener for other brokers: the broker's own connection limits do not bind it while there is "
-        "another, and its requests are privileged. Nothing: the one that is named like "
-        "security.inter.broker.protocol, if there is one.",
+        "The listener for other brokers. max.connections and max.connection.creation.rate do not bind it "
+        "while the broker has another listener; a controller's listener is not one of the broker's. Nothing: "
+        "the one that is named like security.inter.broker.protocol, if there is one.",
     )
     security_inter_broker_protocol: str = setting(
         "security.inter.broker.protocol",
@@ -87,21 +88,30 @@ class ListenerKeys(ListenerRoom):
         "controller.listener.names",
         (),
         LISTENER_NAMES,
-        "Listeners for administrators alone, with a request queue and handlers of their own, that serve "
-        "`--bootstrap-controller`; only with the role `controller`.",
+        "Listeners for administrators alone, that serve `--bootstrap-controller`; only with the role "
+        "`controller`. They have a request queue, handlers, connection quotas and request memory of their "
+        "own; every limit on connections and queued.max.request.bytes holds for them and for the other "
+        "listeners separately.",
     )
     control_plane_listener_name: str = setting(
         "control.plane.listener.name",
         "",
         LISTENER_NAME,
         "A listener with one processor, one handler and a queue of 20 requests, that the others cannot hold "
-        "up. Nothing: none. Kafka had it up to 3.9.",
+        "up. It shares connection quotas and request memory with the broker's other listeners, as in Kafka, "
+        "which had it up to 3.9. Nothing: none.",
     )
 
     @property
     def inter_broker_listener(self) -> str:
         """The name of the listener for other brokers, whether there is one now or not."""
         return self.inter_broker_listener_name or self.security_inter_broker_protocol
+
+    @property
+    def servers(self) -> tuple[Server, ...]:
+        """The socket servers that have a listener; the broker's comes first."""
+        served = {self.plane_of(endpoint.name).server for endpoint in self.listeners}
+        return tuple(server for server in Server if server in served)
 
     def plane_of(self, name: str) -> Plane:
         if name == self.control_plane_listener_name:
@@ -135,8 +145,6 @@ class ListenerKeys(ListenerRoom):
             raise ConfigError("listeners", ",".join(unmapped), "only names in listener.security.protocol.map")
         for key, value, allowed in self._misfits(names):
             raise ConfigError(key, value, allowed)
-        between = self.inter_broker_listener
-        privileged = self.control_plane_listener_name or between
         return tuple(
             Listener(
                 endpoint.name,
@@ -146,8 +154,6 @@ class ListenerKeys(ListenerRoom):
                 advertised.get(endpoint.name, endpoint.address).host,
                 advertised.get(endpoint.name, endpoint.address).port,
                 self.plane_of(endpoint.name),
-                privileged=endpoint.name == privileged,
-                protected=endpoint.name == between and len(names) > 1,
             )
             for endpoint in self.listeners
         )

@@ -76,7 +76,9 @@ class AddressRow:
     """One address that has a rule or was seen in the last hour. `address` None is the rule for all others.
 
     `limit` is its own `connection_creation_rate`, `bound` the one that holds, which may be the default's;
-    `version` 0, and nobody who changed it: it has none of its own. `use` None: not seen.
+    `version` 0, and nobody who changed it: it has none of its own. `use` is what it does on the broker's
+    listeners, `controller_use` what it does on the controller's: limits hold for either by itself. None: not
+    seen there.
     """
 
     address: str | None
@@ -86,12 +88,19 @@ class AddressRow:
     changed_at_ms: int
     changed_by: str
     use: AddressUse | None
+    controller_use: AddressUse | None = None
+
+    @property
+    def uses(self) -> tuple[AddressUse, ...]:
+        """On each socket server where it was seen."""
+        return tuple(use for use in (self.use, self.controller_use) if use is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimitRow:
-    """The connections of the broker (`listener` empty) or of one listener: how many, how fast, and the most
-    that there may be of either, None without a limit. `rejected` counts by the key of the rule.
+    """The connections of one listener of a socket server, or of all of them together (`listener` empty): how
+    many, how fast, and the most that there may be of either, None without a limit. `rejected` counts by the
+    key of the rule. `server` is `broker` or `controller`, each of which has counts of its own.
     """
 
     listener: str
@@ -100,3 +109,4 @@ class ConnectionLimitRow:
     rate: float
     max_rate: int | None
     rejected: tuple[tuple[str, int], ...]
+    server: str = "broker"

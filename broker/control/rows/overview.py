@@ -32,8 +32,8 @@ class Figures:
     urgent.
 
     The `_total` counters start at 0 with the process and only grow, so that a page can draw its own rates.
-    `memory_pool_size` is None where queued.max.request.bytes is off. The first of `queues` is that of the
-    requests.
+    `memory_pool_size` is None where queued.max.request.bytes is off, `controller_memory_pool_size` there too
+    and where the controller has no listener. The first of `queues` is that of the requests.
     """
 
     uptime_ms: int
@@ -53,6 +53,8 @@ class Figures:
     memory_pool_size: int | None
     queues: tuple[QueueRow, ...] = ()
     phases: tuple[PhaseRow, ...] = ()
+    controller_memory_pool_used: int = 0
+    controller_memory_pool_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Where accepted connections meet the connection quotas: they wait, are parked, are refused, or go on.
 (Kafka: the waiting half of ConnectionQuotas, and Acceptor.accept)
 
-`ConnectionGate` is one for the broker, `ListenerGate` one per acceptor. A wait for a slot ends when a
+`ConnectionGate` is one for a socket server, `ListenerGate` one per acceptor. A wait for a slot ends when a
 connection is released, a limit rises, or a listener comes or goes; a wait for a rate lasts as long as it was
 at first. An address over its own rate never holds up the acceptor: its connection is parked.
 """
@@ -52,7 +52,9 @@ WORDS: Final = {
 
 
 class ConnectionGate:
-    """What all listeners share: the account, who waits for it, and what is told about refusals."""
+    """What all listeners of a socket server share: the account, who waits for it, and what is told about
+    refusals. `task_prefix` begins the names of its tasks.
+    """
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class ConnectionGate:
         selectors: Callable[[], Iterable[tuple[str, Selector]]],
         watchers: Watchers,
         failures: Failures,
+        task_prefix: str = "",
     ) -> None:
         self.quotas = quotas
         self.failures = failures
@@ -73,9 +76,8 @@ class ConnectionGate:
         self._hosts = OverrideHosts(self._apply_overrides)
         self._waiting = trio.lowlevel.ParkingLot()
         self._rejections = Rejections()
-        self._teller = Reaper(
-            "connection-quota-rejections", self._rejections.next_deadline, self._tell, clock
-        )
+        self._task = f"{task_prefix}connection-quota"
+        self._teller = Reaper(f"{self._task}-rejections", self._rejections.next_deadline, self._tell, clock)
 
     def add_listener(self, name: str) -> "ListenerGate":
         """The gate of a listener, under the limits that hold."""
@@ -106,9 +108,9 @@ class ConnectionGate:
         """What goes on beside the acceptors. Started once the hosts of the overrides have been looked up."""
         async with trio.open_nursery() as nursery:
             tasks = Supervisor(nursery)
-            await tasks.start(self._hosts.run, name="connection-quota-hosts")
+            await tasks.start(self._hosts.run, name=f"{self._task}-hosts")
             tasks.start_soon(self._teller.run, name=self._teller.name)
-            tasks.start_soon(self.excess.run, name="connection-quota-excess")
+            tasks.start_soon(self.excess.run, name=f"{self._task}-excess")
             task_status.started()
 
     async def wait(self, listener: ListenerQuota, until_ms: int) -> None:

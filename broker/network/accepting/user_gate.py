@@ -25,13 +25,13 @@ Then = Callable[[int], None]
 class UserGate:
     """An `api.logins.Logins`. `deliver` writes out the answers of logins that were held."""
 
-    def __init__(self, gate: ConnectionGate, deliver: Callable[[], None]) -> None:
+    def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_prefix: str = "") -> None:
         self._gate = gate
         self._users = gate.quotas.users
         self._deliver = deliver
         self._held: list[tuple[int, int, Then]] = []
         self._serial = 0
-        self.reaper = Reaper(HOLDS, self._next_deadline, self._look_again, gate.clock)
+        self.reaper = Reaper(f"{task_prefix}{HOLDS}", self._next_deadline, self._look_again, gate.clock)
 
     @property
     def held(self) -> int:
@@ -54,7 +54,7 @@ class UserGate:
             return TooFastOfUser(0, refusal.bound)
         return refusal
 
-    def hold(self, throttle_ms: int, then: Then) -> None:
+    def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
         """Has `then` called when the time is over, which enters again or refuses."""
         self._serial += 1
         heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then))
@@ -80,3 +80,21 @@ class UserGate:
         while self._held and self._held[0][0] <= now_ms:
             heappop(self._held)[2](now_ms)
         self._deliver()
+
+
+class UserGates:
+    """The `api.logins.Logins` of handlers, which serve connections of every listener: asks the gate of the
+    socket server that the connection belongs to. `of` answers it by the listener's name.
+    """
+
+    def __init__(self, of: Callable[[str], UserGate]) -> None:
+        self._of = of
+
+    def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
+        return self._of(connection.listener).enter(connection, user, now_ms)
+
+    def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
+        self._of(connection.listener).hold(connection, throttle_ms, then)
+
+    def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
+        self._of(connection.listener).refuse(connection, user, refusal)

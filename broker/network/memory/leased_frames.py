@@ -1,9 +1,9 @@
 """Requests that are in memory only as far as `queued.max.request.bytes` allows, and who waits for room.
 (Kafka: the memory mute of Selector and KafkaChannel, KIP-72)
 
-One for all processors, in the place of the plain `FramePool`, where the key is positive. A `LeasedReceive`
-asks as soon as the size of its frame is known; the lease ends when the frame is released, or with its
-connection. Knows connections only by what a `LeasedReceive` can be told.
+One for all processors of a socket server, in the place of the plain `FramePool`, where the key is positive.
+A `LeasedReceive` asks as soon as the size of its frame is known; the lease ends when the frame is released,
+or with its connection. Knows connections only by what a `LeasedReceive` can be told.
 
 Kafka opens every muted channel again when memory has come back, and shuffles the ready ones so that none
 starves. Here those who found no memory stand in line: what is released is granted to the one that has waited
@@ -49,10 +49,11 @@ class LeasedFrames(FramePool):
         "reaper",
     )
 
-    def __init__(self, memory: MemoryPool, stall_ms: int, clock: Clock) -> None:
+    def __init__(self, memory: MemoryPool, stall_ms: int, clock: Clock, task_prefix: str = "") -> None:
         super().__init__()
         self.memory = memory
-        self.reaper = Reaper("memory-pool-reaper", self._next_deadline, self._close_stalled, clock)
+        name = f"{task_prefix}memory-pool-reaper"
+        self.reaper = Reaper(name, self._next_deadline, self._close_stalled, clock)
         self._clock = clock
         self._stall_ms = stall_ms
         self._leases: dict[int, Lease] = {}

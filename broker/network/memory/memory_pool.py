@@ -1,8 +1,8 @@
 """How many bytes of requests may be in memory at once. (Kafka: MemoryPool, SimpleMemoryPool, KIP-72)
 
-One for all processors of the broker, and only if `queued.max.request.bytes` is positive. A processor asks
-before it reads a frame's body; without memory it mutes the channel instead of waiting. Keeps the account and
-not the buffers, which are the frame pool's. Knows no clock and no socket.
+One for all processors of a socket server, and only if `queued.max.request.bytes` is positive. A processor
+asks before it reads a frame's body; without memory it mutes the channel instead of waiting. Keeps the account
+and not the buffers, which are the frame pool's. Knows no clock and no socket.
 
 What was considered and left (KIP-72): a strict pool starves large requests behind a stream of small ones;
 giving up `queued.max.requests` would let many tiny requests in; bounding the request channel alone would not

@@ -162,7 +162,7 @@ class Handshakes:
         refusal = self._logins.enter(channel, name, self._clock.ms())
         if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
             self._held.add(channel)
-            self._logins.hold(refusal.throttle_ms, partial(self._look_again, channel, tls, name))
+            self._logins.hold(channel, refusal.throttle_ms, partial(self._look_again, channel, tls, name))
         elif refusal is not None:
             self._selector.close_channel(channel, words(name, refusal))
         return refusal is None

@@ -105,7 +105,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
 
 async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: MockClock) -> None:
     def figures() -> dict[str, float]:
-        page = families(broker.house.server.memory, broker.house.clock.ms())
+        page = families({"broker": broker.house.server.memory}, broker.house.clock.ms())
         return {family.name.rpartition("_")[2]: family.samples[0].value for family in page}
 
     assert figures() == {
@@ -134,7 +134,7 @@ async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: Moc
 
 
 def test_without_the_key_the_figures_are_those_of_no_pool() -> None:
-    available, used, *_ = families(None, 0)
+    available, used, *_ = families({"broker": None}, 0)
     assert (available.samples[0].value, used.samples[0].value) == (2**63 - 1, 0)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.control.views import ConnectionLimitRow
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import use
@@ -130,3 +131,60 @@ async def test_a_viewer_may_look_and_not_edit(http: Browserless, broker: FakeBro
     assert (await put(http, ONE, 1, token="viewer-token")).status_code == 403
     assert (await http.ask("DELETE", ONE, token="viewer-token")).status_code == 403
     assert broker.rows[(("ip", "10.0.0.7"),)].value(IP_KEY) == 20
+
+
+# With a listener of the controller
+
+
+@pytest.fixture
+def with_controller(broker: FakeBroker) -> FakeBroker:
+    """10.0.0.9 is slower than its limit of 5 there, and only on the controller's is 10.0.0.11 known."""
+    broker.controller_uses = [
+        use("10.0.0.9", 2.0, connections=1, refused=1),
+        use("10.0.0.11", 4.0, connections=7),
+    ]
+    return broker
+
+
+async def test_an_address_is_one_row_with_what_it_does_on_each_server(
+    http: Browserless, with_controller: FakeBroker
+) -> None:
+    row = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.9")).get_json())
+    assert (row["use"]["rate"], row["controller_use"]["rate"]) == (9.0, 2.0)
+    row = ADDRESS.check(await (await http.get(f"{PATH}/10.0.0.11")).get_json())
+    assert (row["use"], row["controller_use"]["connections"]) == (None, 7)
+    assert await listed(http, "?shape=stopped&sort=refused&order=desc") == ["10.0.0.9", "10.0.0.7"]
+    assert await listed(http, "?shape=connected&sort=connections&order=desc&limit=2") == [
+        "10.0.0.11",
+        "10.0.0.7",
+    ]
+
+
+async def test_a_limit_reaches_an_address_on_each_server_by_itself(
+    http: Browserless, with_controller: FakeBroker
+) -> None:
+    """At 6 a second it is over on the broker's; 9 + 2 is over nothing, as no rule counts them together."""
+
+    async def reach(address: str, rate: float) -> Any:
+        answer = await put(http, f"{PATH}/{address}?validate_only=true", rate)
+        return EDITED.check(await answer.get_json())["reach"]
+
+    assert await reach("10.0.0.9", 6.0) == {"addresses": 1, "over": 1, "connections": 2}
+    assert await reach("10.0.0.9", 9.0) == {"addresses": 1, "over": 0, "connections": 2}
+    assert await reach("10.0.0.11", 3.0) == {"addresses": 1, "over": 1, "connections": 7}
+
+
+async def test_limits_say_which_server_they_count_for(http: Browserless, broker: FakeBroker) -> None:
+    broker.limit_rows = [
+        ConnectionLimitRow("", 12, 20, 1.5, None, ()),
+        ConnectionLimitRow("PLAINTEXT", 12, None, 1.5, None, ()),
+        ConnectionLimitRow("", 2, 20, 0.0, None, (), "controller"),
+        ConnectionLimitRow("CONTROLLER", 2, None, 0.0, None, (), "controller"),
+    ]
+    answer = IP_QUOTAS.check(await (await http.get(PATH)).get_json())
+    assert [(each["server"], each["listener"], each["connections"]) for each in answer["limits"]] == [
+        ("broker", "", 12),
+        ("broker", "PLAINTEXT", 12),
+        ("controller", "", 2),
+        ("controller", "CONTROLLER", 2),
+    ]

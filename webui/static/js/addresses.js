@@ -12,6 +12,7 @@ const RULES = {
   "max.connections.per.ip": "too many of one address",
   connection_creation_rate: "too fast",
 };
+const WHOLE = { broker: "The whole broker", controller: "The whole controller" };
 const adding = document.getElementById("adding");
 const limits = document.getElementById("limits");
 
@@ -33,8 +34,8 @@ const list = new Listing({
     { label: "New per second", sort: "rate", size: "rate", num: true, cell: rateCell },
     { label: "Open now", sort: "connections", size: "count", num: true, cell: openCell },
     { label: "Accepted", sort: "accepted", size: "count", num: true, cell: acceptedCell },
-    { label: "Held", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.held, "Held because the address connected too fast") },
-    { label: "Refused", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, row.use?.refused, "Closed by a limit") },
+    { label: "Held", sort: "held", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "held"), "Held because the address connected too fast") },
+    { label: "Refused", sort: "refused", size: "count", num: true, cell: (row, td) => stopped(td, total(row, "refused"), "Closed by a limit") },
     { label: "Last changed", sort: "changed", size: "changed", cell: changedCell },
     { label: "", size: "actions", whole: "bare", num: true, cell: actionsCell },
   ],
@@ -52,12 +53,30 @@ function limitCell(row, td) {
   });
 }
 
-function rateCell({ use, bound }, td) {
-  td.toggleAttribute("data-none", !use);
-  const shown = use ? `${digits(use.rate)}/s` : "–";
-  const used = use && bound ? use.rate / bound : null;
+/** What an address does on the broker's listeners and on the controller's, each of which counts for itself. */
+function uses({ use, controller_use }) {
+  return [use, controller_use].filter(Boolean);
+}
+
+function total(row, figure) {
+  return uses(row).reduce((sum, use) => sum + use[figure], 0);
+}
+
+/** One cell of figures: that of the broker and, below it, that of the controller. */
+function perServer(row, figure) {
+  if (!row.controller_use) return figure(row.use);
+  const controller = h("span.quiet", { title: "On the controller's listeners, which are counted for themselves" }, "controller ", figure(row.controller_use));
+  return row.use ? h("span.two", h("span", figure(row.use)), controller) : controller;
+}
+
+function rateCell(row, td) {
+  const { bound } = row;
+  const fastest = uses(row).length ? Math.max(...uses(row).map((use) => use.rate)) : null;
+  td.toggleAttribute("data-none", fastest === null);
+  const shown = fastest === null ? "–" : `${digits(fastest)}/s`;
+  const used = fastest !== null && bound ? fastest / bound : null;
   once(td, `${shown} ${used === null ? "" : Math.round(used * 100)}`, () => {
-    if (used === null) return h("span", { class: use ? "" : "quiet" }, shown);
+    if (used === null) return h("span", { class: fastest === null ? "quiet" : "" }, shown);
     const fill = h("i");
     fill.style.transform = `scaleX(${Math.min(1, used)})`;
     const level = used >= 1 ? "urgent" : used > 0.8 ? "watch" : "good";
@@ -65,16 +84,18 @@ function rateCell({ use, bound }, td) {
   });
 }
 
-function openCell({ use }, td) {
-  td.toggleAttribute("data-none", !use);
-  if (!use) return void once(td, "none", () => h("span.quiet", "–"));
-  const most = use.max_connections;
-  once(td, `${use.connections} ${most}`, () => [group(use.connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)]);
+function openCell(row, td) {
+  const seen = uses(row);
+  td.toggleAttribute("data-none", !seen.length);
+  if (!seen.length) return void once(td, "none", () => h("span.quiet", "–"));
+  const words = ({ connections, max_connections: most }) => [group(connections), most === null ? null : h("span.quiet", { title: "max.connections.per.ip" }, ` of ${group(most)}`)];
+  once(td, JSON.stringify([row.use, row.controller_use].map((use) => use && [use.connections, use.max_connections])), () => perServer(row, words));
 }
 
-function acceptedCell({ use }, td) {
-  td.toggleAttribute("data-none", !use);
-  setText(td, use ? group(use.accepted) : "–");
+function acceptedCell(row, td) {
+  const isSeen = uses(row).length > 0;
+  td.toggleAttribute("data-none", !isSeen);
+  setText(td, isSeen ? group(total(row, "accepted")) : "–");
 }
 
 function stopped(td, times, title) {
@@ -139,9 +160,9 @@ function nothing() {
 
 const ceilings = new Table({
   label: "All connections",
-  keyOf: (row) => row.listener,
+  keyOf: ({ server, listener }) => `${server}/${listener}`,
   columns: [
-    { label: "Together", size: "address", whole: "bare", cell: ({ listener }, td) => once(td, listener, () => h("b.name", listener || "The whole broker")) },
+    { label: "Together", size: "address", whole: "bare", cell: ({ server, listener }, td) => once(td, `${server}/${listener}`, () => h("b.name", listener || WHOLE[server])) },
     { label: "Open connections", cell: (row, td) => ceiling(td, row, group(row.connections), row.max_connections, "max.connections") },
     { label: "New per second", cell: (row, td) => ceiling(td, row, `${digits(row.rate)}/s`, row.max_rate, "max.connection.creation.rate") },
     { label: "Refused since the start", cell: refusedCell },
@@ -163,9 +184,10 @@ function refusedCell({ rejected }, td) {
     : h("span.quiet", "none")));
 }
 
-/** Of the broker and, where there are several, of each listener. */
+/** Of the broker and of the controller where it has listeners, and of each listener of either that has several. */
 function showLimits(rows) {
-  ceilings.show(rows.length === 2 ? rows.slice(0, 1) : rows);
+  const listeners = (server) => rows.filter((row) => row.server === server && row.listener !== "").length;
+  ceilings.show(rows.filter(({ server, listener }) => listener === "" || listeners(server) > 1));
   if (!limits.firstChild) limits.append(ceilings.element);
 }
 

@@ -60,6 +60,12 @@ export function showHealth(box, figures) {
   const used = size ? figures.memory_pool_used / size : null;
   const figure = size ? `${bytes(figures.memory_pool_used, true)} of ${bytes(size, true)}` : "no limit";
   gauge(box, "memory", "Request memory", "queued.max.request.bytes").show(used, figure, useLevel(used), "");
+  const controllers = figures.controller_memory_pool_size;
+  if (controllers) {
+    const taken = figures.controller_memory_pool_used;
+    gauge(box, "controller-memory", "Request memory of the controller", "queued.max.request.bytes")
+      .show(taken / controllers, `${bytes(taken, true)} of ${bytes(controllers, true)}`, useLevel(taken / controllers), "");
+  }
   const chart = document.getElementById("chart-memory");
   chart.dataset.off = size ? "" : "Counted where queued.max.request.bytes is set";
   setText(document.querySelector("[data-note='chart-memory']"), size ? `of ${bytes(size, true)}` : "");
