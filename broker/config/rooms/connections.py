@@ -71,8 +71,9 @@ class ConnectionConfig(ListenerRoom):
         INT_MAX,
         integer(1),
         "Connections there may be at once. At the limit no more are accepted until one ends; the "
-        "inter-broker listener goes on to its own limit, and the least recently used connections of the "
-        "others are closed for it.",
+        "inter-broker listener goes on to its own limit, and connections of the others are closed for it: "
+        "those whose peer is gone, then the least recently used. The controller's listeners are counted "
+        "by themselves, under the same limit.",
         unit="connections",
         dynamic=True,
         listener_too=True,

@@ -1,7 +1,8 @@
-"""Closes least recently used connections while there are more than `max.connections`. (Kafka:
-Processor.closeExcessConnections, Selector.lowestPriorityChannel)
+"""Closes connections while there are more than `max.connections`: first those whose peer is gone and whose
+requests are still served, then the least recently used. (Kafka: Processor.closeExcessConnections,
+Selector.lowestPriorityChannel)
 
-One task for all processors. It sleeps until the gate says that there are too many, so it costs requests
+One task for all processors of a socket server. It sleeps until the gate says that there are too many, so it costs requests
 nothing; a connection of the protected listener is never closed for this.
 """
 
@@ -13,7 +14,7 @@ from typing import Final
 import trio
 
 from broker.network.connection.channel import Channel
-from broker.network.selector import Selector
+from broker.network.selector import ASIDE, Selector
 from broker.quotas.connections import ConnectionQuotas
 
 logger = logging.getLogger(__name__)
@@ -42,21 +43,29 @@ class ExcessConnections:
             await self._wake.wait()
             self._wake = trio.Event()
             while excess := self._quotas.excess:
-                for selector, channel in self._least_recently_used(excess):
+                for selector, channel in self._lowest_priority(excess):
                     if not self._quotas.excess:
                         break
-                    selector.close_channel(
-                        channel, "least recently used, beyond max.connections", logging.INFO
-                    )
+                    which = "closing" if is_closing(channel) else "least recently used"
+                    selector.close_channel(channel, f"{which}, beyond max.connections", logging.INFO)
                     await trio.lowlevel.checkpoint()
                 if self._quotas.excess:
                     await trio.sleep(LOOK_AGAIN_SECONDS)
 
-    def _least_recently_used(self, count: int) -> list[tuple[Selector, Channel]]:
+    def _lowest_priority(self, count: int) -> list[tuple[Selector, Channel]]:
         open_channels = (
             (selector, channel)
             for listener, selector in self._selectors()
             if not self._quotas.is_protected(listener)
             for channel in selector
         )
-        return nsmallest(count, open_channels, key=lambda pair: pair[1].last_active_ms)
+        return nsmallest(count, open_channels, key=lambda pair: _priority(pair[1]))
+
+
+def is_closing(channel: Channel) -> bool:
+    """Whether its peer is gone, and only what was received before is served. (Kafka: closingChannels)"""
+    return channel.interest == ASIDE
+
+
+def _priority(channel: Channel) -> tuple[bool, int]:
+    return not is_closing(channel), channel.last_active_ms
