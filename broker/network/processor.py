@@ -19,6 +19,7 @@ from broker.api.logins import Logins
 from broker.errors import ProtocolViolation
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel, has_arrivals
+from broker.network.connection.connection_ids import ConnectionIds
 from broker.network.connection.expiry import FailedLogins, LateLogins, expire_idle
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
@@ -113,7 +114,7 @@ class Processor:
         self._sessions = Sessions(self.selector, settings.max_frame_before_login)
         if settings.logins_end:
             self._admit = self._admit_in_session  # type: ignore[method-assign]
-        self._next_index = 0
+        self._ids = ConnectionIds(processor_id)
         self._reading = True
         self._request_time: RequestTime | None = None
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
@@ -435,13 +436,12 @@ class Processor:
     def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
         """A channel around a new connection, with TLS where the listener speaks it; not yet registered."""
         settings = self._settings
-        local_host, local_port = sock.getsockname()[:2]
-        index, self._next_index = self._next_index, (self._next_index + 1) & 0x7FFFFFFF
+        local = sock.getsockname()[:2]
         limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
         channel = self.channel_type(
             sock,
             self.responder,
-            connection_id=f"{local_host}:{local_port}-{peer[0]}:{peer[1]}-{self.id}-{index}",
+            connection_id=self._ids.new(local, peer, self.selector.ids),
             listener=settings.listener,
             peer=peer,
             receive=self._new_receive(limit, sock),

@@ -54,12 +54,14 @@ class ConnectionCounts:
 
 
 class Selector:
-    """`channels` is by file descriptor. `on_close` hears of every connection that ends, once, and why.
-    `failures` hears of the steps of closing that raise; the others are taken nevertheless.
+    """`channels` is by file descriptor, `ids` has the ids of the same. `on_close` hears of every connection
+    that ends, once, and why. `failures` hears of the steps of closing that raise; the others are taken
+    nevertheless.
     """
 
     def __init__(self, on_close: Callable[[Channel, str], None], failures: Failures) -> None:
         self.channels: dict[int, Channel] = {}
+        self.ids: set[str] = set()
         self.counts = ConnectionCounts()
         self._on_close = on_close
         self.failures = failures
@@ -92,6 +94,7 @@ class Selector:
         self._epoll.register(channel.fd, READ)
         channel.interest = READ
         self.channels[channel.fd] = channel
+        self.ids.add(channel.id)
         self.counts.opened += 1
 
     def want(self, channel: Channel, interest: int) -> None:
@@ -126,6 +129,7 @@ class Selector:
             extra={"connection": channel.id, "client_id": channel.client_id, "reason": reason},
         )
         del self.channels[fd]
+        self.ids.discard(channel.id)
         channel.fd = -1
         attempt = self.failures.attempt
         if channel.interest != ASIDE:

@@ -2,8 +2,8 @@
 requests are still served, then the least recently used. (Kafka: Processor.closeExcessConnections,
 Selector.lowestPriorityChannel)
 
-One task for all processors of a socket server. It sleeps until the gate says that there are too many, so it costs requests
-nothing; a connection of the protected listener is never closed for this.
+One task for all processors of a socket server. It sleeps until the gate says that there are too many, so it
+costs requests nothing; a connection of the protected listener is never closed for this.
 """
 
 import logging
