@@ -13,8 +13,11 @@ import trio
 from trio.testing import MockClock
 
 from broker.config.listeners import Server
+from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.connections import (
     CONTROLLER,
     LOOPBACK,
@@ -38,6 +41,19 @@ from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
 STORM = 500
+UNPROTECTED = "security.inter.broker.protocol=SSL"
+"""No listener has this name, so that the broker's limits bind all of them."""
+
+SASL = (
+    f"listeners=SASL_PLAINTEXT://{LOOPBACK}:0,{CONTROLLER}://{LOOPBACK}:0,{PLAINTEXT}://{LOOPBACK}:0",
+    f"listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,{CONTROLLER}:SASL_PLAINTEXT,"
+    f"{PLAINTEXT}:PLAINTEXT",
+    *(
+        f"listener.name.{name}.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
+        'PlainLoginModule required user_alice="secret";'
+        for name in ("sasl_plaintext", "controller")
+    ),
+)
 
 
 @pytest.fixture
@@ -64,7 +80,7 @@ async def is_answered(client: WireClient) -> bool:
 async def test_with_max_connections_reached_and_a_storm_of_500_the_other_server_lets_in_at_once(
     tmp_path: Path, mock_clock: MockClock, stormed: str
 ) -> None:
-    async with running_broker(tmp_path, *TWO_SERVERS, "max.connections=20") as broker:
+    async with running_broker(tmp_path, *TWO_SERVERS, UNPROTECTED, "max.connections=20") as broker:
         started = trio.current_time()
         storm = await opened(broker, STORM, stormed)
         assert served(broker, storm) == 20, "the others wait for a slot"
@@ -81,7 +97,8 @@ async def test_with_max_connections_reached_and_a_storm_of_500_the_other_server_
 async def test_a_creation_rate_that_500_clients_use_up_does_not_hold_the_other_server(
     tmp_path: Path, mock_clock: MockClock, stormed: str
 ) -> None:
-    async with running_broker(tmp_path, *TWO_SERVERS, "max.connection.creation.rate=10") as broker:
+    rate = "max.connection.creation.rate=10"
+    async with running_broker(tmp_path, *TWO_SERVERS, UNPROTECTED, rate) as broker:
         await passes(mock_clock, 10)
         started = trio.current_time()
         storm = await opened(broker, STORM, stormed)
@@ -119,6 +136,61 @@ async def test_connections_of_an_address_are_counted_by_server(
         here = await opened(broker, 3, other(stormed))
         assert [await is_answered(each) for each in here] == [True] * 3
         assert await is_closed_soon(await open_to(broker, other(stormed)))
+
+
+async def log_in(broker: RunningBroker, listener: str) -> WireClient:
+    """A connection of alice, whose login is sent and perhaps answered."""
+    client = await open_to(broker, listener)
+    await client.ask(SaslHandshakeRequest("PLAIN"), 1)
+    await client.send(SaslAuthenticateRequest(b"\0alice\0secret"), 2)
+    await settle()
+    return client
+
+
+async def error_of(client: WireClient) -> int:
+    return int((await client.receive(ApiKey.SASL_AUTHENTICATE, 2))[1].error_code)
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+@pytest.mark.parametrize("stormed", ["SASL_PLAINTEXT", CONTROLLER])
+async def test_connections_of_a_user_are_counted_by_server(
+    tmp_path: Path, mock_clock: MockClock, stormed: str, mode: str
+) -> None:
+    there = CONTROLLER if stormed == "SASL_PLAINTEXT" else "SASL_PLAINTEXT"
+    limits = ("max.connections.per.user=2", f"socket.server.mode={mode}")
+    async with running_broker(tmp_path, *TWO_SERVERS, *SASL, *limits) as broker:
+        for listener in (stormed, there):
+            errors = [await error_of(await log_in(broker, listener)) for _ in range(3)]
+            assert errors == [0, 0, ErrorCode.SASL_AUTHENTICATION_FAILED], listener
+        users = {name: each.gate.quotas.users for name, each in broker.house.server.resources.items()}
+        assert {name: each.counts for name, each in users.items()} == {
+            Server.BROKER: {"alice": 2},
+            Server.CONTROLLER: {"alice": 2},
+        }
+        for client in broker.clients:
+            await trio.aclose_forcefully(client.stream)
+        await passes(mock_clock, 1)
+        assert [each.counts for each in users.values()] == [{}, {}]
+
+
+async def test_a_user_that_logs_in_too_fast_is_held_on_that_server_alone(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """2 a second over two windows: the third is 3, half too many, which 500 ms repay."""
+    rate = "max.connection.creation.rate.per.user=2"
+    async with running_broker(tmp_path, *TWO_SERVERS, *SASL, rate) as broker:
+        await passes(mock_clock, 10)
+        storm = [await log_in(broker, "SASL_PLAINTEXT") for _ in range(3)]
+        held = {name: each.users.held for name, each in broker.house.server.resources.items()}
+        assert held == {Server.BROKER: 1, Server.CONTROLLER: 0}
+        assert not readable(storm[2])
+        administrator = await log_in(broker, CONTROLLER)
+        assert await error_of(administrator) == 0
+        await passes(mock_clock, 0.499)
+        assert not readable(storm[2])
+        await passes(mock_clock, 0.001)
+        assert readable(storm[2])
+        assert await error_of(storm[2]) == 0
 
 
 # Who is evicted
