@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.control.views import ConnectionLimitRow
 from tests.webui.browser.conftest import Watched, refused_buttons
 from tests.webui.fakes import IP_KEY, FakeBroker
 from tests.webui.rows import use
@@ -31,6 +32,31 @@ def test_an_address_shows_its_limit_its_rate_and_what_was_stopped(addresses: Any
     expect(row(addresses, "10.0.0.9")).to_contain_text("9/s")
     expect(addresses.locator("#count")).to_have_text("2 addresses")
     expect(addresses.locator("#limits")).to_contain_text("12, no limit")
+
+
+def test_what_the_controller_counts_stands_beside_what_the_broker_counts(
+    addresses: Any, expect: Any, broker: FakeBroker
+) -> None:
+    broker.controller_uses = [
+        use("10.0.0.7", 1.0, connections=2, max_connections=5, refused=6),
+        use("10.0.0.11", 4.0, connections=7),
+    ]
+    broker.limit_rows = [
+        ConnectionLimitRow("", 12, None, 1.5, None, ()),
+        ConnectionLimitRow("PLAINTEXT", 12, None, 1.5, None, ()),
+        ConnectionLimitRow("", 9, 20, 1.5, None, (), "controller"),
+        ConnectionLimitRow("ADMIN", 4, None, 1.5, None, (), "controller"),
+        ConnectionLimitRow("OPS", 5, None, 1.5, None, (), "controller"),
+    ]
+    for words in ("12/s", "3 of 5", "controller 2 of 5", "6"):
+        expect(row(addresses, "10.0.0.7")).to_contain_text(words)
+    expect(row(addresses, "10.0.0.7").locator(".bar")).to_have_attribute("data-level", "good")
+    expect(row(addresses, "10.0.0.11")).to_contain_text("controller 7")
+    limits = addresses.locator("#limits tbody tr")
+    expect(limits).to_have_count(4)
+    for at, words in enumerate(("The whole broker", "The whole controller", "ADMIN", "OPS")):
+        expect(limits.nth(at)).to_contain_text(words)
+    expect(limits.nth(1)).to_contain_text("9 of 20")
 
 
 def test_figures_of_an_address_move_by_themselves(addresses: Any, expect: Any, broker: FakeBroker) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 from typing import Any
 
 from broker.control.views import ConnectionLimitRow
@@ -58,6 +59,19 @@ def test_the_doctor_tells_what_is_wrong_and_what_would_change_it(
     expect(taken).to_have_attribute("data-level", "urgent")
     expect(taken).to_contain_text("96 of 100")
     expect(taken.locator("pre")).to_contain_text("--add-config max.connections=200")
+
+
+def test_the_controllers_request_memory_has_a_gauge_where_there_is_any(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    page.sign_in("viewer-token")
+    opened = page.go("/")
+    expect(opened.locator("#health")).to_contain_text("Request memory")
+    expect(opened.locator("#health")).not_to_contain_text("Request memory of the controller")
+    changes = {"controller_memory_pool_used": 1_000_000, "controller_memory_pool_size": 4_000_000}
+    broker.now = replace(broker.now, **changes)
+    expect(opened.locator("#health")).to_contain_text("Request memory of the controller")
+    expect(opened.locator("#health")).to_contain_text("977 KiB of 3.81 MiB")
 
 
 def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expect: Any) -> None:
