@@ -8,7 +8,8 @@
     measuring     what all of it costs
     automq        AutoMQ's way from a socket to a handler and back
 
-`socket_server` keeps listeners and planes, which `assembly` puts together; `processor`, with its `selector`
+`socket_server` keeps listeners and planes, which `assembly` puts together, and `server_resources` what the
+broker's listeners and the controller's each have to themselves; `processor`, with its `selector`
 and its `responder`, is the loop that everything else hangs on, and `throttling` holds connections that are
 over a quota.
 """

@@ -1,12 +1,13 @@
-"""How many connections there may be, and how fast they may come: of the broker, of a listener, of an address.
-(Kafka: ConnectionQuotas, KIP-402 and KIP-612)
+"""How many connections there may be, and how fast they may come: of a socket server, of a listener, of an
+address. (Kafka: ConnectionQuotas, KIP-402 and KIP-612)
 
 Asked by the network room's gates, in Kafka's order: `record` the rates of listener and broker once, wait
 until that time is over and `has_slot`, then `enter`, which judges the address. Counts and verdicts only:
 waiting, parking and closing are the gates'. Knows no socket, no task and no clock.
 
-The protected listener, the brokers' own, is bound by its own limits and not by the broker's, as long as there
-is another one.
+The broker's listeners have one ConnectionQuotas and the controller's another, each with the same limits and
+its own counts; what is said of the broker here holds for either. The protected listener, the one for other
+brokers, is bound by its own limits and not by the broker's, as long as its server has another listener.
 """
 
 from collections.abc import Mapping
@@ -102,7 +103,7 @@ class PerIp:
 
 
 class ConnectionQuotas:
-    """All connections of the broker.
+    """All connections of one socket server.
 
     `window` is quota.window.*; `protected` names the inter-broker listener; `broker_wide_ip`: every
     connection also counts against the rate of the address 0.0.0.0, if somebody gave it one (AutoMQ).

@@ -69,12 +69,18 @@ async def settle() -> None:
 
 
 def channel_of(broker: RunningBroker, client: WireClient) -> Channel | None:
-    """The broker's side of a connection, if it serves it."""
+    """The broker's side of a connection, if it serves it. Two that lead to different listeners may have the
+    same port on the client's side.
+    """
     sock = client.stream.socket
     if sock.fileno() < 0:
         return None
-    port = sock.getsockname()[1]
-    return next((each for each in broker.house.server.channels() if each.port == port), None)
+    try:
+        (here, port), (there, listening) = sock.getsockname(), sock.getpeername()
+    except OSError:
+        return None  # it was reset
+    ends = f"{there}:{listening}-{here}:{port}-"
+    return next((each for each in broker.house.server.channels() if each.id.startswith(ends)), None)
 
 
 def served(broker: RunningBroker, clients: list[WireClient]) -> int:

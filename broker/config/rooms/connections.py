@@ -119,9 +119,10 @@ class ConnectionConfig(ListenerRoom):
         "max.connections.per.user",
         INT_MAX,
         integer(0),
-        "Connections of one user, as SASL or a client's certificate says, at once on all listeners; one more "
-        "is refused. 0 leaves only the users of max.connections.per.user.overrides. Connections without "
-        "authentication are nobody's and not counted.",
+        "Connections of one user, as SASL or a client's certificate says, at once on all of the broker's "
+        "listeners, and as many on the controller's; one more is refused. 0 leaves only the users of "
+        "max.connections.per.user.overrides. Connections without authentication are nobody's and not "
+        "counted.",
         unit="connections",
         dynamic=True,
         ours=True,

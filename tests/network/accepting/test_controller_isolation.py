@@ -34,9 +34,9 @@ from tests.support.connections import (
     set_ip_rate,
     settle,
 )
-from tests.support.hostile import is_closed_soon, is_served
+from tests.support.hostile import is_closed_soon
 from tests.support.live import alter, alter_through
-from tests.support.memory import BEGUN, BOUNDED, POOL, readable
+from tests.support.memory import readable
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
@@ -336,63 +336,6 @@ async def test_protection_comes_and_goes_with_the_brokers_second_listener(
         await settle()
         assert not quotas.is_protected(PLAINTEXT)
         assert quotas.excess == 0, "and what was beyond the limit has been closed"
-
-
-# The memory of requests
-
-
-async def take_all_memory(broker: RunningBroker, listener: str) -> WireClient:
-    taker = await open_to(broker, listener)
-    await taker.stream.send_all(BEGUN)
-    await settle()
-    return taker
-
-
-@pytest.mark.parametrize("emptied", [PLAINTEXT, CONTROLLER])
-async def test_memory_that_one_server_has_used_up_is_not_missing_in_the_other(
-    tmp_path: Path, mock_clock: MockClock, emptied: str
-) -> None:
-    async with running_broker(tmp_path, *TWO_SERVERS, *BOUNDED) as broker:
-        taker = await take_all_memory(broker, emptied)
-        waiting = await open_to(broker, emptied)
-        await waiting.send(ApiVersionsRequest(), 0)
-        await settle()
-        pools = {name: each.memory for name, each in broker.house.server.resources.items()}
-        of = {PLAINTEXT: Server.BROKER, CONTROLLER: Server.CONTROLLER}
-        here, there = pools[of[emptied]], pools[of[other(emptied)]]
-        assert here is not None and there is not None
-        assert (here.memory.used, here.waiting) == (POOL, 1)
-        free = await open_to(broker, other(emptied))
-        assert await is_answered(free)
-        assert (there.memory.size, there.memory.used, there.waiting) == (POOL, 0, 0)
-        await taker.stream.aclose()
-        await waiting.receive(ApiKey.API_VERSIONS, 0)
-        assert (here.memory.used, here.waiting) == (0, 0)
-
-
-async def test_the_control_plane_shares_the_brokers_memory(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_broker(tmp_path, *WITH_CONTROL_PLANE, *BOUNDED) as broker:
-        taker = await take_all_memory(broker, PLANE)
-        waiting = await open_to(broker, PLAINTEXT)
-        await waiting.send(ApiVersionsRequest(), 0)
-        await settle()
-        pool = broker.house.server.memory
-        assert pool is not None and (pool.memory.used, pool.waiting) == (POOL, 1)
-        await taker.stream.aclose()
-        await waiting.receive(ApiKey.API_VERSIONS, 0)
-
-
-@pytest.mark.parametrize("mode", ["kafka", "automq"])
-async def test_memory_comes_back_to_the_pool_that_it_was_taken_from(tmp_path: Path, mode: str) -> None:
-    async with running_broker(tmp_path, *TWO_SERVERS, *BOUNDED, f"socket.server.mode={mode}") as broker:
-        (administrator,) = await opened(broker, 1, CONTROLLER)
-        (client,) = await opened(broker, 1, PLAINTEXT)
-        for _ in range(20):
-            assert await alter_through(administrator, {"max.connections": "1000"}) == (0, None)
-            assert await is_served(client)
-        for each in broker.house.server.resources.values():
-            assert each.memory is not None
-            assert (each.memory.memory.used, each.frames.outstanding) == (0, 0)
 
 
 # A stop
