@@ -37,29 +37,33 @@ class MetadataFollower:
                 broker.quotas.set_shadow(Entity.of(entry.entity), is_shadow=True)
         self._tell_topics(image)
         self._time_requests()
+        self._server.throttling.follow_rules(self._server.channels)
         self._follow_subscriptions(image, image.client_metrics)
 
     def follow(self, old: Image, new: Image, delta: Delta) -> None:
         """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
-        for mark in delta.shadows:
-            self._broker.quotas.set_shadow(Entity.of(mark.entity), is_shadow=mark.is_shadow)
-        for change in delta.quotas:
-            self._apply_quota(Entity.of(change.entity), change.key, change.value)
         if delta.quotas or delta.shadows:
-            self._time_requests()
-            self._server.throttling.adopt(self._server.channels())
-            self._server.throttling.poke()
+            self._follow_quotas(delta)
         self._server.forget_answers()
         if delta.topics:
             self._follow_topics(old, new, delta)
-            if self._tell_topics(new):
-                self._server.throttling.poke()
+            self._tell_topics(new)
         if delta.client_metrics:
             self._follow_subscriptions(new, delta.client_metrics)
 
+    def _follow_quotas(self, delta: Delta) -> None:
+        for mark in delta.shadows:
+            entity = Entity.of(mark.entity)
+            self._broker.quotas.set_shadow(entity, is_shadow=mark.is_shadow, now_ms=self._broker.clock.ms())
+        # Whose rule goes may have another by the same commit, and is then not freed between the two.
+        for change in sorted(delta.quotas, key=lambda change: change.value is None):
+            self._apply_quota(Entity.of(change.entity), change.key, change.value)
+        self._time_requests()
+        self._server.throttling.follow_rules(self._server.channels)
+
     def _apply_quota(self, entity: Entity, key: str, value: float | None) -> None:
         if entity.ip is None:
-            self._broker.quotas.apply(entity, key, value)
+            self._broker.quotas.apply(entity, key, value, self._broker.clock.ms())
         else:
             for connections in self._connections:
                 connections.set_ip_rate(entity.ip, value)
@@ -69,13 +73,12 @@ class MetadataFollower:
             topic = image.topics.get(name)
             self._broker.replication.mark(name, None if topic is None else topic_throttles(topic.configs))
 
-    def _tell_topics(self, image: Image) -> bool:
-        """Whether a quota callback has other limits by that."""
-        quotas = self._broker.quotas
-        if quotas.callback is None:
-            return False
-        partitions = {name: topic.partitions for name, topic in image.topics.items()}
-        return quotas.follow_cluster(image.cluster_id, self._broker.config.node_id, partitions)
+    def _tell_topics(self, image: Image) -> None:
+        """A quota callback may have other limits by that."""
+        quotas, now_ms = self._broker.quotas, self._broker.clock.ms()
+        if quotas.callback is not None:
+            partitions = {name: topic.partitions for name, topic in image.topics.items()}
+            quotas.follow_cluster(image.cluster_id, self._broker.config.node_id, partitions, now_ms)
 
     def _time_requests(self) -> None:
         """Requests are timed while a rule is there for it."""

@@ -4,7 +4,7 @@ Started by the handler pool before the reply is enqueued (KIP-219), ended by one
 quota. One more reaper looks whether held clients wait as they were told; see `quotas.obedience`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from broker.network.clock import TrioClock
@@ -15,6 +15,7 @@ from broker.network.handling.request import Request
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.network.watching import Watchers
+from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.obedience import Watch
@@ -49,6 +50,8 @@ class Throttling:
             kind: _reaper(REAPERS[kind], manager.throttled, clock)
             for kind, manager in quotas.managers.items()
         }
+        for kind, manager in quotas.managers.items():
+            manager.throttled.on_change = self._reapers[kind].poke
         self._looks = Reaper(OBEDIENCE, quotas.obedience.next_deadline, self._look, clock)
 
     def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
@@ -70,27 +73,40 @@ class Throttling:
             self._looks.poke()
 
     def poke(self) -> None:
-        """Limits have changed: what is held may be due earlier."""
+        """What is held may be due earlier."""
         for reaper in self._reapers.values():
             reaper.poke()
 
-    def adopt(self, channels: Iterable[Channel]) -> None:
-        """Rules have come: clients that are over them already, on average over their connections' lives, are
-        held from their next request on.
+    def follow_rules(self, channels: Callable[[], Iterable[Channel]]) -> None:
+        """Rules may have come or gone. Clients that are under others now take along what they owe, and who
+        is over a new rule already, on average over his connection's life, is held from his next request on.
+        `channels` are the open connections.
         """
-        wall_ms = self._clock.wall_ms()
-        running = [
-            (channel, (wall_ms - channel.opened_wall_ms) / 1000)
-            for channel in channels
-            if wall_ms - channel.opened_wall_ms >= RUNNING_MS
-        ]
         now_ms, quotas = self._clock.ms(), self._quotas
-        quotas.produce.adopt(
-            [(each.principal, each.client_id, each.bytes_in / age) for each, age in running], now_ms
-        )
-        quotas.fetch.adopt(
-            [(each.principal, each.client_id, each.bytes_out / age) for each, age in running], now_ms
-        )
+        for manager in quotas.managers.values():
+            if not manager.has_new_rules:
+                continue
+            if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
+                manager.follow_clients((), now_ms)
+            else:
+                concerned = [
+                    channel
+                    for channel in channels()
+                    if manager.concerns(channel.principal, channel.client_id)
+                ]
+                clients = [(channel.principal, channel.client_id) for channel in channels()]
+                manager.follow_clients(clients, now_ms)
+                manager.adopt(self._running(manager.kind, concerned), now_ms)
+
+    def _running(
+        self, kind: QuotaKind, channels: Iterable[Channel]
+    ) -> Iterator[tuple[str, str | None, float]]:
+        wall_ms = self._clock.wall_ms()
+        for channel in channels:
+            age_ms = wall_ms - channel.opened_wall_ms
+            if age_ms >= RUNNING_MS:
+                moved = channel.bytes_in if kind is QuotaKind.PRODUCE else channel.bytes_out
+                yield channel.principal, channel.client_id, moved / (age_ms / 1000)
 
     def forget(self, channel: Channel) -> None:
         """The connection is closed."""

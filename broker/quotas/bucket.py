@@ -18,7 +18,8 @@ from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import UNLIMITED
+from broker.quotas.table import UNLIMITED, Rule
+from broker.quotas.throttled import Held
 from broker.quotas.usage import MAX_SENSORS
 from broker.quotas.verdict import Throttle
 
@@ -34,15 +35,34 @@ class BucketSensor(RateSensor):
         super().__init__(user, client_id, now_ms, window)
         self.bucket = TokenBucket.full(burst, UNLIMITED, now_ms)
 
-    def set_bound(self, bound: float, rule: Governing | None, shadow: ShadowTotal | None = None) -> None:
+    def set_bound(
+        self,
+        bound: float,
+        rule: Governing | None,
+        shadow: ShadowTotal | None = None,
+        now_ms: int | None = None,
+    ) -> None:
         """What was spent stays spent, also over a time without a rule, in which nothing is; what is more than
-        the new burst goes when next used.
+        the new burst goes when next used. Until `now_ms` the bucket was filled at the limit before.
         """
-        super().set_bound(bound, rule, shadow)
+        super().set_bound(bound, rule, shadow, now_ms)
         if rule is not None:
-            self.bucket.bound = bound
+            if bound != self.bucket.bound:
+                if now_ms is not None:
+                    self.bucket.measure(now_ms)
+                self.bucket.bound = bound
             if shadow is None:
                 self.fits = self.bucket.burst
+
+    def debt(self, now_ms: int) -> float | None:
+        """What is missing in the bucket, negative where there are tokens; None before the first limit."""
+        return None if self.repaid == UNLIMITED else -self.bucket.measure(now_ms)
+
+    def reduce_debt(self, share: float, now_ms: int) -> None:
+        self.bucket.record(-share, now_ms)
+
+    def set_debt(self, debt: float, now_ms: int) -> None:
+        self.bucket.record(self.bucket.measure(now_ms) + debt, now_ms)
 
 
 class BucketQuotaManager(RateQuotaManager):
@@ -66,6 +86,7 @@ class BucketQuotaManager(RateQuotaManager):
         build = partial(BucketSensor, window=window, burst=Window(1, burst_ms))
         super().__init__(kind, window, longest_ms, max_sensors=max_sensors, callback=callback, build=build)
         self._burst_ms = burst_ms
+        self._keeps_debts = True
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> Throttle | None:
         """Records `value`; a throttle if the bucket is below zero then, whose wait brings it back."""
@@ -93,6 +114,25 @@ class BucketQuotaManager(RateQuotaManager):
     def wait_at(self, observed: float, bound: float) -> int:
         """What is over the rate for as long as a whole bucket stands for."""
         return max(min(throttle_time_ms(observed, bound, self._burst_ms), self.longest_ms), 0)
+
+    def _is_withdrawn(self, held: Held, bound: float) -> bool:
+        return False
+
+    def _rebind(self, rule: Rule | None, now_ms: int | None) -> None:
+        super()._rebind(rule, now_ms)
+        if self.kind is QuotaKind.FETCH and now_ms is not None:
+            # One that waits for a full bucket has less to wait for where the bucket has become smaller.
+            for held in self.throttled.held():
+                if held.sensor.bound == held.bound:
+                    self._shorten(held, now_ms)
+
+    def _shorten(self, held: Held, now_ms: int) -> None:
+        sensor = held.sensor
+        assert isinstance(sensor, BucketSensor)
+        missing = -sensor.bucket.measure(now_ms)
+        if self.kind is QuotaKind.FETCH:
+            missing += sensor.bucket.burst
+        self.throttled.cut(held, now_ms + max(missing, 0.0) / sensor.repaid * 1000)
 
     def _exhausted(self, sensor: BucketSensor, tokens: float, value: float, now_ms: int) -> Throttle | None:
         bucket, bound = sensor.bucket, sensor.bound

@@ -63,28 +63,31 @@ class ClientQuotas:
         for manager in (self.produce, self.fetch):
             manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
 
-    def apply(self, entity: Entity, key: str, value: float | None) -> None:
-        """Sets one limit of a user, a client-id or both, or removes it (None).
+    def apply(self, entity: Entity, key: str, value: float | None, now_ms: int | None = None) -> None:
+        """Sets one limit of a user, a client-id or both from `now_ms` on, or removes it (None).
 
-        Usage is kept; the next request obeys, and channels held for less than is allowed now are due at once.
-        An address is limited in its connections and not here: nothing happens.
+        Usage and debt are kept; the next request obeys, and who is held waits for what is left of his debt
+        under the new limit. An address is limited in its connections and not here: nothing happens.
         """
         if entity.ip is None:
-            self.managers[CLIENT_KEYS[key].kind].set_bound(entity.user, entity.client_id, value)
+            manager = self.managers[CLIENT_KEYS[key].kind]
+            manager.set_bound(entity.user, entity.client_id, value, now_ms)
 
-    def set_shadow(self, entity: Entity, *, is_shadow: bool) -> None:
+    def set_shadow(self, entity: Entity, *, is_shadow: bool, now_ms: int | None = None) -> None:
         """Whether the limits of a user, a client-id or both are measured and counted, and not enforced."""
         for manager in self.managers.values():
-            manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow)
+            manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow, now_ms=now_ms)
 
-    def follow_cluster(self, cluster_id: str, node_id: int, partitions: Mapping[str, int]) -> bool:
+    def follow_cluster(
+        self, cluster_id: str, node_id: int, partitions: Mapping[str, int], now_ms: int | None = None
+    ) -> bool:
         """Tells the callback which topics there are, and swept if limits became others by that: whether they
         did. `partitions` is their number by topic.
         """
         if self.callback is None or not self.callback.cluster_changed(cluster_id, node_id, partitions):
             return False
         for manager in self.managers.values():
-            manager.sweep()
+            manager.sweep(now_ms)
         return True
 
     def record_produce(self, user: str, client_id: str | None, nbytes: int, now_ms: int) -> Throttle | None:

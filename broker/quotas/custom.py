@@ -5,11 +5,12 @@ is remembered of a client but in case of trouble: the callback is asked for its 
 """
 
 from collections.abc import Callable
+from math import inf
 
-from broker.quotas.entity import Entity, Name, TagGroup
+from broker.quotas.entity import Entity, Governing, TagGroup
 from broker.quotas.guarded import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.table import UNLIMITED, QuotaTable, Rule
+from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule
 from broker.quotas.usage import Decision, S, SensorKey, Usage
 
 
@@ -18,7 +19,7 @@ class CustomUsage(Usage[S]):
     changed.
     """
 
-    __slots__ = ("_callback", "_kind", "_unknown")
+    __slots__ = ("_callback", "_kind", "_unknown", "on_reset")
 
     def __init__(
         self,
@@ -27,11 +28,14 @@ class CustomUsage(Usage[S]):
         table: QuotaTable,
         build: Callable[[str | None, str | None, int], S],
         max_sensors: int,
+        on_reset: Callable[[int], None],
     ) -> None:
+        """`on_reset` is told when the callback has had all limits asked for again."""
         super().__init__(table, build, max_sensors)
         self._callback = callback
         self._kind = kind
         self._unknown: S | None = None
+        self.on_reset = on_reset
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
         """The sensor of the tags that the callback answers; if it fails, the one of before, and for a client
@@ -48,7 +52,8 @@ class CustomUsage(Usage[S]):
             sensor = self._make(tags, now_ms)
         self._remember(user, client_id, sensor)
         if self._callback.reset_required(self._kind):
-            self.sweep()
+            self.sweep(now_ms)
+            self.on_reset(now_ms)
         return sensor
 
     def find(self, user: str, client_id: str | None) -> S | None:
@@ -61,8 +66,10 @@ class CustomUsage(Usage[S]):
         bound = self.decide(user, client_id).bound
         return UNLIMITED if bound is None else bound
 
-    def enforced(self, user: str, client_id: str | None) -> float:
-        return self.bound(user, client_id)
+    def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
+        """As the last sweep left it."""
+        sensor = self.find(user, client_id)
+        return (inf, None) if sensor is None or sensor.rule is None else (sensor.bound, sensor.rule)
 
     def forget_under(self, rule: Rule) -> int:
         """No rule governs a sensor."""
@@ -78,14 +85,19 @@ class CustomUsage(Usage[S]):
         last = None if sensor is None else _bound_of(sensor)
         return Decision(tags, self._callback.limit(self._kind, tags, last))
 
-    def rule_changed(self, user: Name, client_id: Name, bound: float | None) -> None:
-        self._callback.rule_changed(self._kind, Entity(user, client_id), bound)
-        self.sweep()
+    def rule_changed(
+        self, rule: Rule, bound: float | None, *, was_there: bool, levels: Levels, now_ms: int | None
+    ) -> None:
+        self._callback.rule_changed(self._kind, Entity(*rule), bound)
+        self.sweep(now_ms)
 
-    def sweep(self) -> None:
+    def refresh(self, rule: Rule, now_ms: int | None) -> None:
+        """No rule governs a sensor."""
+
+    def sweep(self, now_ms: int | None = None) -> None:
         """Asks for the limit of every sensor again. (updateQuotaMetricConfigs)"""
         for sensor in self._sensors.values():
-            self._set_bound(sensor)
+            self._set_bound(sensor, now_ms)
 
     def _make(self, tags: Tags, now_ms: int) -> S:
         if len(self._sensors) >= self._max_sensors:
@@ -93,16 +105,16 @@ class CustomUsage(Usage[S]):
         named = dict(tags)
         sensor = self._sensors[tags] = self._build(named.get("user"), named.get("client-id"), now_ms)
         sensor.group = TagGroup(tags)
-        self._set_bound(sensor)
+        self._set_bound(sensor, now_ms)
         return sensor
 
-    def _set_bound(self, sensor: S) -> None:
+    def _set_bound(self, sensor: S, now_ms: int | None = None) -> None:
         assert sensor.group is not None
         bound = self._callback.limit(self._kind, sensor.group.pairs, _bound_of(sensor))
         if bound is None:
-            sensor.set_bound(UNLIMITED, None)
+            sensor.set_bound(UNLIMITED, None, None, now_ms)
         else:
-            sensor.set_bound(bound, sensor.group)
+            sensor.set_bound(bound, sensor.group, None, now_ms)
 
     def _refresh(self, sensor: S) -> None:
         """Limits are swept when they may have changed, and not when somebody looks."""

@@ -5,7 +5,7 @@ rule changes what a sensor may do and never what it has used. (Kafka: the part o
 subclasses inherit)
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from typing import Final, Generic
 
 from broker.metrics.quota import INT_MAX, throttle_time_ms
@@ -15,9 +15,9 @@ from broker.quotas.entity import Name
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import Levels, QuotaTable, Resolution, Rule
-from broker.quotas.throttled import Throttleable, ThrottledChannels
-from broker.quotas.usage import MAX_SENSORS, Decision, S, Usage
+from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, matches, probes
+from broker.quotas.throttled import Held, Throttleable, ThrottledChannels
+from broker.quotas.usage import MAX_SENSORS, Client, Decision, S, Usage
 from broker.quotas.verdict import Throttle
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
@@ -30,7 +30,7 @@ class QuotaManager(Generic[S]):
     With a `callback` it is always active: the callback decides, and rules are what it is told.
     """
 
-    __slots__ = ("_table", "_usage", "_window", "active", "kind", "throttled")
+    __slots__ = ("_new_rules", "_table", "_usage", "_window", "active", "kind", "throttled")
 
     def __init__(
         self,
@@ -48,20 +48,30 @@ class QuotaManager(Generic[S]):
         self._usage: Usage[S] = (
             Usage(self._table, build, max_sensors)
             if callback is None
-            else CustomUsage(callback, kind, self._table, build, max_sensors)
+            else CustomUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
         )
+        self._new_rules: set[Rule] = set()
 
-    def set_bound(self, user: Name, client_id: Name, bound: float | None) -> None:
-        """Sets the limit of a rule, or removes the rule (None). The next record obeys; usage is kept.
+    def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
+        """Sets the limit of a rule from `now_ms` on, or removes the rule (None). The next record obeys.
 
-        Who is held for less than is allowed now is freed: `throttled.next_deadline()` is to be asked again.
+        Usage and debt are kept. What is left of the waits of those who are held is repaid under the new
+        limit; who has none any more is due. The limit that is there already changes nothing. Without
+        `now_ms` nothing has passed since the last record and since the channels were held.
         """
+        rule = (user, client_id)
+        before, levels = self._table.get(rule), self._table.enabled
+        if bound == before and Levels.CUSTOM not in levels:
+            return
         self._table.set(user, client_id, bound)
         self.active = bool(self._table.enabled)
-        self._usage.rule_changed(user, client_id, bound)
-        self._free_early()
+        was_there = before is not None
+        self._usage.rule_changed(rule, bound, was_there=was_there, levels=levels, now_ms=now_ms)
+        if bound is None or not was_there:
+            self._new_rules.add(rule)
+        self._rebind(rule, now_ms)
 
-    def set_shadow(self, user: Name, client_id: Name, *, is_shadow: bool) -> None:
+    def set_shadow(self, user: Name, client_id: Name, *, is_shadow: bool, now_ms: int | None = None) -> None:
         """Whether a rule is only measured, and what it would do counted in `shadows`. Who is held by it is
         freed. When it is enforced again it begins like a new rule: what was used under it is forgotten.
         """
@@ -70,12 +80,35 @@ class QuotaManager(Generic[S]):
             self._table.shadows.setdefault(rule, ShadowTotal())
         elif self._table.shadows.pop(rule, None) is not None:
             self._usage.forget_under(rule)
-        self.sweep()
+            self._new_rules.add(rule)
+        self._usage.refresh(rule, now_ms)
+        self._rebind(rule, now_ms)
 
-    def sweep(self) -> None:
+    def sweep(self, now_ms: int | None = None) -> None:
         """Limits may have become others, for another reason than a rule. The same."""
-        self._usage.sweep()
-        self._free_early()
+        self._usage.sweep(now_ms)
+        self._rebind(None, now_ms)
+
+    def concerns(self, user: str, client_id: str | None) -> bool:
+        """Whether a rule that has come or gone since the last `follow_clients` could govern this client."""
+        return not self._new_rules.isdisjoint(probes(user, client_id or ""))
+
+    def follow_clients(self, clients: Collection[Client], now_ms: int) -> None:
+        """Rules have come or gone: `clients`, one for each open connection, are under others. Does nothing
+        if they have not.
+
+        Kafka begins to count anew under another rule. Here a connection takes along its share of what its
+        clients owe together; so moving it to and fro frees nobody.
+        """
+        self._new_rules.clear()
+        left = self._usage.take_left()
+        if left:
+            self._move_debts(left, clients, now_ms)
+
+    @property
+    def has_new_rules(self) -> bool:
+        """Whether rules have come or gone since the last `follow_clients`."""
+        return bool(self._new_rules)
 
     def bound(self, user: str, client_id: str | None) -> float:
         """The limit of this client, UNLIMITED without one."""
@@ -133,10 +166,35 @@ class QuotaManager(Generic[S]):
         """Forgets sensors that were idle for more than an hour; how many."""
         return self._usage.expire(now_ms)
 
-    def _free_early(self) -> None:
-        for held in self.throttled.held():
-            if self._usage.enforced(held.channel.principal, held.channel.client_id) > held.throttle.bound:
-                self.throttled.end_early(held)
+    def _rebind_all(self, now_ms: int) -> None:
+        self._rebind(None, now_ms)
+
+    def _rebind(self, rule: Rule | None, now_ms: int | None) -> None:
+        """Brings the waits of those whom `rule` could govern (None: all) up to date with their limits."""
+        throttled = self.throttled
+        if not throttled:
+            return
+        for held in throttled.held():
+            channel = held.channel
+            user, client_id = channel.principal, channel.client_id
+            if rule is not None and not matches(rule, user, client_id or ""):
+                continue
+            bound, governing = self._usage.enforced(user, client_id)
+            if governing is None or self._is_withdrawn(held, bound):
+                throttled.end_early(held)
+            else:
+                throttled.change_bound(held, bound, governing, now_ms, self._longest_hold_ms())
+        throttled.on_change()
+
+    def _is_withdrawn(self, held: Held, bound: float) -> bool:
+        """Whether what `held` is held for is allowed by `bound`."""
+        return False
+
+    def _longest_hold_ms(self) -> int:
+        return INT_MAX
+
+    def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> None:
+        """Of the connections of `clients`, those in `left` may have other sensors than these."""
 
     def __len__(self) -> int:
         """How many rules there are."""

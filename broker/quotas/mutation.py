@@ -32,9 +32,19 @@ class MutationSensor(ClientSensor):
         super().__init__(user, client_id, now_ms, window)
         self.bucket = TokenBucket.full(window, UNLIMITED, now_ms)
 
-    def set_bound(self, bound: float, rule: Governing | None, shadow: ShadowTotal | None = None) -> None:
-        super().set_bound(bound, rule, shadow)
-        self.bucket.bound = bound
+    def set_bound(
+        self,
+        bound: float,
+        rule: Governing | None,
+        shadow: ShadowTotal | None = None,
+        now_ms: int | None = None,
+    ) -> None:
+        """Until `now_ms` the bucket was filled at the limit before."""
+        super().set_bound(bound, rule, shadow, now_ms)
+        if bound != self.bucket.bound:
+            if now_ms is not None:
+                self.bucket.measure(now_ms)
+            self.bucket.bound = bound
 
     def record(self, mutations: float, now_ms: int) -> None:
         self.last_record_ms = now_ms

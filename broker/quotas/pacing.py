@@ -10,20 +10,37 @@ paid. Measured in simulation: within 0.2 % of the quota over any minute.
 Used by `bandwidth` where it is told to pace. Knows no clock.
 """
 
+from math import inf
+
 from broker.metrics.quota import java_round
 
 
 class Pace:
-    """The debt of one sensor, in the quota's unit. Over when nothing was waited for in `calm_ms`."""
+    """The debt of one sensor, in the quota's unit. Over when nothing was waited for in `calm_ms`.
 
-    __slots__ = ("_calm_ms", "_last_ms", "_over_at_ms", "_owed")
+    `observed` is the highest rate that was measured while the violation could still be judged again, which
+    is until `judged_until_ms`: another bound that is not below it was never broken.
+    """
 
-    def __init__(self, owed: float, wait_ms: int, calm_ms: int, now_ms: int) -> None:
+    __slots__ = ("_calm_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
+
+    def __init__(
+        self,
+        owed: float,
+        wait_ms: int,
+        calm_ms: int,
+        now_ms: int,
+        *,
+        observed: float = inf,
+        judged_until_ms: int = 0,
+    ) -> None:
         """`owed` is what was recorded beyond the bound so far, `wait_ms` the wait that was asked for it."""
         self._owed = owed
         self._last_ms = now_ms
         self._calm_ms = calm_ms
         self._over_at_ms = now_ms + wait_ms + calm_ms
+        self.observed = observed
+        self.judged_until_ms = judged_until_ms
 
     def is_over(self, now_ms: int) -> bool:
         return now_ms >= self._over_at_ms
@@ -42,6 +59,35 @@ class Pace:
             return 0
         self._over_at_ms = now_ms + wait_ms + self._calm_ms
         return wait_ms
+
+    def change_bound(self, old: float, new: float, now_ms: int | None) -> None:
+        """From `now_ms` on (None: since the last charge) `new` is paid back per second, and what was paid
+        back at `old` until then stays paid. The debt is kept.
+        """
+        now_ms = self._last_ms if now_ms is None else max(now_ms, self._last_ms)
+        self._owed = self.owed(old, now_ms)
+        self._last_ms = now_ms
+        self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(new) + self._calm_ms)
+
+    def is_withdrawn(self, bound: float, now_ms: int | None) -> bool:
+        """Whether the violation is none under `bound`, by what the windows held when it was found."""
+        now_ms = self._last_ms if now_ms is None else now_ms
+        return now_ms <= self.judged_until_ms and self.observed <= bound
+
+    def owed(self, bound: float, now_ms: int) -> float:
+        """What is owed now if `bound` was paid back per second since the last charge; negative where it was
+        saved up.
+        """
+        return max(self._owed - bound * (now_ms - self._last_ms) / 1000.0, -bound)
+
+    def set_owed(self, owed: float, bound: float, now_ms: int) -> None:
+        """Replaces the debt, which is paid back at `bound` from now on."""
+        self._owed = owed
+        self._last_ms = now_ms
+        self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(bound) + self._calm_ms)
+
+    def _repaid_in_ms(self, bound: float) -> int:
+        return max(java_round(self._owed / bound * 1000.0), 0)
 
     def refund(self, value: float) -> None:
         """Takes `value` out of the debt again."""

@@ -49,6 +49,11 @@ Rule = tuple[Name, Name]
 """An entity as (user, client-id), the form in which rules are looked up."""
 
 
+def matches(rule: Rule, user: str, client_id: str) -> bool:
+    """Whether `rule` is among the eight that could govern this client."""
+    return rule[0] in (user, DEFAULT, None) and rule[1] in (client_id, DEFAULT, None)
+
+
 def probes(user: str, client_id: str) -> tuple[Rule, ...]:
     """The eight rules that could govern this client, in the order in which the first to exist does."""
     return (
@@ -93,6 +98,10 @@ class QuotaTable:
             self.enabled |= level
         else:
             self.enabled &= ~level
+
+    def get(self, rule: Rule) -> float | None:
+        """The bound that exactly this rule sets, or None."""
+        return self._bounds.get(rule)
 
     def __getitem__(self, rule: Rule) -> float:
         """The bound that exactly this rule sets; KeyError if there is no such rule."""

@@ -14,9 +14,9 @@ from typing import Final, Generic, TypeVar
 from broker.metrics.largest import AT_ONCE, largest
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
-from broker.quotas.entity import Entity, Governing, Name, TagGroup
+from broker.quotas.entity import DEFAULT, Entity, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
-from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule
+from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
 
 IDLE_MS: Final = 3_600_000
 """A sensor idle for longer starts afresh. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
@@ -62,8 +62,16 @@ class ClientSensor:
         self.throttle_time.record(throttle_ms, now_ms)
         self.throttles += 1
 
-    def set_bound(self, bound: float, rule: Governing | None, shadow: ShadowTotal | None = None) -> None:
-        """Changes the limit and leaves the usage alone. `shadow`: count there and do not enforce."""
+    def set_bound(
+        self,
+        bound: float,
+        rule: Governing | None,
+        shadow: ShadowTotal | None = None,
+        now_ms: int | None = None,
+    ) -> None:
+        """Changes the limit from `now_ms` on (None: since the last record) and leaves the usage alone.
+        `shadow`: count there and do not enforce.
+        """
         self.bound = bound
         self.rule = rule
         if shadow is None:
@@ -82,6 +90,9 @@ class Decision:
 
 S = TypeVar("S", bound=ClientSensor)
 
+Client = tuple[str, str | None]
+"""User and client-id, as a request names them."""
+
 SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
 """What tells the clients of a sensor apart from others: (user, client-id), or a callback's tags."""
 
@@ -89,7 +100,7 @@ SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
 class Usage(Generic[S]):
     """The sensors of one kind of quota, found by who the client says it is."""
 
-    __slots__ = ("_build", "_by_client", "_max_sensors", "_sensors", "_table")
+    __slots__ = ("_build", "_by_client", "_left", "_max_sensors", "_sensors", "_table")
 
     def __init__(
         self,
@@ -102,7 +113,9 @@ class Usage(Generic[S]):
         self._max_sensors = max_sensors
         self._sensors: dict[SensorKey, S] = {}
         # The way from a client to its sensor, remembered until a rule changes or a sensor goes.
-        self._by_client: dict[tuple[str, str | None], S] = {}
+        self._by_client: dict[Client, S] = {}
+        # The sensors of clients that a new rule, or one that went, may have given others; see `take_left`.
+        self._left: dict[Client, S] = {}
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
         """The sensor of this client, with the limit of this moment; made on first use.
@@ -127,11 +140,44 @@ class Usage(Generic[S]):
         """What a callback says of this client; None, since rules decide."""
         return None
 
-    def rule_changed(self, user: Name, client_id: Name, bound: float | None) -> None:
-        """A rule was set in the table, or removed (None)."""
-        self.sweep()
+    def rule_changed(
+        self, rule: Rule, bound: float | None, *, was_there: bool, levels: Levels, now_ms: int | None
+    ) -> None:
+        """A rule was set in the table at `now_ms`, or removed (`bound` None). `was_there`: it had a bound
+        before; `levels` were enabled before.
+        """
+        if levels is not self._table.enabled:
+            self._look_up_again(None)
+        elif bound is None or not was_there:
+            self._look_up_again(rule)
+        self.refresh(rule, now_ms)
 
-    def sweep(self) -> None:
+    def refresh(self, rule: Rule, now_ms: int | None) -> None:
+        """The sensors that `rule` governs, or governed, have the limit of this moment from `now_ms` on."""
+        user, client_id = rule
+        if user is not DEFAULT and client_id is not DEFAULT:
+            sensor = self._sensors.get((user, client_id))
+            if sensor is not None:
+                self._set_bound(sensor, now_ms)
+            return
+        for sensor in self._sensors.values():
+            if (
+                (sensor.user is None) is (user is None)
+                and (sensor.client_id is None) is (client_id is None)
+                and matches(rule, sensor.user or "", sensor.client_id or "")
+            ):
+                self._set_bound(sensor, now_ms)
+
+    def take_left(self) -> dict[Client, S]:
+        """The sensors of clients that may have others by now, since this was asked last."""
+        left, self._left = self._left, {}
+        return left
+
+    def current(self, client: Client) -> S | None:
+        """The sensor under which this client was seen last, if nothing has changed since."""
+        return self._by_client.get(client)
+
+    def sweep(self, now_ms: int | None = None) -> None:
         """Every client is looked up again when next seen, whatever the number of rules."""
         self._by_client.clear()
 
@@ -141,10 +187,12 @@ class Usage(Generic[S]):
             [key for key, sensor in self._sensors.items() if now_ms - sensor.last_record_ms > IDLE_MS]
         )
 
-    def enforced(self, user: str, client_id: str | None) -> float:
-        """The limit that this client is held to, infinite where none is enforced."""
+    def enforced(self, user: str, client_id: str | None) -> tuple[float, Governing | None]:
+        """The limit that this client is held to, and who sets it; infinite where none is enforced."""
         rule = self._table.match(user, client_id or "")
-        return inf if rule is None or rule in self._table.shadows else self._table[rule]
+        if rule is None or rule in self._table.shadows:
+            return inf, None
+        return self._table[rule], Entity(*rule)
 
     def forget_under(self, rule: Rule) -> int:
         """Forgets the sensors that this rule governs; how many."""
@@ -184,7 +232,7 @@ class Usage(Generic[S]):
             if len(self._sensors) >= self._max_sensors:
                 self._make_room()
             sensor = self._sensors[key] = self._build(*key, now_ms)
-        self._set_bound(sensor)
+        self._set_bound(sensor, now_ms)
         if len(self._by_client) >= self._max_sensors:
             self._by_client.clear()
         self._by_client[user, client_id] = sensor
@@ -202,12 +250,27 @@ class Usage(Generic[S]):
     def _refresh(self, sensor: S) -> None:
         self._set_bound(sensor)
 
-    def _set_bound(self, sensor: S) -> None:
+    def _set_bound(self, sensor: S, now_ms: int | None = None) -> None:
         rule = self._table.governing(sensor.user, sensor.client_id)
         if rule is None:
-            sensor.set_bound(UNLIMITED, None)
+            sensor.set_bound(UNLIMITED, None, None, now_ms)
         else:
-            sensor.set_bound(self._table[rule], Entity(*rule), self._table.shadows.get(rule))
+            sensor.set_bound(self._table[rule], Entity(*rule), self._table.shadows.get(rule), now_ms)
+
+    def _look_up_again(self, rule: Rule | None) -> None:
+        """Forgets the way of the clients that `rule` matches, all of them if None, and whence they come."""
+        left = self._by_client
+        if rule is None:
+            self._by_client = {}
+        else:
+            left = {
+                client: sensor for client, sensor in left.items() if matches(rule, client[0], client[1] or "")
+            }
+            for client in left:
+                del self._by_client[client]
+        if len(self._left) + len(left) > self._max_sensors:
+            self._left = {}
+        self._left.update(left)
 
     def _make_room(self) -> None:
         share = max(1, self._max_sensors // 8)
@@ -218,4 +281,5 @@ class Usage(Generic[S]):
             del self._sensors[key]
         if keys:
             self._by_client.clear()
+            self._left.clear()
         return len(keys)

@@ -29,7 +29,7 @@ class Scene:
         self.clock = ManualClock()
 
     def limit(self, user: Name, client_id: Name, bound: float | None) -> None:
-        self.manager.set_bound(user, client_id, bound)
+        self.manager.set_bound(user, client_id, bound, self.clock.ms())
 
     def record(self, user: str, client_id: str | None, value: float) -> int:
         """The throttle in milliseconds, 0 for none."""

@@ -255,18 +255,31 @@ def test_a_wait_that_no_reply_can_carry_is_the_longest_one_it_can(scene):
     assert scene.record("userA", "c", 10**15) == INT_MAX
 
 
-@pytest.mark.parametrize(("changed", "freed"), [(1_001, True), (None, True), (1_000, False), (999, False)])
-def test_a_raised_or_removed_limit_frees_whom_it_held_and_a_lowered_one_does_not(scene, changed, freed):
+@pytest.mark.parametrize(
+    ("changed", "left_ms"),
+    [
+        *((None, 0), (6_000, 0), (5_999, 6_668), (2_000, 20_000), (1_001, 39_960)),
+        *((1_000, 40_000), (999, 40_040), (500, 80_000)),
+    ],
+)
+def test_what_is_left_of_a_wait_is_repaid_under_the_changed_limit(scene, changed, left_ms):
+    """60,000 bytes are 6,000 a second, 50 s too many for 1,000; 10 s later 40,000 are left to be repaid. A
+    limit that allows what was used, or none, frees at once.
+    """
     scene.limit("userA", None, 1_000)
     channel = Connection(principal="userA")
     throttle = scene.manager.record("userA", "client1", 60_000, scene.clock.ms())
-    assert throttle is not None
+    assert throttle is not None and throttle.throttle_ms == 50_000
     scene.manager.throttle(channel, channel, throttle, scene.clock.ms())
+    scene.clock.advance(10_000)
     scene.limit("userA", None, changed)
     held = scene.manager.throttled
-    assert held.expired(scene.clock.ms()) == ([channel] if freed else [])
-    scene.clock.advance(60_000)
-    assert held.expired(scene.clock.ms()) == ([] if freed else [channel])
+    for passed_ms in (left_ms - 1, 1) if left_ms else ():
+        assert held.expired(scene.clock.ms()) == []
+        scene.clock.advance(passed_ms)
+    assert held.expired(scene.clock.ms()) == [channel]
+    scene.clock.advance(200_000)
+    assert held.expired(scene.clock.ms()) == []
 
 
 @pytest.mark.parametrize(

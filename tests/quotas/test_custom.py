@@ -107,15 +107,35 @@ def test_a_limit_that_becomes_none_frees_the_clients(scene: CustomScene) -> None
     assert scene.manager.bound("red-1", "a") == UNLIMITED
 
 
-def test_who_is_held_for_less_than_is_allowed_now_is_freed(scene: CustomScene) -> None:
+@pytest.mark.parametrize("is_reset", [False, True])
+@pytest.mark.parametrize(("changed", "left_ms"), [(1_100, 0), (1_050, 571), (500, 1_200), (None, 0)])
+def test_who_is_held_waits_for_what_is_left_under_the_limit_that_is_answered_now(
+    scene: CustomScene, changed: float | None, left_ms: int, is_reset: bool
+) -> None:
+    """Whether the limits are swept, or the callback asks for that with another client's request."""
     scene.callback.limits["red"] = 1_000
     channel, token = Connection(principal="red-1"), object()
     throttle = scene.manager.record("red-1", "client1", 11_000, scene.clock.ms())
     assert throttle is not None
     scene.manager.throttle(channel, token, throttle, scene.clock.ms())
-    scene.callback.limits["red"] = 1_001
+    if changed is None:
+        del scene.callback.limits["red"]
+    else:
+        scene.callback.limits["red"] = changed
+    scene.clock.advance(400)
     assert scene.manager.throttled.pop_expired(scene.clock.ms()) is None
-    scene.manager.sweep()
+    changes: list[int] = []
+    scene.manager.throttled.on_change = lambda: changes.append(scene.clock.ms())
+    if is_reset:
+        scene.callback.reset = True
+        scene.record("blue-1", "a", 1)
+    else:
+        scene.manager.sweep(scene.clock.ms())
+    assert changes == [scene.clock.ms()]
+    if left_ms:
+        scene.clock.advance(left_ms - 1)
+        assert scene.manager.throttled.pop_expired(scene.clock.ms()) is None
+        scene.clock.advance(1)
     assert scene.manager.throttled.pop_expired(scene.clock.ms()) is token
 
 

@@ -115,14 +115,35 @@ def test_a_client_that_was_calm_for_all_windows_may_burst_again():
         assert (0 if again is None else again.throttle_ms) == wait_ms
 
 
-def test_another_limit_forgets_the_debt():
+@pytest.mark.parametrize(("changed", "wait_ms"), [(2_000, 4_500), (1_250, 7_200), (500, 18_000)])
+def test_another_limit_keeps_the_debt_and_what_was_repaid_of_it(changed, wait_ms):
+    """15,000 are owed, of which 6,000 are repaid in 6 s at 1,000 a second."""
     held = manager(1_000)
     assert held.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
-    owing = held.record("ANONYMOUS", "c", 0, BASE_MS)
+    held.set_bound(None, "c", changed, BASE_MS + 6_000)
+    owing = held.record("ANONYMOUS", "c", 0, BASE_MS + 6_000)
     assert owing is not None
-    assert owing.throttle_ms == 15_000
-    held.set_bound(None, "c", 2_000)
-    assert held.record("ANONYMOUS", "c", 0, BASE_MS) is None
+    assert owing.throttle_ms == wait_ms
+
+
+@pytest.mark.parametrize(("after_ms", "withdrawn"), [(0, True), (5_000, True), (5_001, False)])
+@pytest.mark.parametrize(("changed", "allows"), [(1_499, False), (1_500, True)])
+def test_a_violation_is_withdrawn_by_a_limit_that_allows_what_was_used(after_ms, withdrawn, changed, allows):
+    """As long as its first wait lasts, 5 s; from then on the debt is repaid whatever the limit."""
+    held = manager(1_000)
+    assert held.record("ANONYMOUS", "c", 15_000, BASE_MS) is not None
+    held.set_bound(None, "c", changed, BASE_MS + after_ms)
+    again = held.record("ANONYMOUS", "c", 0, BASE_MS + after_ms)
+    assert (again is None) is (withdrawn and allows)
+
+
+def test_a_debt_that_a_lower_limit_repays_for_long_is_not_forgotten_meanwhile():
+    held = manager(1_000)
+    held.record("ANONYMOUS", "c", 15_000, BASE_MS)
+    held.set_bound(None, "c", 100, BASE_MS)
+    owing = held.record("ANONYMOUS", "c", 0, BASE_MS + 149_000)
+    assert owing is not None
+    assert owing.throttle_ms == 1_000
 
 
 def test_what_is_shown_as_observed_is_the_rate_that_asks_for_the_wait():
