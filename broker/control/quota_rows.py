@@ -53,7 +53,9 @@ class QuotaRows:
             yield row
 
     def one(self, entry: QuotaEntry) -> QuotaRow:
-        uses = {use.key: use for use in self._live.quota_use() if use and use.entity == entry.entity}
+        uses = {use.key: use for use in self._live.quota_use_of(entry.entity)}
+        if not entry.shadow:
+            return _row(entry, uses, _UNMARKED)
         marks = {mark.key: mark for mark in self._live.shadow_use() if mark.entity == entry.entity}
         return _row(entry, uses, marks)
 

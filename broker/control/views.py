@@ -105,6 +105,9 @@ class LiveFigures(Protocol):
         many sensors were looked at.
         """
 
+    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+        """The same of one entity."""
+
     def shadow_use(self) -> Sequence[ShadowUse]:
         """Of every limit in shadow mode."""
 

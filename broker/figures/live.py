@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final
 
 from broker.config.listeners import Server
+from broker.control.commands import EntityPairs
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
@@ -43,7 +44,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import ip_rule_use
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
-from broker.quotas.figures import rule_use
+from broker.quotas.figures import rule_use, rule_use_of
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
 from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
 from broker.quotas.table import UNLIMITED
@@ -199,6 +200,15 @@ class BrokerFigures:
             None if use is None else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
             for use in uses
         )
+
+    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+        now_ms, whom = self._clock.ms(), Entity.of(entity)
+        uses = (
+            rule_use_of(self._quotas, whom, now_ms)
+            if whom.ip is None
+            else (use for use in ip_rule_use(self._connection_quotas(), now_ms) if use and use.entity == whom)
+        )
+        return [QuotaUse(entity, use.key, use.observed, use.throttled) for use in uses]
 
     def shadow_use(self) -> Sequence[ShadowUse]:
         since_ms = self._clock.wall_ms() - self._clock.ms()

@@ -4,7 +4,7 @@ Takes the place of `usage` in a manager whose broker has `client.quota.callback.
 is remembered of a client but in case of trouble: the callback is asked for its tags with every record.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 
 from broker.quotas.entity import Entity, Governing, TagGroup
@@ -93,6 +93,15 @@ class CustomUsage(Usage[S]):
 
     def refresh(self, rule: Rule, now_ms: int | None) -> None:
         """No rule governs a sensor."""
+
+    def under(self, rule: Rule) -> Iterator[S]:
+        """Those whose tags are called as the rule's entity is."""
+        pairs = Entity(*rule).pairs
+        return (
+            sensor
+            for sensor in self._sensors.values()
+            if sensor.rule is not None and sensor.rule.pairs == pairs
+        )
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Asks for the limit of every sensor again. (updateQuotaMetricConfigs)"""

@@ -15,7 +15,7 @@ from broker.metrics.prometheus import label_name
 from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.window import Avg
 from broker.quotas.client_quotas import ClientQuotas
-from broker.quotas.entity import Governing
+from broker.quotas.entity import Entity, Governing
 from broker.quotas.kinds import KEY_OF, QuotaKind
 from broker.quotas.mutation import MutationSensor
 from broker.quotas.replication import ReplicationQuotas
@@ -75,7 +75,7 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
     for kind, manager in quotas.managers.items():
         held: Counter[Governing] = Counter()
         for each in manager.throttled.held():
-            held[each.throttle.rule] += 1
+            held[each.rule] += 1
             yield None
         busiest: dict[Governing, float] = {}
         for number, sensor in enumerate(manager.sensors()):
@@ -84,6 +84,17 @@ def rule_use(quotas: ClientQuotas, now_ms: int) -> Iterator[RuleUse | None]:
             if sensor.rule is not None:
                 busiest[sensor.rule] = max(sensor.observed(now_ms), busiest.get(sensor.rule, 0.0))
         yield from (RuleUse(rule, KEY_OF[kind], use, held[rule]) for rule, use in busiest.items())
+
+
+def rule_use_of(quotas: ClientQuotas, entity: Entity, now_ms: int) -> Iterator[RuleUse]:
+    """The same of one entity that is no address, by what it takes to find its own sensors."""
+    for kind, manager in quotas.managers.items():
+        sensors = list(manager.sensors_under((entity.user, entity.client_id)))
+        if sensors:
+            rule = sensors[0].rule
+            held = sum(1 for each in manager.throttled.held() if each.rule == rule)
+            busiest = max(sensor.observed(now_ms) for sensor in sensors)
+            yield RuleUse(rule or entity, KEY_OF[kind], busiest, held)
 
 
 def labels_of(sensor: ClientSensor) -> Labels:

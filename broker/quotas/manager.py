@@ -150,6 +150,10 @@ class QuotaManager(Generic[S]):
         """The sensor that counts for this client, if anything was recorded for it."""
         return self._usage.find(user, client_id)
 
+    def sensors_under(self, rule: Rule) -> Iterator[S]:
+        """Those that this rule governs."""
+        return self._usage.under(rule)
+
     def sensors(self) -> Iterator[S]:
         """Every sensor there is at the beginning, with its present limit."""
         return iter(self._usage)

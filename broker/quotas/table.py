@@ -73,10 +73,11 @@ class QuotaTable:
     whether they set a bound of this kind or not.
     """
 
-    __slots__ = ("_bounds", "_rules_per_level", "enabled", "shadows")
+    __slots__ = ("_bounds", "_entities", "_rules_per_level", "enabled", "shadows")
 
     def __init__(self, always: Levels = Levels.NONE) -> None:
         self._bounds: dict[Rule, float] = {}
+        self._entities: dict[Rule, Entity] = {}
         self._rules_per_level = {Levels.CLIENT_ID: 0, Levels.USER: 0, Levels.USER_CLIENT_ID: 0}
         self.enabled = always
         self.shadows: dict[Rule, ShadowTotal] = {}
@@ -87,6 +88,7 @@ class QuotaTable:
         before = len(self._bounds)
         if bound is None:
             self._bounds.pop(rule, None)
+            self._entities.pop(rule, None)
         else:
             self._bounds[rule] = bound
         if client_id is None:
@@ -102,6 +104,13 @@ class QuotaTable:
     def get(self, rule: Rule) -> float | None:
         """The bound that exactly this rule sets, or None."""
         return self._bounds.get(rule)
+
+    def entity(self, rule: Rule) -> Entity:
+        """Whom the rule is for; made once for all sensors of a rule that is there."""
+        entity = self._entities.get(rule)
+        if entity is None:
+            entity = self._entities[rule] = Entity(*rule)
+        return entity
 
     def __getitem__(self, rule: Rule) -> float:
         """The bound that exactly this rule sets; KeyError if there is no such rule."""

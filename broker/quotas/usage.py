@@ -5,7 +5,7 @@ user's client-ids; a default rule has one for each name that it stands for. Name
 so the number of sensors has a limit, and idle ones are forgotten.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from math import inf
@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 from broker.metrics.largest import AT_ONCE, largest
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
-from broker.quotas.entity import DEFAULT, Entity, Governing, TagGroup
+from broker.quotas.entity import DEFAULT, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
 
@@ -154,19 +154,31 @@ class Usage(Generic[S]):
 
     def refresh(self, rule: Rule, now_ms: int | None) -> None:
         """The sensors that `rule` governs, or governed, have the limit of this moment from `now_ms` on."""
+        for sensor in self._matching(rule):
+            self._set_bound(sensor, now_ms)
+
+    def under(self, rule: Rule) -> Iterator[S]:
+        """The sensors that `rule` governs."""
+        bounds = self._table
+        return (
+            sensor
+            for sensor in self._matching(rule)
+            if bounds.governing(sensor.user, sensor.client_id) == rule
+        )
+
+    def _matching(self, rule: Rule) -> Sequence[S]:
+        """The sensors that `rule` governs where no other does before it."""
         user, client_id = rule
         if user is not DEFAULT and client_id is not DEFAULT:
             sensor = self._sensors.get((user, client_id))
-            if sensor is not None:
-                self._set_bound(sensor, now_ms)
-            return
-        for sensor in self._sensors.values():
-            if (
-                (sensor.user is None) is (user is None)
-                and (sensor.client_id is None) is (client_id is None)
-                and matches(rule, sensor.user or "", sensor.client_id or "")
-            ):
-                self._set_bound(sensor, now_ms)
+            return () if sensor is None else (sensor,)
+        return [
+            sensor
+            for sensor in self._sensors.values()
+            if (sensor.user is None) is (user is None)
+            and (sensor.client_id is None) is (client_id is None)
+            and matches(rule, sensor.user or "", sensor.client_id or "")
+        ]
 
     def take_left(self) -> dict[Client, S]:
         """The sensors of clients that may have others by now, since this was asked last."""
@@ -192,7 +204,7 @@ class Usage(Generic[S]):
         rule = self._table.match(user, client_id or "")
         if rule is None or rule in self._table.shadows:
             return inf, None
-        return self._table[rule], Entity(*rule)
+        return self._table[rule], self._table.entity(rule)
 
     def forget_under(self, rule: Rule) -> int:
         """Forgets the sensors that this rule governs; how many."""
@@ -255,7 +267,8 @@ class Usage(Generic[S]):
         if rule is None:
             sensor.set_bound(UNLIMITED, None, None, now_ms)
         else:
-            sensor.set_bound(self._table[rule], Entity(*rule), self._table.shadows.get(rule), now_ms)
+            table = self._table
+            sensor.set_bound(table[rule], table.entity(rule), table.shadows.get(rule), now_ms)
 
     def _look_up_again(self, rule: Rule | None) -> None:
         """Forgets the way of the clients that `rule` matches, all of them if None, and whence they come."""

@@ -70,6 +70,9 @@ class Live:
     def quota_use(self) -> Sequence[QuotaUse]:
         return self.use
 
+    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+        return [use for use in self.use if use.entity == entity]
+
     def shadow_use(self) -> Sequence[ShadowUse]:
         return self.shadows
 

@@ -42,12 +42,17 @@ class WholeSendConnection(TrioASGIHTTPConnection):
         await super().__call__(receive, send_whole)
 
 
-def paced_connection(lines: Lines, visitor_of: Callable[[HTTPScope], str]) -> type[TrioASGIHTTPConnection]:
-    """The class of requests that wait for their turns in the line of whom `visitor_of` says they are."""
+def paced_connection(
+    lines: Lines, visitor_of: Callable[[HTTPScope], tuple[str, bool]]
+) -> type[TrioASGIHTTPConnection]:
+    """The class of requests that wait for their turns in the line of whom `visitor_of` says they are, and
+    whether they take one of those for changes.
+    """
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            turn = lines.turn(visitor_of(self.scope))
+            visitor, is_change = visitor_of(self.scope)
+            turn = lines.turn(visitor, is_change=is_change)
             try:
                 if turn.wait_s > 0:
                     heard: list[ASGIReceiveEvent] = []

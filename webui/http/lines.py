@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from webui.http.pace import LONGEST_WAIT_S, Pace
+from webui.http.pace import CHANGES_PER_S, LONGEST_WAIT_S, Pace
 
 MOST_AT_ONCE: Final = 32
 """Requests of one visitor that have not begun to be answered: a browser has six connections to a host, a tool
@@ -53,20 +53,23 @@ class _Line:
 
 
 class Lines:
-    """`pace` is what all visitors have together."""
+    """`pace` is what all visitors have together, `changes` what they have for changing quotas."""
 
-    __slots__ = ("_lines", "pace")
+    __slots__ = ("_lines", "changes", "pace")
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
         self.pace = Pace()
+        self.changes = Pace(CHANGES_PER_S, burst=CHANGES_PER_S)
 
     def __len__(self) -> int:
         """Visitors with a request in hand."""
         return len(self._lines)
 
-    def turn(self, visitor: str) -> Turn:
-        """The next turn of this visitor. The waiting is the caller's."""
+    def turn(self, visitor: str, *, is_change: bool = False) -> Turn:
+        """The next turn of this visitor. The waiting is the caller's. `is_change`: the request changes
+        quotas, and the visitor may do that.
+        """
         line = self._lines.get(visitor)
         if line is None:
             line = self._lines[visitor] = _Line(visitor)
@@ -78,7 +81,7 @@ class Lines:
                 return Turn(self, line, FLOOD_WAIT_S, granted=False)
             line.next_at = at + FLOOD_TURN_S
             return Turn(self, line, at - now, granted=True)
-        wait_s = self.pace.take()
+        wait_s = (self.changes if is_change else self.pace).take()
         if wait_s is None:
             return Turn(self, line, LONGEST_WAIT_S, granted=False)
         return Turn(self, line, wait_s, granted=True)

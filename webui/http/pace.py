@@ -13,6 +13,11 @@ import trio
 TURNS_PER_S: Final = 60
 """A request costs 1 to 2 ms: an eighth of the thread at most."""
 
+CHANGES_PER_S: Final = 250
+"""Changes of quotas by those who may make them have turns of their own: over Kafka's protocol they may
+make as many as the disk takes, and an automation that follows the load has to keep up with it.
+"""
+
 BURST: Final = 120
 LONGEST_WAIT_S: Final = 10
 

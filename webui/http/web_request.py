@@ -5,11 +5,13 @@ from typing import Final
 from hypercorn.typing import HTTPScope
 from quart import Request
 
+from broker.control.commands import Role
 from webui.console import Console
 from webui.live.follower import Connection
 from webui.security.gate import Knock, cookie_name
 
 CONNECTION: Final = "webui.connection"
+QUOTAS: Final = "/api/v1/client-quotas"
 
 
 async def body_of(request: Request) -> bytes:
@@ -25,9 +27,9 @@ def connection_of(request: Request) -> Connection | None:
     return state.get(CONNECTION)
 
 
-def line_of(console: Console, scope: HTTPScope) -> str:
-    """Whose turns a request takes: a session's, a token's, an address's. Asked before the framework has seen
-    the request, and whether or not it will be let in.
+def line_of(console: Console, scope: HTTPScope) -> tuple[str, bool]:
+    """Whose turns a request takes: a session's, a token's, an address's; and whether it is one for changes.
+    Asked before the framework has seen the request, and whether or not it will be let in.
     """
     found = dict(scope["headers"])
     cookies = found.get(b"cookie", b"").decode("latin-1").split(";")
@@ -36,13 +38,17 @@ def line_of(console: Console, scope: HTTPScope) -> str:
         if cookie.strip().startswith(wanted):
             session = console.doorkeeper.session(cookie.strip().removeprefix(wanted))
             if session is not None:
-                return f"session {session.csrf}"
+                return f"session {session.csrf}", _changes_quotas(scope, session.token.role)
     kind, _, secret = found.get(b"authorization", b"").decode("latin-1").partition(" ")
     token = console.doorkeeper.holder(secret.strip()) if kind.lower() == "bearer" else None
     if token is not None:
-        return f"token {token.name}"
+        return f"token {token.name}", _changes_quotas(scope, token.role)
     client = scope.get("client")
-    return f"address {client[0] if client else ''}"
+    return f"address {client[0] if client else ''}", False
+
+
+def _changes_quotas(scope: HTTPScope, role: str) -> bool:
+    return scope["method"] == "PATCH" and scope["path"] == QUOTAS and Role[role.upper()] >= Role.EDITOR
 
 
 def knock_of(request: Request) -> Knock:
