@@ -15,7 +15,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connection_figures import families as connection_families
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.figures import families, rule_use
+from broker.quotas.figures import families, rule_use, rule_use_of
 from broker.quotas.guarded import GuardedCallback
 from tests.quotas.callbacks import Scripted
 from tests.quotas.scene import Connection
@@ -251,3 +251,22 @@ def test_thousands_of_sensors_are_looked_through_with_pauses(quotas: ClientQuota
     assert uses.count(None) >= 40 and len(uses) - uses.count(None) == 1
     steps = list(families(quotas, BASE_MS))
     assert steps.count(None) >= 80
+
+
+def test_the_use_of_one_rule_is_that_of_the_table(quotas: ClientQuotas) -> None:
+    rules = [Entity("alice"), Entity(DEFAULT), Entity("alice", "app"), Entity(client_id=DEFAULT)]
+    for rule in rules:
+        quotas.apply(rule, "producer_byte_rate", 1_000)
+    quotas.apply(Entity("alice"), "consumer_byte_rate", 1_000)
+    for number, (user, client_id) in enumerate(
+        [("alice", "app"), ("alice", "x"), ("bob", "x"), ("carol", "x")]
+    ):
+        throttle = quotas.record_produce(user, client_id, 11_000 + number, BASE_MS)
+        assert throttle is not None
+        channel = Connection(id=str(number), principal=user, client_id=client_id)
+        quotas.throttle(channel, channel, throttle, BASE_MS)
+    quotas.record_fetch("alice", "x", 500, BASE_MS)
+    table = [use for use in rule_use(quotas, BASE_MS) if use is not None]
+    assert [use.throttled for use in table] == [1, 1, 2, 0]
+    for rule in rules:
+        assert list(rule_use_of(quotas, rule, BASE_MS)) == [use for use in table if use.entity == rule]

@@ -5,7 +5,7 @@ import trio
 from trio.testing import MockClock
 
 from webui.http.lines import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, Lines
-from webui.http.pace import BURST, LONGEST_WAIT_S, TURNS_PER_S
+from webui.http.pace import BURST, CHANGES_PER_S, LONGEST_WAIT_S, TURNS_PER_S
 
 
 @pytest.mark.parametrize(("at_once", "wait_s"), [(31, 0.0), (32, 0.0), (33, FLOOD_TURN_S)])
@@ -79,3 +79,23 @@ async def test_who_gets_no_turn_is_refused_and_not_early(mock_clock: MockClock) 
     turns = [lines.turn(f"visitor {number}") for number in range(BURST + LONGEST_WAIT_S * TURNS_PER_S + 1)]
     assert turns[-2].granted
     assert not turns[-1].granted and turns[-1].wait_s == LONGEST_WAIT_S
+
+
+async def test_changes_have_turns_of_their_own(mock_clock: MockClock) -> None:
+    lines = Lines()
+    for number in range(BURST + TURNS_PER_S):
+        lines.turn(f"visitor {number}")
+    assert lines.turn("reader").wait_s > 1
+    waits = []
+    for _ in range(2 * CHANGES_PER_S):
+        turn = lines.turn("automation", is_change=True)
+        waits.append(turn.wait_s)
+        turn.done()
+    assert waits[:CHANGES_PER_S] == [0] * CHANGES_PER_S
+    assert waits[-1] == pytest.approx(1.0)
+
+
+async def test_a_flood_of_changes_is_a_flood(mock_clock: MockClock) -> None:
+    lines = Lines()
+    waits = [lines.turn("one", is_change=True).wait_s for _ in range(MOST_AT_ONCE + 1)]
+    assert waits == [0] * MOST_AT_ONCE + [FLOOD_TURN_S]
