@@ -279,7 +279,8 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         # The rate for which Kafka's formula gives this wait: use, with the debt in it.
         owing = sensor.bound * (1.0 + wait_ms / sensor.rate.window_size_ms(now_ms))
         observed = sensor.rate.measure(now_ms)
-        pace.observed = max(pace.observed, observed)
+        if observed > pace.observed:
+            pace.observed = observed
         return self._throttle(sensor, wait_ms, max(owing, observed), now_ms)
 
     def _throttle(self, sensor: RateSensor, wait_ms: int, observed: float, now_ms: int) -> Throttle | None:

@@ -52,7 +52,7 @@ def paced_connection(
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
             visitor, is_change = visitor_of(self.scope)
-            turn = lines.turn(visitor, is_change=is_change)
+            turn = lines.turn_for_change(visitor) if is_change else lines.turn(visitor)
             try:
                 if turn.wait_s > 0:
                     heard: list[ASGIReceiveEvent] = []

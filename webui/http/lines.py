@@ -66,10 +66,15 @@ class Lines:
         """Visitors with a request in hand."""
         return len(self._lines)
 
-    def turn(self, visitor: str, *, is_change: bool = False) -> Turn:
-        """The next turn of this visitor. The waiting is the caller's. `is_change`: the request changes
-        quotas, and the visitor may do that.
-        """
+    def turn(self, visitor: str) -> Turn:
+        """The next turn of this visitor. The waiting is the caller's."""
+        return self._turn(visitor, self.pace)
+
+    def turn_for_change(self, visitor: str) -> Turn:
+        """The same for a request that changes quotas, of a visitor who may do that."""
+        return self._turn(visitor, self.changes)
+
+    def _turn(self, visitor: str, pace: Pace) -> Turn:
         line = self._lines.get(visitor)
         if line is None:
             line = self._lines[visitor] = _Line(visitor)
@@ -81,7 +86,7 @@ class Lines:
                 return Turn(self, line, FLOOD_WAIT_S, granted=False)
             line.next_at = at + FLOOD_TURN_S
             return Turn(self, line, at - now, granted=True)
-        wait_s = (self.changes if is_change else self.pace).take()
+        wait_s = pace.take()
         if wait_s is None:
             return Turn(self, line, LONGEST_WAIT_S, granted=False)
         return Turn(self, line, wait_s, granted=True)

@@ -16,6 +16,7 @@ from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
 from webui.http.lines import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, Lines, Turn
+from webui.http.pace import BURST, TURNS_PER_S
 from webui.security.headers import ALWAYS
 
 
@@ -99,6 +100,17 @@ async def test_what_arrives_while_a_request_waits_is_not_lost(
     answer = await http.patch("/api/v1/client-quotas", body)
     assert answer.status_code == 200 and trio.current_time() == FLOOD_TURN_S
     assert len(broker.applied) == 1
+
+
+@pytest.mark.parametrize(("token", "waits"), [("admin-token", False), ("viewer-token", True)])
+async def test_a_change_of_quotas_does_not_wait_behind_what_others_read(
+    autojump_clock: MockClock, http: Browserless, console: Console, token: str, waits: bool
+) -> None:
+    for number in range(BURST + TURNS_PER_S):
+        console.lines.turn(f"visitor {number}")
+    body = {"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": 1}]}]}
+    await http.patch("/api/v1/client-quotas", body, token=token)
+    assert (trio.current_time() > 1) is waits
 
 
 async def test_a_peer_that_goes_while_its_request_waits_leaves_no_place_behind(

@@ -88,7 +88,7 @@ async def test_changes_have_turns_of_their_own(mock_clock: MockClock) -> None:
     assert lines.turn("reader").wait_s > 1
     waits = []
     for _ in range(2 * CHANGES_PER_S):
-        turn = lines.turn("automation", is_change=True)
+        turn = lines.turn_for_change("automation")
         waits.append(turn.wait_s)
         turn.done()
     assert waits[:CHANGES_PER_S] == [0] * CHANGES_PER_S
@@ -97,5 +97,5 @@ async def test_changes_have_turns_of_their_own(mock_clock: MockClock) -> None:
 
 async def test_a_flood_of_changes_is_a_flood(mock_clock: MockClock) -> None:
     lines = Lines()
-    waits = [lines.turn("one", is_change=True).wait_s for _ in range(MOST_AT_ONCE + 1)]
+    waits = [lines.turn_for_change("one").wait_s for _ in range(MOST_AT_ONCE + 1)]
     assert waits == [0] * MOST_AT_ONCE + [FLOOD_TURN_S]
