@@ -181,6 +181,7 @@ class Processor:
     async def _serve_measured(self, ready: list[tuple[int, int]], now: int) -> None:
         """The same for the connections of one poll, each of whose steps is measured."""
         channels = self.selector.channels
+        lap = now
         for fd, mask in ready:
             channel = channels.get(fd)
             if channel is None:
@@ -188,7 +189,8 @@ class Processor:
                 continue
             time = self._request_time
             if time is not None:
-                time.begin()
+                time.begin_at(lap or self._clock.ns())
+                lap = 0
             try:
                 request = self._on_event(channel, mask, now)
             except Exception as error:  # noqa: BLE001 - sorted by `_broken`

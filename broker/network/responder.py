@@ -70,13 +70,14 @@ class Responder:
         now = self._clock.ns()
         now_ms = now // 1_000_000 + self._clock.base_ms
         burst = BURST
-        time = self.request_time
+        time, lap = self.request_time, now
         while responses:
             if not burst:
                 now, burst = self._clock.ns(), BURST
             burst -= 1
             if time is not None:
-                time.begin()
+                time.begin_at(lap or self._clock.ns())
+                lap = 0
             request = responses.popleft()
             channel = request.channel
             try:
@@ -111,11 +112,12 @@ class Responder:
                                 time.add_network(channel)
                             continue
                 except OSError as error:
+                    if time is not None:
+                        time.settle(request)
                     request.route.metrics.record_slow(request, now, now, 0)
                     self._selector.close_channel(channel, str(error))
                     continue
                 if time is not None:
-                    time.add_network(channel)
                     time.settle(request)
                 channel.last_active_ms = now_ms
                 channel.bytes_out += size

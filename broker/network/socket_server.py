@@ -305,7 +305,7 @@ class SocketServer:
     def time_requests(self, is_timed: bool) -> None:
         """Whether a request quota is to be kept from now on."""
         quota = self._broker.quotas.request
-        self.measure(RequestTime(quota, self._clock, self.gate.quotas.is_protected) if is_timed else None)
+        self.measure(RequestTime(quota, self._clock, self.gate.quotas.protected) if is_timed else None)
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Splits the thread's time among clients from now on, or no longer (None)."""

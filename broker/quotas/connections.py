@@ -111,7 +111,7 @@ class ConnectionQuotas:
     """
 
     __slots__ = (
-        *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners"),
+        *("_broker_wide_ip", "_protected", "_window", "addresses", "counts", "ips", "listeners", "protected"),
         *("ipv6_prefix", "max_connections", "per_ip", "rate", "total", "users"),
     )
 
@@ -134,6 +134,8 @@ class ConnectionQuotas:
         self.per_ip = PerIp()
         self.users = UserConnections(window)
         self._window = window
+        self.protected: set[str] = set()
+        """The name of the protected listener, as long as there are others beside it."""
         self._protected = protected
         self._broker_wide_ip = broker_wide_ip
 
@@ -270,6 +272,8 @@ class ConnectionQuotas:
     def _protect(self) -> None:
         for name, listener in self.listeners.items():
             listener.protected = name == self._protected and len(self.listeners) > 1
+            (self.protected.add if listener.protected else self.protected.discard)(name)
+        self.protected.intersection_update(self.listeners)
 
     def _sensors(self, listener: ListenerQuota) -> tuple[AcceptRate, ...]:
         return (listener.rate,) if listener.protected else (listener.rate, self.rate)

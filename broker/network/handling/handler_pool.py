@@ -147,23 +147,23 @@ class HandlerPool:
                 if slow is not None:
                     if self._request_time is not None:
                         self._request_time.add_handler(request)
-                    self.deliver()
+                    self._deliver()
                     self._crew.hand_on_the_lead()
                     await self._serve_slow(request, slow)
-                    self.deliver()
+                    self._deliver()
                     self.busy[index] += now_of() - awake
                     if not await self._crew.take_the_lead(index):
                         return
                     break
                 left -= 1
                 if not left:
-                    self.deliver()
+                    self._deliver()
                     self.busy[index] += self._last - awake
                     break
                 try:
                     request = take()
                 except (trio.WouldBlock, trio.EndOfChannel):
-                    self.deliver()
+                    self._deliver()
                     self.busy[index] += self._last - awake
                     break
 
@@ -187,9 +187,13 @@ class HandlerPool:
         Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of
         one. Callbacks beyond a batch are left to the next turn.
         """
+        if self._request_time is not None:
+            self._request_time.begin()
+        self._deliver()
+
+    def _deliver(self) -> None:
+        """The same at the end of a handler's own work, whose last lap has just ended."""
         time = self._request_time
-        if time is not None:
-            time.begin()
         if self._after_commit:
             partitions = self._broker.partitions
             partitions.commit()
@@ -344,10 +348,10 @@ class HandlerPool:
             case _:
                 assert_never(outcome)
         self._release(request)
-        request.completed = self._last = self._clock.ns()
+        request.completed = self._last = now = self._clock.ns()
         request.responder.responses.append(request)
         if time is not None:
-            time.add_handler(request)
+            time.add_handler_until(request, now)
 
     def _release(self, request: Request) -> None:
         frame = request.frame

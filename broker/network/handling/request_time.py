@@ -20,7 +20,7 @@ What an exempt request takes is recorded in the exempt sensor: replica fetches a
 without a response (acks=0), and requests of a dedicated inter-broker listener.
 """
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Collection, Generator, Sequence
 from typing import Any, TypeVar
 
 from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
@@ -34,17 +34,15 @@ Result = TypeVar("Result")
 
 
 class RequestTime:
-    """`is_exempt` is asked with every request whether its listener serves other brokers only."""
+    """`exempt` are the names of listeners that serve other brokers only: a live set."""
 
-    __slots__ = ("_base_ms", "_is_exempt", "_last", "_ns", "_parked", "_quota")
+    __slots__ = ("_base_ms", "_exempt", "_last", "_ns", "_parked", "_quota")
 
-    def __init__(
-        self, quota: RequestQuotaManager, clock: TrioClock, is_exempt: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, quota: RequestQuotaManager, clock: TrioClock, exempt: Collection[str]) -> None:
         self._quota = quota
         self._ns = clock.ns
         self._base_ms = clock.base_ms
-        self._is_exempt = is_exempt
+        self._exempt = exempt
         self._last = clock.ns()
         self._parked: dict[Channel, set[Request]] = {}
 
@@ -61,6 +59,11 @@ class RequestTime:
     def add_handler(self, request: Request) -> None:
         """The lap was spent on handling `request`."""
         now = self._ns()
+        request.handler_ns += now - self._last
+        self._last = now
+
+    def add_handler_until(self, request: Request, now: int) -> None:
+        """The same, where the clock has just been read."""
         request.handler_ns += now - self._last
         self._last = now
 
@@ -104,15 +107,18 @@ class RequestTime:
             if not parked:
                 del self._parked[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        if outcome.__class__ is Silent or request.exempt or self._is_exempt(channel.listener):
+        kind = outcome.__class__
+        if kind is Silent or request.exempt or channel.listener in self._exempt:
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
             return outcome
         channel.request_ns += spent
         throttle = self._quota.record_handled(channel.principal, request.client_id, spent, now_ms)
-        if isinstance(outcome, Answered | Encoded):
+        if kind is Encoded:
+            assert isinstance(outcome, Encoded)
             outcome.throttle = larger(outcome.throttle, throttle)
-        if isinstance(outcome, Answered):
+        elif isinstance(outcome, Answered):
+            outcome.throttle = larger(outcome.throttle, throttle)
             outcome.cacheable = False
             if throttle is not None:
                 outcome = outcome.withheld(throttle)
@@ -121,13 +127,16 @@ class RequestTime:
         return outcome
 
     def settle(self, request: Request) -> None:
-        """The response has left, or never will: records what else was spent on the request and its channel.
-        No throttle follows from it; the next request meets it. (recordNetworkThreadTimeCallback)
+        """The response has left, or never will; the lap was spent on writing it. Records all that was spent
+        on the request and its channel since the last record. No throttle follows from it; the next request
+        meets it. (recordNetworkThreadTimeCallback)
         """
+        now = self._ns()
         channel = request.channel
-        spent = request.handler_ns + channel.network_ns
+        spent = request.handler_ns + channel.network_ns + now - self._last
+        self._last = now
         request.handler_ns = channel.network_ns = 0
-        now_ms = self._last // 1_000_000 + self._base_ms
+        now_ms = now // 1_000_000 + self._base_ms
         if request.exempt:
             self._quota.record_exempt(spent, now_ms)
         else:
@@ -148,7 +157,7 @@ class RequestTime:
             request.handler_ns = 0
         if not spent:
             return
-        if channel.requests == 0 or self._is_exempt(channel.listener):
+        if channel.requests == 0 or channel.listener in self._exempt:
             self._quota.record_exempt(spent, now_ms)
         else:
             channel.request_ns += spent

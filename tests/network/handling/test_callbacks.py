@@ -74,7 +74,7 @@ class Turns:
     def __init__(self, broker: Broker, pool: object) -> None:
         self.sizes: list[int] = []
         self._now = 0
-        deliver, call_back = pool.deliver, pool._call_back  # type: ignore[attr-defined]
+        deliver, call_back = pool._deliver, pool._call_back  # type: ignore[attr-defined]
 
         def counted(context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
             self._now += 1
@@ -85,7 +85,7 @@ class Turns:
             deliver()
             self.sizes.append(self._now)
 
-        pool._call_back, pool.deliver = counted, turn  # type: ignore[attr-defined]
+        pool._call_back, pool._deliver = counted, turn  # type: ignore[attr-defined]
 
 
 async def test_fetches_that_expire_together_are_answered_a_turn_at_a_time(

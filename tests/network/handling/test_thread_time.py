@@ -106,7 +106,7 @@ class Scene:
         self.sockets: dict[str, CostlySocket] = {}
         self.clients: dict[str, WireClient] = {}
         server = broker.house.server
-        self.time = RequestTime(self.ledger, broker.house.clock, lambda _listener: False)  # type: ignore[arg-type]
+        self.time = RequestTime(self.ledger, broker.house.clock, set())  # type: ignore[arg-type]
         server.measure(self.time)
         routes = server.listeners[0].routes
         route = routes.build(ApiKey.METADATA << 16 | METADATA_VERSION)
@@ -297,7 +297,7 @@ async def test_requests_of_a_dedicated_inter_broker_listener_are_exempt(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with scene_of(tmp_path, mock_clock, "kafka") as scene:
-        scene.time._is_exempt = lambda listener: listener == "PLAINTEXT"
+        scene.time._exempt = {"PLAINTEXT"}
         await scene.send("ann", "slow")
         await scene.receive("ann", "slow")
         await scene.settle()
@@ -427,7 +427,7 @@ def test_whatever_is_called_in_whatever_order_no_nanosecond_is_charged_twice(
     calls: list[tuple[int, str, int, bool]],
 ) -> None:
     clock, ledger = Steps(), Ledger()
-    time = RequestTime(ledger, clock, lambda _listener: False)  # type: ignore[arg-type]
+    time = RequestTime(ledger, clock, set())  # type: ignore[arg-type]
     peers = [_Peer(name) for name in CLIENTS]
     requests: list[Any] = [_Asked(peer) for peer in peers]
     for ns, step, whose, is_exempt in calls:
