@@ -79,6 +79,7 @@ def build_rooms(values: Mapping[str, str]) -> Rooms:
     rooms = Rooms(**{name: _fill(room, values) for name, room in ROOM_TYPES.items()})
     rooms.network.check()
     rooms.automq.check()
+    rooms.connections.check()
     rooms.groups.check()
     return rooms
 

@@ -32,10 +32,17 @@ def test_v50_0_is_no_limit_that_a_broker_could_live_with(prefix: str, key: str) 
     room_of(f"{prefix}{key}=1")
 
 
-def test_v55_0_for_every_address_leaves_the_overrides() -> None:
-    assert room_of("max.connections.per.ip=0").max_connections_per_ip == 0
-    with pytest.raises(ConfigError):
-        room_of("max.connections.per.ip=-1")
+def test_v55_0_for_every_address_is_allowed_only_with_overrides() -> None:
+    overrides = "max.connections.per.ip.overrides=10.0.0.7:0"
+    assert room_of("max.connections.per.ip=0", overrides).max_connections_per_ip == 0
+    with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip='?-1"):
+        room_of("max.connections.per.ip=-1", overrides)
+    for empty in ((), ("max.connections.per.ip.overrides=",)):
+        assert room_of("max.connections.per.ip=1", *empty).max_connections_per_ip == 1
+        with pytest.raises(
+            ConfigError, match=r"max\.connections\.per\.ip=0 .*max\.connections\.per\.ip\.overrides"
+        ):
+            room_of("max.connections.per.ip=0", *empty)
 
 
 @pytest.mark.parametrize(

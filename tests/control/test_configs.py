@@ -319,3 +319,25 @@ def test_topics_are_an_editors_to_set_and_the_broker_an_administrators(
     before = world.image.version
     assert alter(world, resource, put(key, "77"), role=role).error is error
     assert (world.image.version == before) is (error is not ErrorCode.NONE)
+
+
+PER_IP = "max.connections.per.ip"
+PER_IP_OVERRIDES = "max.connections.per.ip.overrides"
+
+
+def test_no_connection_for_every_address_is_refused_without_overrides(world: World) -> None:
+    refused = alter(world, BROKER, put(PER_IP, "0"))
+    assert refused.error is ErrorCode.INVALID_REQUEST
+    assert PER_IP_OVERRIDES in (refused.message or "")
+    assert world.image.dynamic_configs(1) == {}
+    assert alter(world, BROKER, put(PER_IP, "1")).ok
+    assert alter(world, BROKER, put(PER_IP, "0"), put(PER_IP_OVERRIDES, "10.0.0.7:5")).ok
+
+
+@pytest.mark.parametrize("take_away", [ConfigOp(PER_IP_OVERRIDES, OpType.DELETE), put(PER_IP_OVERRIDES, "")])
+def test_overrides_stay_while_every_other_address_may_have_none(world: World, take_away: ConfigOp) -> None:
+    assert alter(world, ALL_BROKERS, put(PER_IP_OVERRIDES, "10.0.0.7:5")).ok
+    assert alter(world, BROKER, put(PER_IP, "0")).ok
+    assert alter(world, ALL_BROKERS, take_away).error is ErrorCode.INVALID_REQUEST
+    assert alter(world, BROKER, ConfigOp(PER_IP, OpType.DELETE)).ok
+    assert alter(world, ALL_BROKERS, take_away).ok

@@ -8,6 +8,7 @@ from typing import Final
 from broker.config.kinds import INT_MAX, ConfigType, Kind, integer, list_of, one_of
 from broker.config.listeners import read_host
 from broker.config.setting import ListenerRoom, setting
+from broker.errors import ConfigError
 
 _COUNT: Final = integer(0)
 
@@ -93,7 +94,7 @@ class ConnectionConfig(ListenerRoom):
         INT_MAX,
         integer(0),
         "Connections of one address at once; one more is closed. 0 leaves only the addresses of "
-        "max.connections.per.ip.overrides.",
+        "max.connections.per.ip.overrides, and is refused where that key is empty.",
         unit="connections",
         dynamic=True,
     )
@@ -163,3 +164,12 @@ class ConnectionConfig(ListenerRoom):
         dynamic=True,
         ours=True,
     )
+
+    def check(self) -> None:
+        """The rule between keys. Raises ConfigError. (Kafka: KafkaConfig.validateValues)"""
+        if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
+            raise ConfigError(
+                "max.connections.per.ip",
+                self.max_connections_per_ip,
+                "0 only if max.connections.per.ip.overrides is set, else at least 1",
+            )
