@@ -14,6 +14,7 @@ from typing import Any, Final
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+LONG_MIN: Final = -(2**63)
 
 _DIGITS = re.compile(r"-?[0-9]+\Z")
 _DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?\Z")

@@ -148,6 +148,23 @@ def test_the_failed_login_delay_is_less_than_the_idle_time(delay: str, allowed: 
             build_rooms(values)
 
 
+@pytest.mark.parametrize("never", ["-1", "-2", "-9223372036854775808"])
+def test_a_negative_idle_time_is_never_and_bounds_no_delay(never: str) -> None:
+    """Kafka: KafkaConfig.validateValues compares the two only where the idle time is 0 or more."""
+    values = {"connections.max.idle.ms": never, "connection.failed.authentication.delay.ms": "2147483647"}
+    assert build_rooms(values).network.connections_max_idle_ms == int(never)
+
+
+@pytest.mark.parametrize(("idle", "allowed"), [("0", False), ("1", True)])
+def test_an_idle_time_of_0_is_less_than_any_delay(idle: str, allowed: bool) -> None:
+    values = {"connections.max.idle.ms": idle, "connection.failed.authentication.delay.ms": "0"}
+    if allowed:
+        assert build_rooms(values).network.connections_max_idle_ms == 1
+    else:
+        with pytest.raises(ConfigError, match=r"less than connections\.max\.idle\.ms \(0\)"):
+            build_rooms(values)
+
+
 @pytest.mark.parametrize(("low", "allowed"), [("99", True), ("100", True), ("101", False)])
 def test_the_least_session_time_out_is_not_above_the_most(low: str, allowed: bool) -> None:
     values = {"group.max.session.timeout.ms": "100", "group.min.session.timeout.ms": low}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from broker.config.kinds import integer, long
+from broker.config.kinds import LONG_MIN, integer, long
 from broker.config.rooms.listener_keys import ListenerKeys
 from broker.config.setting import setting
 from broker.errors import ConfigError
@@ -89,8 +89,9 @@ class NetworkConfig(ListenerKeys):
     connections_max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,
-        long(1),
-        "A connection without a request for this long is closed.",
+        long(LONG_MIN),
+        "A connection without a request for this long is closed; a negative number: never. 0 is refused, "
+        "because connection.failed.authentication.delay.ms must be less.",
         unit="ms",
     )
     connection_failed_authentication_delay_ms: int = setting(
@@ -121,7 +122,7 @@ class NetworkConfig(ListenerKeys):
                 self.queued_max_request_bytes,
                 f"-1 (off), or at least socket.request.max.bytes ({self.socket_request_max_bytes})",
             )
-        if self.connection_failed_authentication_delay_ms >= self.connections_max_idle_ms:
+        if 0 <= self.connections_max_idle_ms <= self.connection_failed_authentication_delay_ms:
             raise ConfigError(
                 "connection.failed.authentication.delay.ms",
                 self.connection_failed_authentication_delay_ms,

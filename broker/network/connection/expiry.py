@@ -18,12 +18,15 @@ from broker.network.selector import Selector
 
 
 async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> None:
-    """Closes every connection that has been idle for `connections.max.idle.ms`.
+    """Closes every connection that has been idle for `connections.max.idle.ms`. Returns at once where that
+    is negative, which means never. (Kafka: Selector has no IdleExpiryManager then)
 
     A connection whose request is still being served, that is held by a throttle, waits for memory, or has
     sent what nobody has read yet, counts as used; one that takes none of its answer does not, and neither
     does one whose request never becomes whole. The longest unused goes first, one in each turn of the loop.
     """
+    if limit_ms < 0:
+        return
     while True:
         now_ms = clock.ms()
         next_ms = now_ms + limit_ms

@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.quotas.entity import Entity
 from tests.support.hostile import request
+from tests.support.live import task_names
 from tests.support.produce import (
     PRODUCE_VERSION,
     batch_of,
@@ -50,6 +51,20 @@ async def test_an_idle_connection_ends_at_the_limit(
     await client.receive(3, 1)
     await passes(mock_clock, idle)
     assert await is_open(client, broker) is open_
+
+
+@pytest.mark.parametrize("never", ["-1", "-9223372036854775808"])
+async def test_no_idle_connection_ends_where_the_limit_is_negative(
+    tmp_path: Path, mock_clock: MockClock, never: str
+) -> None:
+    async with running_broker(tmp_path, f"connections.max.idle.ms={never}") as broker:
+        client = await broker.connect()
+        await client.stream.send_all(METADATA)
+        await client.receive(3, 1)
+        silent = await broker.connect()
+        await passes(mock_clock, 365 * 86_400)
+        assert await is_open(client, broker) and await is_open(silent, broker)
+        assert not [name for name in task_names("") if name.endswith("-idle-expiry")]
 
 
 async def test_a_connection_that_never_said_anything_is_idle(
