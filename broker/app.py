@@ -73,7 +73,9 @@ async def run_house(
     stopped = trio.Event()
     async with open_supervisor() as storage:
         storage.start_soon(house.writer.last_error.wait, name="fatal-errors")
-        start_storage(storage, house.log, house.rooms.log, house.server.handlers, house.clock)
+        start_storage(
+            storage, house.log, house.rooms.log, house.server.handlers, house.background, house.clock
+        )
         storage.start_soon(house.mover.run, name=LOG_MOVER)
         async with open_supervisor() as timers:
             house.server.throttling.start_reapers(timers)

@@ -23,6 +23,7 @@ from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
 from broker.control.reading import ControlViews
 from broker.control.views import Place
+from broker.disk.background import BackgroundThreads
 from broker.disk.log_mover import LogMover
 from broker.disk.tasks import MetadataWriter
 from broker.events.writer import EventWriter
@@ -130,7 +131,8 @@ class House:
             callbacks=Callbacks(rooms.network.queued_max_requests),
             telemetry=Telemetry(rooms.telemetry),
         )
-        self.mover = LogMover(self.log, self.broker.replication.alter_log_dirs, clock)
+        self.background = BackgroundThreads(rooms.log.background_threads)
+        self.mover = LogMover(self.log, self.broker.replication.alter_log_dirs, self.background, clock)
         self.reapers = self._reapers()
         manager = self.broker.telemetry.manager
         self.telemetry_reaper = Reaper("client-metrics-reaper", manager.next_deadline, manager.expire, clock)
@@ -192,7 +194,15 @@ class House:
             self.broker, self.server, tuple(self.connection_quotas.values()), self.metadata.image
         )
         self.broker.groups.load(Now(clock.ms(), clock.wall_ms()))
-        follow_settings(self.broker, self.server, self.log, self.events, self.mover, self.tell_bootstrap)
+        follow_settings(
+            self.broker,
+            self.server,
+            self.log,
+            self.events,
+            self.mover,
+            self.background,
+            self.tell_bootstrap,
+        )
         self.control.subscribe(follower.follow)
         self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.server)))
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from broker.disk.background import BackgroundThreads
 from broker.errors import ApiError
 from broker.log.move import Move
 from broker.log.moves import Original
@@ -31,8 +32,11 @@ SLICES_PER_SECOND: Final = 50
 class LogMover:
     """`poke` it when there is work, or another limit."""
 
-    def __init__(self, store: LogStore, quota: ReplicationQuotaManager, clock: TrioClock) -> None:
+    def __init__(
+        self, store: LogStore, quota: ReplicationQuotaManager, threads: BackgroundThreads, clock: TrioClock
+    ) -> None:
         self._store = store
+        self._threads = threads
         self._moves = store.moves
         self._quota = quota
         self._clock = clock
@@ -70,7 +74,7 @@ class LogMover:
         try:
             step = self._store.next_step_of(move, self._slice())
             if step is not None:
-                await trio.to_thread.run_sync(step.run)
+                await self._threads.run(step.run)
                 step.finish()
                 if step.error is not None:
                     raise step.error
@@ -83,7 +87,7 @@ class LogMover:
     async def _let_go(self, original: Original) -> None:
         """The partition has gone over; what it left behind may go when the disk has the new files."""
         flush = self._moves.flush(original, self._clock.wall_ms())
-        await trio.to_thread.run_sync(flush.run)
+        await self._threads.run(flush.run)
         flush.finish()
         partition = original.partition
         facts = {

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 from broker.config.rooms import LogConfig
+from broker.disk.background import BackgroundThreads
 from broker.errors import FatalExitError
 from broker.log.chores import Chore
 from broker.log.store import LogStore
@@ -35,6 +36,8 @@ FLUSH_CHECK_MS: Final = 1_000
 told to.
 """
 
+
+RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
 
 FLUSHER_OF_ACKNOWLEDGED: Final = "log-flusher-of-acknowledged"
 
@@ -69,18 +72,23 @@ class MetadataWriter:
 
 
 def start_storage(
-    nursery: TaskStarter, log: LogStore, config: LogConfig, handlers: HandlerPool, clock: TrioClock
+    nursery: TaskStarter,
+    log: LogStore,
+    config: LogConfig,
+    handlers: HandlerPool,
+    threads: BackgroundThreads,
+    clock: TrioClock,
 ) -> None:
     """The tasks that outlive every client."""
 
     async def retain() -> None:
-        await _finish(log.retention(clock.wall_ms()), "cannot remove files")
+        await _finish(log.retention(clock.wall_ms()), "cannot remove files", threads.run)
 
     async def flush() -> None:
-        await _finish(log.due_flushes(clock.wall_ms()), "cannot flush")
+        await _finish(log.due_flushes(clock.wall_ms()), "cannot flush", threads.run)
 
     async def checkpoint() -> None:
-        await _finish([log.checkpoint()], "cannot write the recovery points")
+        await _finish([log.checkpoint()], "cannot write the recovery points", threads.run)
 
     retention_ms = min(config.retention_check_interval_ms, REMOVAL_CHECK_MS)
     flush_ms = min(config.flush_scheduler_interval_ms, FLUSH_CHECK_MS)
@@ -104,10 +112,10 @@ async def _flush_before_answering(handlers: HandlerPool) -> None:
         handlers.flushed(flush)
 
 
-async def _finish(chores: Sequence[Chore], failure: str) -> None:
+async def _finish(chores: Sequence[Chore], failure: str, run: RunInThread = trio.to_thread.run_sync) -> None:
     """Runs what blocks in threads, one after the other, and draws the conclusions here."""
     for chore in chores:
-        await trio.to_thread.run_sync(chore.run)
+        await run(chore.run)
         chore.finish()
         if chore.error is not None:
             logger.error(failure, extra={"reason": str(chore.error)})

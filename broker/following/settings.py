@@ -7,8 +7,9 @@ A room that has dynamic settings has a line here; a key without one takes effect
 from collections.abc import Callable
 
 from broker.api.broker import Broker
-from broker.config.live_rules import check_network
+from broker.config.live_rules import check_network, check_threads
 from broker.config.rooms import NetworkConfig, ReplicationConfig, SecurityConfig, TlsConfig
+from broker.disk.background import BackgroundThreads
 from broker.disk.log_mover import LogMover
 from broker.events.writer import EventWriter
 from broker.log.store import LogStore
@@ -25,6 +26,7 @@ def follow_settings(
     log: LogStore,
     events: EventWriter,
     mover: LogMover,
+    background: BackgroundThreads,
     listeners_changed: Callable[[], None],
 ) -> None:
     """`listeners_changed` is called when clients are to be told other addresses."""
@@ -75,4 +77,9 @@ def follow_settings(
     )
     on_change(lambda rooms: rooms.security, follow_security, check_security)
     on_change(lambda rooms: rooms.replication, follow_replication)
+    on_change(
+        lambda rooms: rooms.log.background_threads,
+        lambda _old, new: background.resize(new),
+        lambda old, new: check_threads("background.threads", old, new),
+    )
     on_change(lambda rooms: rooms.log, lambda _old, new: log.reconfigure(new))

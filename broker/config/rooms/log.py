@@ -53,6 +53,14 @@ class LogConfig:
         "How often expired producers are looked for.",
         unit="ms",
     )
+    background_threads: int = setting(
+        "background.threads",
+        10,
+        integer(1),
+        "Threads for blocking work that no request waits for: retention, timed flushes, recovery points and "
+        "moves between directories. While the broker runs: from half to double of what there are.",
+        dynamic=True,
+    )
     max_open_files: int = setting(
         "log.max.open.files",
         512,
