@@ -13,7 +13,6 @@ from broker.control.rows.tasks import Owned
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
 from broker.figures.census import ROOT, Holding, Owners
-from broker.network.accepting.parked import MOST_PARKED
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests
@@ -37,7 +36,7 @@ def holdings(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
         for listener in server.listeners:
             connections = sum(len(each.selector.channels) for each in listener.all_processors())
             held[f"listener-{listener.name}"] = Holding((Owned("connections", connections),))
-            parked = Owned("parked sockets", len(listener.acceptor.gate.parked), MOST_PARKED)
+            parked = Owned("parked sockets", len(listener.acceptor.gate.parked), server.gate.most_throttled)
             held[f"{listener.acceptor_task}-parked"] = Holding((parked,))
         return held
 
@@ -71,7 +70,8 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:
     for each in server.resources.values():
-        yield each.users.reaper.name, Holding((Owned("held logins", each.users.held, MOST_PARKED),))
+        held = Owned("held logins", each.users.held, each.gate.most_throttled)
+        yield each.users.reaper.name, Holding((held,))
         if each.memory is not None:
             pool = each.memory.memory
             line = Owned("connections in line", each.memory.waiting)

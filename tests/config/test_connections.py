@@ -15,7 +15,7 @@ def room_of(*settings: str) -> ConnectionConfig:
 def test_nothing_is_limited_at_first() -> None:
     room = room_of()
     assert {room.max_connections, room.max_creation_rate, room.max_connections_per_ip} == {INT_MAX}
-    assert (room.max_connections_per_ip_overrides, room.ip_throttle_mode) == ((), "kafka")
+    assert (room.max_connections_per_ip_overrides, room.ip_throttle_mode) == ((), "kip")
 
 
 def test_a_listener_without_a_limit_of_its_own_has_the_brokers() -> None:
@@ -74,9 +74,17 @@ def test_an_override_is_a_host_or_an_address_and_a_number(
 
 
 def test_there_are_two_modes() -> None:
-    assert room_of("ip.throttle.mode=kip").ip_throttle_mode == "kip"
+    assert room_of("ip.throttle.mode=kafka").ip_throttle_mode == "kafka"
     with pytest.raises(ConfigError, match="one of kafka, kip"):
         room_of("ip.throttle.mode=drop")
+
+
+def test_any_number_of_connections_may_be_throttled_at_once() -> None:
+    assert room_of().max_throttled_connections == 1_000
+    assert room_of("max.throttled.connections=0").max_throttled_connections == 0
+    for text in ("-1", "2147483648"):
+        with pytest.raises(ConfigError, match=r"max\.throttled\.connections"):
+            room_of(f"max.throttled.connections={text}")
 
 
 @pytest.mark.parametrize(

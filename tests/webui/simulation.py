@@ -148,7 +148,7 @@ class Simulation:
             "max.connections": "5000",
             "max.connection.creation.rate": "200",
             "max.connections.per.ip": "200",
-            "ip.throttle.mode": "kafka",
+            "ip.throttle.mode": "kip",
             "num.network.threads": "1",
             "num.io.threads": "8",
             "queued.max.requests": "500",

@@ -156,11 +156,23 @@ class ConnectionConfig(ListenerRoom):
     )
     ip_throttle_mode: str = setting(
         "ip.throttle.mode",
-        "kafka",
+        "kip",
         one_of("kafka", "kip"),
         "What becomes of a connection that breaks its address's connection_creation_rate, once the time that "
         "repays it is over: `kafka` closes it, as Kafka does; `kip` looks again, as KIP-612 says, and serves "
         "it if the address is within its rate by then.",
+        dynamic=True,
+        ours=True,
+    )
+
+    max_throttled_connections: int = setting(
+        "max.throttled.connections",
+        1_000,
+        integer(0),
+        "Connections that may be held at once because their address (on each listener) or their user (on all "
+        "listeners together) connects too fast. For one more, the held one of an address whose time ends "
+        "first is closed, and a login is refused. 0 holds none.",
+        unit="connections",
         dynamic=True,
         ours=True,
     )

@@ -69,8 +69,10 @@ class ConnectionGate:
         self.failures = failures
         self.clock = clock
         self.watchers = watchers
-        self.rechecks = False
+        self.rechecks = True
         """ip.throttle.mode=kip: a parked connection is tried again, and not just closed."""
+        self.most_throttled = 0
+        """max.throttled.connections"""
         self.excess = ExcessConnections(quotas, selectors)
         self._config = ConnectionConfig()
         self._hosts = OverrideHosts(self._apply_overrides)
@@ -96,6 +98,7 @@ class ConnectionGate:
         """
         self._config = config
         self.rechecks = config.ip_throttle_mode == "kip"
+        self.most_throttled = config.max_throttled_connections
         self.quotas.per_ip.maximum = config.max_connections_per_ip
         self._hosts.follow(config.max_connections_per_ip_overrides)
         self.quotas.users.set_limits(
@@ -232,8 +235,8 @@ class ListenerGate:
                 self._gate.reject(self._quota, peer[0], PER_IP, maximum)
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.watchers.delayed(self.name, peer[0], throttle_ms, bound)
-                pushed_out = self.parked.add(Parked(sock, peer, now_ms + throttle_ms, bound))
-                if pushed_out is not None:
+                parked = Parked(sock, peer, now_ms + throttle_ms, bound)
+                for pushed_out in self.parked.add(parked, self._gate.most_throttled):
                     self._close(pushed_out, IP_RATE, pushed_out.bound)
                 self._wake.set()
 

@@ -8,10 +8,6 @@ socket.
 import socket
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Final
-
-MOST_PARKED: Final = 1_000
-"""Ours; Kafka has no bound. What a storm is held in must not use up the descriptors of everybody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +23,20 @@ class Parked:
 class ParkedSockets:
     """Whoever takes one out closes it or serves it."""
 
-    __slots__ = ("_heap", "_most", "_next")
+    __slots__ = ("_heap", "_next")
 
-    def __init__(self, most: int = MOST_PARKED) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._heap: list[tuple[int, int, Parked]] = []
         self._next = 0
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, parked: Parked) -> Parked | None:
-        """Where it is full, the earliest has to leave before its time and is returned."""
+    def add(self, parked: Parked, most: int) -> list[Parked]:
+        """Returns the earliest ones, which leave before their time so that at most `most` remain."""
         heappush(self._heap, (parked.end_ms, self._next, parked))
         self._next += 1
-        return heappop(self._heap)[2] if len(self._heap) > self._most else None
+        return [heappop(self._heap)[2] for _ in range(len(self._heap) - most)]
 
     def next_deadline(self) -> int | None:
         return self._heap[0][0] if self._heap else None

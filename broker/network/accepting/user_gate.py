@@ -12,7 +12,6 @@ from typing import Final
 
 from broker.api.context import Connection
 from broker.network.accepting.connection_gate import ConnectionGate
-from broker.network.accepting.parked import MOST_PARKED
 from broker.network.reaper import Reaper
 from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
 
@@ -49,7 +48,7 @@ class UserGate:
             connection.counted_as = user
         elif isinstance(refusal, TooManyOfUser):
             self.refuse(connection, user, refusal)
-        elif len(self._held) >= MOST_PARKED:
+        elif len(self._held) >= self._gate.most_throttled:
             self.refuse(connection, user, refusal)
             return TooFastOfUser(0, refusal.bound)
         return refusal

@@ -26,7 +26,7 @@ from tests.support.running import RunningBroker
 
 @pytest.fixture
 async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[RunningBroker]:
-    async with two_listeners(tmp_path) as running:
+    async with two_listeners(tmp_path, "ip.throttle.mode=kafka") as running:
         yield running
 
 
@@ -66,6 +66,15 @@ async def test_as_kip_612_says_the_parked_are_looked_at_again_served_or_closed(
     """After 200 ms the sixth makes 6 in 1.2 s, which is 5 a second; the seventh would be one too many."""
     await alter(broker, ip_throttle_mode="kip")
     await passes(mock_clock, 10)
+    await is_looked_at_again(broker, mock_clock)
+
+
+async def test_by_default_the_parked_are_looked_at_again(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with two_listeners(tmp_path) as broker:
+        await is_looked_at_again(broker, mock_clock)
+
+
+async def is_looked_at_again(broker: RunningBroker, mock_clock: MockClock) -> None:
     await set_ip_rate(broker, 5)
     clients = await opened(broker, 7)
     assert (served(broker, clients), len(gate_of(broker).parked)) == (5, 2)
@@ -136,15 +145,19 @@ async def test_a_rate_that_was_set_before_the_start_holds(tmp_path: Path, mock_c
         assert served(broker, await opened(broker, 4)) == 2
 
 
-async def test_more_parked_connections_than_a_number_are_closed_early(
-    broker: RunningBroker, mock_clock: MockClock
+@takes_effect("max.throttled.connections")
+@pytest.mark.parametrize(("most", "held"), [(0, 0), (4, 4), (5, 5), (6, 5)])
+async def test_one_more_than_may_be_throttled_closes_the_earliest(
+    broker: RunningBroker, mock_clock: MockClock, most: int, held: int
 ) -> None:
+    await alter(broker, max_throttled_connections=str(most))
+    await passes(mock_clock, 10)
     await set_ip_rate(broker, 1)
     gate = gate_of(broker)
-    gate.parked._most = 3
     clients = await opened(broker, 6)
-    assert (served(broker, clients), len(gate.parked)) == (1, 3)
-    assert [await is_closed_soon(each) for each in clients[1:3]] == [True, True]
+    assert (served(broker, clients), len(gate.parked)) == (1, held)
+    early = clients[1 : 6 - held]
+    assert [await is_closed_soon(each) for each in early] == [True] * len(early)
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("kafka", 5), ("automq", 3)])

@@ -205,6 +205,18 @@ async def test_who_comes_too_fast_is_held_and_served_when_its_rate_is_down(
         assert (await log_in(broker))[1] is None
 
 
+@pytest.mark.parametrize(("most", "held"), [(17, 17), (18, 18), (19, 18)])
+async def test_one_more_login_than_may_be_throttled_is_refused_at_once(
+    broker: RunningBroker, mock_clock: MockClock, most: int, held: int
+) -> None:
+    await limit(broker, max_connection_creation_rate_per_user="2", max_throttled_connections=str(most))
+    storm = [await begin(broker) for _ in range(20)]
+    assert counts(broker) == {"alice": 2}
+    assert broker.house.server.users.held == held
+    refused = [each for each in storm if not is_held(each)][2:]
+    assert [await answer(each) for each in refused] == [(58, TOO_FAST)] * (18 - held)
+
+
 async def test_who_is_too_fast_a_second_time_is_told_so_and_closed(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
