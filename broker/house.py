@@ -11,7 +11,6 @@ from typing import Final
 
 from broker.api import registry
 from broker.api.broker import Broker
-from broker.api.callbacks import Callbacks
 from broker.api.group_answers import expire_groups
 from broker.api.waking import expire_fetches
 from broker.collecting.otlp import Forwarder, poster
@@ -110,6 +109,7 @@ class House:
             callback=callback,
         )
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
+        machinery = automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA
         self.broker = Broker(
             clock=clock,
             config=rooms.broker,
@@ -128,7 +128,7 @@ class House:
             groups=GroupService(rooms.groups, self.partitions),
             producer_ids=ProducerIds(),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
-            callbacks=Callbacks(rooms.network.queued_max_requests),
+            callbacks=machinery.callbacks(rooms.network.queued_max_requests, rooms.network.num_io_threads),
             telemetry=Telemetry(rooms.telemetry),
         )
         self.background = BackgroundThreads(rooms.log.background_threads)
@@ -147,7 +147,7 @@ class House:
                 self.connection_quotas,
                 clock,
                 self.reapers,
-                automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA,
+                machinery,
             )
         self.server.limit_connections(rooms.connections)
         self.server.log_requests(rooms.request_log)

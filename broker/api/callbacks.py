@@ -8,6 +8,7 @@ their turn.
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from typing import Protocol
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
@@ -18,6 +19,14 @@ it takes the callback up, so what that costs and what it raises belong to this r
 """
 
 
+class CallbackQueue(Protocol):
+    """What the handler pool takes callbacks from."""
+
+    def __len__(self) -> int: ...
+
+    def popleft(self) -> Callback: ...
+
+
 class Callbacks:
     """`queued.max.requests` answers at most, as in Kafka. Whoever posts one more has the oldest concluded
     there and then: nobody can put off work faster than it is done.
@@ -25,12 +34,13 @@ class Callbacks:
     `recheck` are keys under which more may be ready than could be completed in one turn.
     """
 
-    __slots__ = ("_conclude", "_rest", "capacity", "peak", "queue", "recheck")
+    __slots__ = ("_conclude", "_rest", "_waiting", "capacity", "peak", "queue", "recheck")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.peak = 0
-        self.queue: deque[Callback] = deque()
+        self._waiting: deque[Callback] = deque()
+        self.queue: CallbackQueue = self._waiting
         self.recheck: dict[Hashable, None] = {}
 
     def serve(
@@ -44,7 +54,7 @@ class Callbacks:
 
     def post(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """`outcome_of` is called once, by the handler pool."""
-        queue = self.queue
+        queue = self._waiting
         if len(queue) >= self.capacity:
             self._conclude(*queue.popleft())
         queue.append((context, outcome_of))

@@ -9,14 +9,17 @@ from typing import Any
 from broker.api.broker import Broker
 from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
+from broker.config.listeners import Plane as PlaneName
 from broker.control.rows.tasks import Owned
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
 from broker.figures.census import ROOT, Holding, Owners
+from broker.network.automq.callback_queues import CallbackQueues
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests
 from broker.network.loop_idle import LoopIdle
+from broker.network.plane import Plane
 from broker.network.processor import NEW_CONNECTIONS, Processor
 from broker.network.socket_server import SocketServer
 from broker.network.throttling import REAPERS
@@ -50,7 +53,8 @@ def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdi
         name = "requests" if len(server.planes) == 1 else f"{plane.name} requests"
         queues.append(Owned(name, requests.depth(), requests.capacity, requests.peak))
         for index, busy in enumerate(plane.handlers.busy):
-            yield plane.handlers.task_name(index), Holding(_own_queue(requests, index), busy_ns=busy)
+            own = (*_own_queue(requests, index), *_own_callbacks(plane, broker, index))
+            yield plane.handlers.task_name(index), Holding(own, busy_ns=busy)
         if isinstance(requests, RequestQueues):
             sizes = requests.sizes
             queues.append(Owned(f"bytes of {name}", sizes.limit - sizes.available, sizes.limit))
@@ -66,6 +70,14 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
         return ()
     queue = requests.queue_of(handler)
     return (Owned("requests", queue.depth(), queue.capacity, queue.peak),)
+
+
+def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, ...]:
+    """Those of the data plane's handlers; a connection of another plane has its share of the same queues."""
+    callbacks = broker.callbacks
+    if plane.name is not PlaneName.DATA or not isinstance(callbacks, CallbackQueues):
+        return ()
+    return (Owned("callbacks", callbacks.depth_of(handler), callbacks.each),)
 
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holding]]:

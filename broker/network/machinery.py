@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from broker.api.callbacks import Callbacks
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.request_channel import RequestChannel, Requests
 from broker.network.processor import Processor
@@ -15,11 +16,13 @@ from broker.network.throttling import Throttling
 
 @dataclass(frozen=True, slots=True)
 class Machinery:
-    """`requests` is called with `queued.max.requests` and the number of handlers; the others with what the
-    classes of this package take. `resizable`: whether handlers may become more or fewer while it runs.
+    """`requests` and `callbacks` are called with `queued.max.requests` and the number of handlers; the
+    others with what the classes of this package take. `resizable`: whether handlers may become more or fewer
+    while it runs.
     """
 
     requests: Callable[[int, int], Requests]
+    callbacks: Callable[[int, int], Callbacks]
     processor: Callable[..., Processor]
     handlers: type[HandlerPool]
     throttling: type[Throttling]
@@ -27,5 +30,9 @@ class Machinery:
 
 
 KAFKA: Final = Machinery(
-    lambda capacity, _handlers: RequestChannel(capacity), Processor, HandlerPool, Throttling
+    lambda capacity, _handlers: RequestChannel(capacity),
+    lambda capacity, _handlers: Callbacks(capacity),
+    Processor,
+    HandlerPool,
+    Throttling,
 )

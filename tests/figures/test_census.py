@@ -103,7 +103,10 @@ async def test_in_automqs_mode_every_handler_owns_its_queue_and_all_of_them_the_
             Owned("requests", 0, 16, 0),
             Owned("bytes of requests", 0, 104_857_600),
         )
-        assert rows["data-plane-kafka-request-handler-3"].owns == (Owned("requests", 0, 4, 0),)
+        assert rows["data-plane-kafka-request-handler-3"].owns == (
+            Owned("requests", 0, 4, 0),
+            Owned("callbacks", 0, 4),
+        )
 
 
 async def test_a_reaper_owns_what_waits(tmp_path: Path, mock_clock: MockClock) -> None:
