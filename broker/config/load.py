@@ -27,6 +27,11 @@ _MISNOMERS: Final = {
     "queued.max.bytes": "queued.max.request.bytes",
 }
 """What texts about Kafka and AutoMQ call some keys, which never had these names."""
+_NO_KEYS: Final = {
+    "queued.max.connections": "in Kafka it is no key but a constant: 20 accepted connections may wait for "
+    "each processor; max.connections bounds the open ones",
+}
+"""What the same texts call keys and Kafka cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,8 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
 def _hint(key: str) -> str:
     if key in _MISNOMERS:
         return f" (Kafka calls it {_MISNOMERS[key]})"
+    if key in _NO_KEYS:
+        return f" ({_NO_KEYS[key]})"
     near = difflib.get_close_matches(key, SPELLINGS, n=1, cutoff=0.85)
     return f" (did you mean {near[0]}?)" if near else ""
 

@@ -10,6 +10,7 @@ from broker.config.rooms import LogConfig
 from broker.config.setting import settings_of
 from broker.config.table import ROOM_TYPES, SETTINGS, SPELLINGS, Rooms
 from broker.errors import ConfigError
+from broker.network.processor import NEW_CONNECTIONS
 
 
 def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Configuration:
@@ -286,6 +287,16 @@ def test_dynamic_settings_lie_over_static_ones_and_keep_the_token() -> None:
     assert rooms.topics.num_partitions == 3
     assert rooms.security.admin_token == "x" * 20
     assert configuration.rooms.topic_settings.retention_ms == 5
+
+
+def test_a_constant_that_some_texts_call_a_key_is_told_to_be_one() -> None:
+    """Z14: S3 has queued.max.connections in a properties file; Kafka has Processor.ConnectionQueueSize."""
+    assert "queued.max.connections" not in SPELLINGS
+    assert load(None, ["queued.max.connections=30"], {}).warnings == (
+        "--override: there is no key queued.max.connections; it is ignored (in Kafka it is no key but a "
+        f"constant: {NEW_CONNECTIONS} accepted connections may wait for each processor; max.connections "
+        "bounds the open ones)",
+    )
 
 
 @pytest.mark.parametrize(
