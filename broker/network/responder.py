@@ -23,6 +23,7 @@ from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import KeptAnswer, Route
 from broker.network.selector import BUG, READ, WRITE, Selector
+from broker.network.unsendable import UnsendableResponses
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 BURST: Final = 16
@@ -59,6 +60,7 @@ class Responder:
         self._clock = clock
         self._failed_logins = failed_logins
         self._frame_limit = frame_limit
+        self._unsendable = UnsendableResponses()
 
     def flush(self) -> None:
         """Writes every queued response as far as its socket takes it. Synchronous; called by handlers and
@@ -170,6 +172,8 @@ class Responder:
             request.route.metrics.record_slow(request, now, now, 0)
             if self.request_time is not None:
                 self.request_time.settle(request)
+            if request.reply is not None:
+                self._unsendable.warn(request.channel.id, now // 1_000_000 + self._clock.base_ms)
 
     def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
         """A step for this connection has raised what nothing expects; it ends, and no other."""
