@@ -5,6 +5,7 @@ Used by `socket_server` alone, at the start and for every listener that is added
 making a listener binds its port.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -38,6 +39,8 @@ from broker.network.responder import Responder
 from broker.network.server_resources import ServerResources
 from broker.network.tls.handshakes import certificates_of
 from broker.network.watching import Watchers
+
+logger = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
 """Told to clients of a listener on every address of a broker that does not say another."""
@@ -116,6 +119,7 @@ class Assembly:
         listener.routes.know_by_heart(self.by_heart)
         self.tell(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))
+        logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
         return listener
 
     def _acceptor(self, endpoint: ListenerConfig, options: SocketOptions) -> Acceptor:

@@ -5,6 +5,7 @@ Made by `socket_server` with the port bound and nothing running. Its processors 
 each in a scope of its own, so that any of them can go while the others serve.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 
 import trio
@@ -15,6 +16,8 @@ from broker.network.handling.routes import Routes
 from broker.network.processor import Processor
 from broker.network.supervisor import Supervisor, TaskStarter
 from broker.security.tls import Certificates
+
+logger = logging.getLogger(__name__)
 
 
 class Listener:
@@ -73,6 +76,7 @@ class Listener:
 
     async def serve(self) -> None:
         """Runs the processors until cancelled, or until `end` has let the last connection go."""
+        logger.debug(f"Starting processors for listener {self.name}")
         async with trio.open_nursery() as nursery:
             self._nursery = Supervisor(nursery)
             for processor in self.processors:
@@ -86,6 +90,7 @@ class Listener:
         try:
             with self._accepting:
                 await ready(self.name)
+                logger.debug(f"Starting acceptor thread for listener {self.name}")
                 self.started.set()
                 await self.acceptor.run(self.processors)
         finally:

@@ -439,6 +439,7 @@ class Processor:
         """A channel around a new connection, with TLS where the listener speaks it; not yet registered."""
         settings = self._settings
         local = sock.getsockname()[:2]
+        logger.debug("Processor %d listening to new connection from %s:%d", self.id, *peer)
         limit = settings.max_frame_before_login if settings.requires_login else settings.max_frame
         channel = self.channel_type(
             sock,

@@ -14,6 +14,7 @@ import trio
 from broker.api.outcome import Login
 from broker.errors import BrokerBug
 from broker.network.clock import TrioClock
+from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteEvent, MuteState
@@ -296,6 +297,7 @@ class Responder:
                 counts.failed_renewals += 1
             self._failed_logins.add(channel)
             return False
+        log_authenticated(channel, again=login is Login.RENEWED)
         if login is Login.SUCCEEDED:
             counts.logins += 1
             if request.route.version == 0:

@@ -147,6 +147,7 @@ class SocketServer:
         """Lets each listener accept as soon as `ready` of its name has returned. Until then clients connect,
         for the port is bound, and wait. (Kafka: enableRequestProcessing)
         """
+        logger.info("Enabling request processing.")
         self._front, self._ready = nursery, ready
         for listener in self.listeners:
             self._accept(listener, nursery)
@@ -158,6 +159,7 @@ class SocketServer:
 
     def stop_following(self) -> None:
         """The front is about to be cancelled: no listener comes or goes any more."""
+        logger.info("Stopping socket server request processors")
         self._front = None
 
     async def drain(self) -> None:
@@ -167,7 +169,8 @@ class SocketServer:
                 nursery.start_soon(processor.drain)
 
     async def end_requests(self) -> None:
-        """No more requests: what is queued is still handled, then every handler ends."""
+        """Called when the processors are gone. What is queued is still handled, then every handler ends."""
+        logger.info("Stopped socket server request processors")
         for plane in self.planes.values():
             await plane.requests.aclose()
 

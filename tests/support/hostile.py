@@ -57,6 +57,14 @@ async def until(is_so: Callable[[], bool], seconds: float = 2) -> None:
             await trio.testing.wait_all_tasks_blocked(0.01)
 
 
+LIFE_OF_THE_SERVER = {
+    "broker.network.accepting.acceptor",
+    "broker.network.assembly",
+    "broker.network.socket_server",
+}
+"""Who tells, at INFO, of its beginning and its end and of no connection."""
+
+
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The reasons of the connections that were closed, one for each line that an operator saw."""
     return list(_reasons(caplog))
@@ -64,6 +72,8 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def _reasons(caplog: pytest.LogCaptureFixture) -> Iterator[str]:
     for record in caplog.records:
+        if record.name in LIFE_OF_THE_SERVER and record.levelname == "INFO":
+            continue
         if record.name.startswith("broker") and record.levelname != "DEBUG":
             assert record.exc_info is None, record.getMessage()
             yield str(getattr(record, "reason", record.getMessage()))

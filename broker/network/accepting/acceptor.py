@@ -55,6 +55,7 @@ class Acceptor:
         self._options = options
         self._socket = _bind(name, host, port, options)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        logger.info(f"Awaiting socket connections on {_shown(*self.address)}.", extra={"listener": name})
         self._next = 0
         self._rests = False
         self._processors: Sequence[Processor] = ()
@@ -69,6 +70,9 @@ class Acceptor:
                 Supervisor(nursery).start_soon(self.gate.run, self._serve, name=name)
                 await self._accept(listening)
         finally:
+            logger.debug(
+                "Closing server socket, selector, and any throttled sockets.", extra={"listener": self.name}
+            )
             listening.close()
 
     async def _accept(self, listening: socket.socket) -> None:
@@ -149,7 +153,7 @@ class Acceptor:
                 processor.new_connections.send_nowait(accepted)
             except trio.WouldBlock:
                 continue
-            processor.selector.wakeup()
+            self._handed_over(accepted, processor)
             return
         while True:
             processor = processors[self._next % len(processors)]
@@ -164,7 +168,20 @@ class Acceptor:
                 self.gate.release(accepted)
                 raise
             break
+        self._handed_over(accepted, processor)
+
+    def _handed_over(self, accepted: Accepted, processor: Processor) -> None:
         processor.selector.wakeup()
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                f"Accepted connection from {_shown(*accepted[1])} on {_shown(*self.address)} and assigned it "
+                f"to processor {processor.id}",
+                extra={"listener": self.name},
+            )
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: bool = True) -> socket.socket:

@@ -21,6 +21,7 @@ from broker.config.listeners import Listener
 from broker.config.rooms import TlsConfig
 from broker.errors import ConfigError
 from broker.network.clock import TrioClock
+from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Receive
 from broker.network.connection.send import Flight
@@ -187,6 +188,7 @@ class Handshakes:
         if self._names_users:
             self._selector.counts.logins += 1
             self._selector.counts.logins_without_reauth += 1
+            log_authenticated(channel)
         channel.authenticated = self._names_users
         channel.tls = tls.cipher()
         channel.read = channel.receive.read
