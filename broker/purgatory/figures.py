@@ -1,23 +1,19 @@
 """What Prometheus reads of the purgatories, under the names that Kafka's dashboards have.
 
-Called when somebody looks. Kafka registers the gauges of all its purgatories whether anything ever waits in
-them or not, and so does this.
+Called when somebody looks. Only purgatories that exist have gauges: Kafka's DeleteRecords, RemoteFetch,
+RemoteListOffsets and ShareFetch have no operations here, and a constant 0 would claim that they are watched.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from broker.metrics.registry import FamilySamples, Kind, Sample
 from broker.purgatory.purgatory import Purgatory
-
-NOTHING_WAITS: Final = ("DeleteRecords", "RemoteFetch", "RemoteListOffsets", "ShareFetch")
-"""With one replica, without tiered storage and share groups these have no operations."""
 
 
 def families(purgatories: Iterable[Purgatory[Any]]) -> Iterator[FamilySamples]:
     """Kafka: kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=*"""
     figures = {each.name: (each.watched, each.delayed) for each in purgatories}
-    figures |= dict.fromkeys(NOTHING_WAITS, (0, 0))
     prefix = "kafka_server_delayedoperationpurgatory"
     for index, (name, text) in enumerate(
         (
