@@ -90,9 +90,14 @@ def start_storage(
     async def checkpoint() -> None:
         await _finish([log.checkpoint()], "cannot write the recovery points", threads.run)
 
+    async def expire_producers() -> None:
+        log.expire_producers(clock.wall_ms())
+
+    expiration_ms = config.producer_id_expiration_check_interval_ms
     retention_ms = min(config.retention_check_interval_ms, REMOVAL_CHECK_MS)
     flush_ms = min(config.flush_scheduler_interval_ms, FLUSH_CHECK_MS)
     nursery.start_soon(_every, retention_ms, retain, name="log-retention")
+    nursery.start_soon(_every, expiration_ms, expire_producers, name="log-producer-expiration")
     nursery.start_soon(_every, flush_ms, flush, name="log-flusher")
     nursery.start_soon(_every, config.flush_offset_checkpoint_interval_ms, checkpoint, name="log-checkpoint")
     nursery.start_soon(_flush_before_answering, handlers, name=FLUSHER_OF_ACKNOWLEDGED)

@@ -202,14 +202,20 @@ class LogStore:
         waiting = self._shared.unflushed.items()
         return min((since_ms + partition.settings.flush_ms for partition, since_ms in waiting), default=None)
 
+    def expire_producers(self, now_wall_ms: int) -> None:
+        """Forgets the producers that were not seen for `producer.id.expiration.ms`."""
+        before_ms = now_wall_ms - self.config.producer_id_expiration_ms
+        for partition in self._partitions.values():
+            if partition.adopted:
+                partition.producers.expire(before_ms)
+
     def retention(self, now_wall_ms: int) -> list[Chore]:
-        """Lets go of what no topic keeps any longer, and of producers that were not seen for long. The chores
-        remove files whose delay is over; call again after the shortest file.delete.delay.ms.
+        """Lets go of what no topic keeps any longer. The chores remove files whose delay is over; call again
+        after the shortest file.delete.delay.ms.
         """
         for partition in self._partitions.values():
             if not partition.adopted:
                 continue
-            partition.producers.expire(now_wall_ms - self.config.producer_id_expiration_ms)
             try:
                 paths = partition.retire(now_wall_ms)
             except ApiError:

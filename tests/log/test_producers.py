@@ -195,11 +195,13 @@ def test_sequences_survive_the_loss_of_every_snapshot(store, where, tmp_path):
     append(make(restarted), batch(b"a", producer=(7, 0, 20)))
 
 
-def test_a_producer_s_state_goes_when_retention_forgets_it(store, log):
+def test_a_producer_s_state_goes_when_it_expires(store, log):
     append(log, batch(b"a", producer=(7, 0, 0)), now=NOW)
     day = store.config.producer_id_expiration_ms
-    store.retention(NOW + day - 1)
+    store.expire_producers(NOW + day - 1)
     assert len(log.producers) == 1
     store.retention(NOW + day)
+    assert len(log.producers) == 1
+    store.expire_producers(NOW + day)
     assert len(log.producers) == 0
     append(log, batch(b"a", producer=(7, 0, 55)))

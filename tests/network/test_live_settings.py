@@ -186,10 +186,10 @@ async def test_how_long_a_producer_is_remembered(broker: RunningBroker) -> None:
         return [each.producer_id for each in answer.topics[0].partitions[0].active_producers]
 
     assert await error_of_produce(broker, producer_id=7) is ErrorCode.NONE
-    broker.house.log.retention(wall_ms(broker) + 60_000)
+    broker.house.log.expire_producers(wall_ms(broker) + 60_000)
     assert await known() == [7]
     await alter(broker, producer_id_expiration_ms="30000")
-    broker.house.log.retention(wall_ms(broker) + 60_000)
+    broker.house.log.expire_producers(wall_ms(broker) + 60_000)
     assert await known() == []
 
 
