@@ -20,6 +20,7 @@ from broker.config.load import Configuration
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
+from broker.control.inert import warn_of_kept
 from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.disk.background import BackgroundThreads
@@ -86,6 +87,7 @@ class House:
         blame = partial(blaming_dynamic, self.metadata.image, configuration.rooms.broker.node_id)
         with blame():
             self.control = Control(self.metadata.image, configuration, self.writer)
+        warn_of_kept(self.metadata.image)
         rooms = self.rooms = self.control.rooms
         self.log = LogStore(rooms.log)
         _report(self.log.open(rooms.topic_settings))

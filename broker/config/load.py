@@ -63,12 +63,17 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     static: dict[str, str] = {}
     unknown: dict[str, str] = {}
     places: list[tuple[str, str]] = []
+    inert: list[str] = []
     for entry in properties:
-        if setting_of(entry.key) is not None:
+        place = f"{source} line {entry.line}" if entry.line else "--override"
+        known = setting_of(entry.key)
+        if known is not None:
             static[entry.key] = entry.value
+            if known.inert:
+                inert.append(f"{place}: {entry.key} has no effect: {known.inert}")
         else:
             unknown[entry.key] = entry.value
-            places.append((f"{source} line {entry.line}" if entry.line else "--override", entry.key))
+            places.append((place, entry.key))
     rooms = build_rooms(static)
     fate = "only the quota callback is told of it" if rooms.quotas.callback_class else "it is ignored"
     warnings = [f"{place}: there is no key {key}; {fate}{_hint(key)}" for place, key in places]
@@ -76,7 +81,7 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     if token is not None and len(token) < _SHORT_TOKEN:
         warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
     rooms = replace(rooms, security=replace(rooms.security, admin_token=token))
-    return Configuration(static, rooms, (*warnings, *_doubts(rooms)), unknown=unknown)
+    return Configuration(static, rooms, (*warnings, *inert, *_doubts(rooms)), unknown=unknown)
 
 
 def build_rooms(values: Mapping[str, str]) -> Rooms:

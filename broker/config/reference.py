@@ -40,7 +40,8 @@ Derived from `broker/config/rooms` by `python -m broker.config.reference`; not e
 `weir serve server.properties --override key=value` reads the file by Java's rules (comments with `#` or `!`,
 a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8, and lets the command
 line win. The keys are Kafka's where Kafka has them; *ours* marks those that it has not. A key that is not
-here is ignored with a warning, a value that is not allowed stops the start.
+here is ignored with a warning, a key *without effect* is accepted with one, a value that is not allowed stops
+the start.
 
 A *dynamic* key can be changed while the broker runs, with `kafka-configs.sh --alter --entity-type brokers`
 or any other client's IncrementalAlterConfigs: for one broker (`--entity-name 1`), or for all
@@ -88,6 +89,8 @@ def _facts(setting: Setting) -> Iterator[str]:
     if setting.kafka_default is not None:
         yield f"Kafka's default: `{setting.kafka_default}`. {setting.why}"
     yield f"allowed: {setting.kind.allowed}"
+    if setting.inert:
+        yield f"without effect: {setting.inert}"
     if setting.topic_key is not None:
         yield f"on a topic: `{setting.topic_key}`"
     for key, _ in setting.also:

@@ -25,8 +25,9 @@ class Setting:
     itself is not set.
 
     `kafka_default` and `why` are there only where our default is another one; `ours` marks a key that Kafka
-    does not have. `dynamic`: may be changed while the broker runs; `per_broker`: for one broker only, never
-    as the default of all. `per_listener`: is written `listener.name.<name>.<key>`; `listener_too`: may be.
+    does not have. `inert` says why a key has no effect here; it is accepted with a warning. `dynamic`: may be
+    changed while the broker runs; `per_broker`: for one broker only, never as the default of all.
+    `per_listener`: is written `listener.name.<name>.<key>`; `listener_too`: may be.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Setting:
     listener_too: bool = False
     kafka_default: str | None = None
     why: str | None = None
+    inert: str = ""
 
     def read(self, text: str, *, key: str | None = None) -> Any:
         """Raises ConfigError with key, value and what is allowed."""
@@ -66,6 +68,11 @@ class Setting:
 
     def write(self, value: Any) -> str | None:
         return None if value is None else self.kind.write(value)
+
+    @property
+    def documentation(self) -> str:
+        """`doc`, and that the key has no effect where that is so; for DescribeConfigs."""
+        return f"{self.doc} Without effect here: {self.inert}." if self.inert else self.doc
 
     @property
     def sensitive(self) -> bool:

@@ -33,6 +33,7 @@ from broker.control.configs import plan_alter_configs
 from broker.control.create_partitions import plan_create_partitions
 from broker.control.create_topics import plan_create_topics
 from broker.control.delete_topics import plan_delete_topics
+from broker.control.inert import warn_of_changes
 from broker.control.live_rooms import LiveRooms
 from broker.control.passwords import SetPassword, plan_set_password
 from broker.control.plan import Plan, Situation
@@ -122,6 +123,7 @@ class Control:
                 unwritten: Answer = _unwritten(plan.answer, error)
                 return unwritten
             self._publish(image, plan.changes, actor)
+            warn_of_changes(plan.changes)
         for effect in plan.effects:
             effect()
         return plan.answer

@@ -89,7 +89,7 @@ def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
         own = () if text is None else (ConfigSynonym(key, value, Source.CLIENT_METRICS),)
         source = Source.CLIENT_METRICS if own else Source.DEFAULT
         kind = setting.kind.type
-        rows.append(ConfigRow(key, value, source, kind, False, False, setting.doc, own))
+        rows.append(ConfigRow(key, value, source, kind, False, False, setting.documentation, own))
     return rows
 
 
@@ -182,6 +182,6 @@ def _row(key: str, setting: Setting, synonyms: list[ConfigSynonym], *, read_only
         setting.kind.type,
         read_only,
         setting.sensitive,
-        setting.doc,
+        setting.documentation,
         tuple(synonyms),
     )

@@ -352,3 +352,28 @@ def test_every_key_of_ours_that_differs_from_kafkas_says_why(key: str) -> None:
 def test_a_room_can_be_made_by_hand(tmp_path: Path) -> None:
     assert LogConfig(dirs=(str(tmp_path),)).max_open_files == 512
     assert Rooms().console.listener == Address("127.0.0.1", 8080)
+
+
+# Keys without effect
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "delete.records.purgatory.purge.interval.requests",
+        "share.fetch.purgatory.purge.interval.requests",
+        "follower.replication.throttled.rate",
+    ],
+)
+def test_a_key_without_effect_is_accepted_with_a_warning_that_says_why(tmp_path: Path, key: str) -> None:
+    reason = SETTINGS[key].inert
+    assert reason
+    configuration = from_file(tmp_path, f"num.partitions=3\n{key}=7")
+    assert configuration.static[key] == "7"
+    assert configuration.warnings == (f"server.properties line 2: {key} has no effect: {reason}",)
+    assert load(None, [f"{key}=7"], {}).warnings == (f"--override: {key} has no effect: {reason}",)
+
+
+def test_keys_with_effect_are_not_warned_of() -> None:
+    keys = ("producer.id.expiration.check.interval.ms", "leader.replication.throttled.rate")
+    assert load(None, [f"{key}=7" for key in keys], {}).warnings == ()

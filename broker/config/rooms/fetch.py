@@ -40,14 +40,15 @@ class FetchConfig:
         "delete.records.purgatory.purge.interval.requests",
         1,
         integer(0),
-        "As the two above, for DeleteRecords. Nothing waits there: with one replica its answer is known at "
-        "once.",
+        "As the two above, for DeleteRecords.",
         unit="requests",
+        inert="with one replica the answer of DeleteRecords is known at once, and nothing waits",
     )
     share_fetch_purge_interval: int = setting(
         "share.fetch.purgatory.purge.interval.requests",
         1_000,
         integer(0),
-        "As the others, for ShareFetch. Nothing waits there, as share groups are not served.",
+        "As the others, for ShareFetch.",
         unit="requests",
+        inert="share groups are not served, and nothing waits",
     )

@@ -11,6 +11,8 @@ from broker.config.setting import setting
 
 ALL_REPLICAS: Final = "*"
 
+_FOLLOWS_NONE: Final = "this broker reads no replicas from other brokers"
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicationConfig:
@@ -30,9 +32,10 @@ class ReplicationConfig:
         LONG_MAX,
         long(0),
         "The most that this broker may read from other brokers, of the partitions that "
-        "follower.replication.throttled.replicas of their topic names. It follows nobody yet.",
+        "follower.replication.throttled.replicas of their topic names.",
         unit="bytes/s",
         dynamic=True,
+        inert=_FOLLOWS_NONE,
     )
     alter_log_dirs_rate: int = setting(
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -124,4 +127,5 @@ class TopicThrottles:
         THROTTLED_REPLICAS,
         "The replicas that are throttled where they are written, as partition:broker, or * for all.",
         topic_key="follower.replication.throttled.replicas",
+        inert=_FOLLOWS_NONE,
     )

@@ -1,0 +1,40 @@
+"""Settings that are accepted and have no effect here: the log says so where one is set, and at every start.
+
+Told by `Control` of what it commits, and by `house` of what is kept from before. What a file or the command
+line sets is `broker.config.load`'s.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from broker.config.table import setting_of
+from broker.config.topic import TOPIC_SETTINGS
+from broker.metadata.changes import Change, Kind
+from broker.metadata.image import Image
+
+logger = logging.getLogger(__name__)
+
+
+def warn_of_changes(changes: Iterable[Change]) -> None:
+    """Warns of each setting of a topic or a broker that these changes make in vain."""
+    for change in changes:
+        if change.new is not None and change.kind in (Kind.TOPIC_CONFIG, Kind.BROKER_CONFIG):
+            _warn(change.kind, change.entity, change.key)
+
+
+def warn_of_kept(image: Image) -> None:
+    """Warns of each such setting that was made before the start."""
+    for broker, configs in image.broker_configs.items():
+        for key in configs:
+            _warn(Kind.BROKER_CONFIG, broker, key)
+    for name, topic in image.topics.items():
+        for key in topic.configs:
+            _warn(Kind.TOPIC_CONFIG, name, key)
+
+
+def _warn(kind: Kind, name: str, key: str) -> None:
+    setting = TOPIC_SETTINGS.get(key) if kind is Kind.TOPIC_CONFIG else setting_of(key)
+    if setting is None or not setting.inert:
+        return
+    resource = f"topic {name}" if kind is Kind.TOPIC_CONFIG else f"broker {name}" if name else "all brokers"
+    logger.warning(f"{key} has no effect: {setting.inert}", extra={"resource": resource})

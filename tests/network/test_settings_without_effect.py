@@ -1,0 +1,89 @@
+"""follower.replication.throttled.*: accepted, for tools set them, and told to have no effect: when they are
+set, at every start, and by DescribeConfigs.
+"""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from broker.control import inert
+from broker.protocol.messages.create_topics import CreatableTopicConfig
+from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.live import ALL_BROKERS, BROKER, BROKER_ONE, SET, alter_through
+from tests.support.produce import create_topic
+from tests.support.running import running_broker
+from tests.support.wire import WireClient
+
+TOPIC = 2
+RATE = "follower.replication.throttled.rate"
+REPLICAS = "follower.replication.throttled.replicas"
+WHY = "this broker reads no replicas from other brokers"
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, object]]:
+    """(words, resource) since the last call."""
+    lines = [
+        (each.getMessage(), each.__dict__["resource"])
+        for each in caplog.records
+        if each.name == inert.__name__ and each.levelno == logging.WARNING
+    ]
+    caplog.clear()
+    return lines
+
+
+async def set_on_topic(client: WireClient, key: str, value: str, *, validate: bool = False) -> int:
+    resource = AlterConfigsResource(TOPIC, "events", [AlterableConfig(key, SET, value)])
+    answer = await client.ask(IncrementalAlterConfigsRequest([resource], validate), 1)
+    return int(answer.responses[0].error_code)
+
+
+async def documentation(client: WireClient, kind: int, name: str, key: str) -> str:
+    resource = DescribeConfigsResource(kind, name, [key])
+    answer = await client.ask(DescribeConfigsRequest([resource], False, True), 4)
+    (config,) = answer.results[0].configs
+    return str(config.documentation)
+
+
+async def test_where_they_are_set_the_log_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await broker.connect()
+        request = create_topic()
+        request.topics[0].configs = [CreatableTopicConfig(REPLICAS, "*")]
+        assert (await client.ask(request, 5)).topics[0].error_code == 0
+        assert told(caplog) == [(f"{REPLICAS} has no effect: {WHY}", "topic events")]
+
+        assert await set_on_topic(client, REPLICAS, "0:1", validate=True) == 0
+        assert await set_on_topic(client, REPLICAS, "nonsense") != 0
+        assert await set_on_topic(client, "leader.replication.throttled.replicas", "*") == 0
+        assert told(caplog) == [], "nothing was set in vain"
+        assert await set_on_topic(client, REPLICAS, "0:1") == 0
+        assert told(caplog) == [(f"{REPLICAS} has no effect: {WHY}", "topic events")]
+
+        assert await alter_through(client, {RATE: "7"}, BROKER_ONE) == (0, None)
+        assert await alter_through(client, {RATE: "8"}, ALL_BROKERS) == (0, None)
+        words = f"{RATE} has no effect: {WHY}"
+        assert told(caplog) == [(words, "broker 1"), (words, "all brokers")]
+        assert await alter_through(client, {RATE: None}, BROKER_ONE) == (0, None)
+        assert told(caplog) == []
+
+    async with running_broker(tmp_path):
+        assert sorted(told(caplog)) == [
+            (words, "all brokers"),
+            (f"{REPLICAS} has no effect: {WHY}", "topic events"),
+        ]
+
+
+async def test_describing_them_says_so_too(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        client = await broker.connect()
+        await client.ask(create_topic(), 5)
+        for kind, name, key in ((BROKER, BROKER_ONE, RATE), (TOPIC, "events", REPLICAS)):
+            assert (await documentation(client, kind, name, key)).endswith(f"Without effect here: {WHY}.")
+            useful = key.replace("follower", "leader")
+            assert "ithout effect" not in await documentation(client, kind, name, useful)
