@@ -166,9 +166,11 @@ class House:
             if rooms.telemetry.otlp_endpoint
             else None
         )
+        self.loop_idle = LoopIdle(clock)
         self.exposition = Exposition(
             clock,
             self.server,
+            self.loop_idle,
             self.quotas,
             self.broker.replication,
             self.partitions,
@@ -178,7 +180,6 @@ class House:
             lambda: self.control.rooms.quotas.metrics_max_entities,
         )
         self.place = Place(VERSION, (), "")
-        self.loop_idle = LoopIdle(clock)
         self.census = Census(clock, holdings(self.server, self.broker, self.loop_idle))
         figures = BrokerFigures(
             clock,

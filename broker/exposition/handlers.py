@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.config.listeners import Plane as PlaneName
-from broker.metrics.growth import Growth
 from broker.metrics.registry import FamilySamples, Kind, Sample
-from broker.network.plane import Plane
 from broker.network.socket_server import SocketServer
 
 CHANNEL: Final = "kafka_network_requestchannel"
@@ -23,35 +21,22 @@ POOLS: Final = {
 
 
 class HandlerFamilies:
-    """Remembers what the last reader saw, since shares of time are made from totals."""
+    """Reads the socket server when somebody looks."""
 
-    def __init__(self, server: SocketServer, now_ns: int) -> None:
+    def __init__(self, server: SocketServer) -> None:
         self._server = server
-        self._busy = Growth(now_ns)
 
-    def families(self, now_ns: int) -> Iterator[FamilySamples]:
+    def families(self, idle: float) -> Iterator[FamilySamples]:
+        """`idle` is the share of the last window in which the one thread of all handlers was idle."""
         yield from _queues(self._server)
-        yield from self._idle(now_ns)
-
-    def _idle(self, now_ns: int) -> Iterator[FamilySamples]:
-        """Idle time over the number of threads, as Kafka counts it: a handler that waits for a commit is
-        busy.
-        """
-        planes = list(self._server.planes.values())
-        rates = self._busy.look(now_ns, tuple(sum(plane.handlers.busy) for plane in planes))
-        yield _share("requesthandleravgidle", "all pools", sum(rates), _threads(*planes))
-        for plane, rate in zip(planes, rates, strict=True):
-            pool = POOLS[plane.name]
-            yield _share(f"{pool}requesthandleravgidle", f"the pool {pool}", rate, _threads(plane))
+        yield _share("requesthandleravgidle", "all pools", idle)
+        for name in self._server.planes:
+            yield _share(f"{POOLS[name]}requesthandleravgidle", f"the pool {POOLS[name]}", idle)
 
 
-def _threads(*planes: Plane) -> int:
-    return sum(plane.handlers.size for plane in planes)
-
-
-def _share(name: str, whose: str, busy: float, threads: int) -> FamilySamples:
-    idle = max(1.0 - busy / 1e9 / threads, 0.0)
-    about = f"Share of time that request handlers wait for requests, of {whose}"
+def _share(name: str, whose: str, idle: float) -> FamilySamples:
+    """Every pool has the same: what the thread has left is left for each of them."""
+    about = f"Share of time that the thread which runs the request handlers is idle, of {whose}"
     return FamilySamples(f"{POOL}_{name}_percent", about, Kind.GAUGE, [Sample((), idle)])
 
 

@@ -19,6 +19,7 @@ from broker.metrics.prometheus import pieces
 from broker.metrics.registry import FamilySamples, Steps
 from broker.network.automq import figures as automq
 from broker.network.clock import TrioClock
+from broker.network.loop_idle import IdleShare, LoopIdle
 from broker.network.socket_server import SocketServer
 from broker.purgatory import figures as purgatory
 from broker.purgatory.purgatory import Purgatory
@@ -39,6 +40,7 @@ class Exposition:
         self,
         clock: TrioClock,
         server: SocketServer,
+        loop: LoopIdle,
         client_quotas: ClientQuotas,
         replication: ReplicationQuotas,
         partitions: Partitions,
@@ -50,8 +52,9 @@ class Exposition:
         """`most_entities` is quota.metrics.max.entities, of this moment."""
         self._clock = clock
         self._server = server
+        self._idle = IdleShare(loop)
         self._sockets = SocketFamilies(server, clock.ns())
-        self._handlers = HandlerFamilies(server, clock.ns())
+        self._handlers = HandlerFamilies(server)
         self._quotas = client_quotas
         self._replication = replication
         self._partitions = partitions
@@ -82,8 +85,9 @@ class Exposition:
         yield from account_figures.families(self._server.accounts.look(), now_ms)
         yield from requests.families(self._server.metrics, now_ms)
         yield from requests.log_families(self._server.request_log)
-        yield from self._sockets.families(now_ns)
-        yield from self._handlers.families(now_ns)
+        idle = self._idle.look(now_ns)
+        yield from self._sockets.families(now_ns, idle)
+        yield from self._handlers.families(idle)
         yield from failures.families(self._server.failures)
         yield from purgatory.families(self._purgatories)
         memories = {name.value: each.memory for name, each in self._server.resources.items()}

@@ -95,7 +95,8 @@ class SocketFamilies:
         self._since_ns = now_ns
         self._growth: dict[int, Growth] = {}
 
-    def families(self, now_ns: int) -> Iterator[FamilySamples]:
+    def families(self, now_ns: int, idle: float) -> Iterator[FamilySamples]:
+        """`idle` is the share of the last window in which the one thread of all processors was idle."""
         looks = list(self._look(now_ns))
         for name, about, total in METERS:
             growing = [Sample(look.labels, total(look.totals)) for look in looks]
@@ -106,7 +107,7 @@ class SocketFamilies:
         yield from _figures(GAUGES, Kind.GAUGE, looks)
         yield _software(looks)
         yield _tls(looks)
-        yield from _idle(looks)
+        yield from _idle(looks, idle)
         yield FamilySamples(
             "kafka_network_socketserver_expiredconnectionskilledcount",
             EXPIRED,
@@ -161,21 +162,19 @@ def _kinds(
     return FamilySamples(f"{SELECTOR}_{name}", about, Kind.GAUGE, samples)
 
 
-def _idle(looks: Sequence[Look]) -> Iterator[FamilySamples]:
-    """io-wait-ratio, 1 at most. The average over no processors is 1, as in Kafka."""
-    shares = [min(look.waiting, 1.0) for look in looks]
+def _idle(looks: Sequence[Look], idle: float) -> Iterator[FamilySamples]:
+    """Kafka takes a network thread's io-wait-ratio, which here counts the work of all other tasks as waiting.
+    The average over no processors is 1, as in Kafka.
+    """
     yield FamilySamples(
         "kafka_network_processor_idle_percent",
-        "Share of time that a network thread waits",
+        "Share of time that the thread which runs a network thread's task is idle",
         Kind.GAUGE,
-        [
-            Sample((("networkProcessor", str(look.processor.id)),), share)
-            for look, share in zip(looks, shares, strict=True)
-        ],
+        [Sample((("networkProcessor", str(look.processor.id)),), idle) for look in looks],
     )
     yield FamilySamples(
         "kafka_network_socketserver_networkprocessoravgidle_percent",
         "The same, averaged over all network threads",
         Kind.GAUGE,
-        [Sample((), sum(shares) / len(shares) if shares else 1.0)],
+        [Sample((), idle if looks else 1.0)],
     )

@@ -33,7 +33,7 @@ from broker.metrics.growth import Growth
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteState
-from broker.network.loop_idle import LoopIdle, head_room
+from broker.network.loop_idle import IdleShare, LoopIdle
 from broker.network.measuring.request_metrics import PHASES, ApiMetrics, quantiles_ms
 from broker.network.measuring.selector_metrics import totals_of
 from broker.network.memory.memory_pool import MemoryPool
@@ -94,11 +94,11 @@ class BrokerFigures:
         self._quotas = quotas
         self._partitions = partitions
         self._groups = groups
-        self._loop = loop
+        self._idle = IdleShare(loop)
         self.tasks = tasks
         self._started = clock.ns()
         self._traffic = Growth(self._started)
-        self._idle = Growth(self._started)
+        self._blocked = Growth(self._started)
         self._phases = PhaseRows()
 
     def figures(self) -> Figures:
@@ -112,10 +112,8 @@ class BrokerFigures:
         memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
         processors = list(server.processors())
         blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
-        reading = sum(now - each.started - each.idle_ns(now) for each in processors if each.started)
-        loop, reading_rate, handling_rate, blocked_rate = self._idle.look(
-            now, (self._loop.idle_ns, reading, sum(server.handlers.busy), blocked)
-        )
+        (blocked_rate,) = self._blocked.look(now, (blocked,))
+        idle = self._idle.look(now)
         return Figures(
             uptime_ms=(now - self._started) // 1_000_000,
             bytes_in_total=bytes_in,
@@ -127,8 +125,8 @@ class BrokerFigures:
             connections=sum(len(each.selector.channels) for each in processors),
             throttled=sum(len(manager.throttled) for manager in self._quotas.managers.values()),
             groups=len(self._groups.coordinator.listed()),
-            processor_idle=head_room(loop, reading_rate),
-            handler_idle=head_room(loop, handling_rate),
+            processor_idle=idle,
+            handler_idle=idle,
             acceptor_blocked=min(blocked_rate / 1e9, 1.0),
             memory_pool_used=memory.used if memory is not None else 0,
             memory_pool_size=memory.size if memory is not None else None,

@@ -10,12 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.config.listeners import Plane
+from broker.api.outcome import Outcome
 from broker.config.rooms import RequestLogConfig
 from broker.metadata.audit import AuditFilter
 from broker.metrics.prometheus import render
+from broker.network.handling.request import Request as BrokerRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.protocol.messages.list_groups import ListGroupsRequest
 from broker.quotas.entity import Entity
+from tests.support.idle import thread_waits
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.prometheus import Family, parse
 from tests.support.running import RunningBroker, running_broker
@@ -124,8 +127,7 @@ async def test_rates_are_over_the_time_since_the_last_scrape(tmp_path: Path, moc
 async def test_who_waits_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, "num.network.threads=2") as broker:
         broker.house.exposition.page()
-        mock_clock.jump(10)
-        await trio.testing.wait_all_tasks_blocked(0.02)
+        thread_waits(broker, mock_clock, 10)
         page = parse(broker.house.exposition.page())
         processors = page["kafka_network_processor_idle_percent"]
         assert [processors.value(networkProcessor=str(number)) for number in range(2)] == [1, 1]
@@ -140,14 +142,46 @@ async def test_who_waits_is_idle(tmp_path: Path, mock_clock: MockClock) -> None:
         assert page[f"{selector}_io_wait_time_ns_total"].value(**labels) == 10e9
 
 
-async def test_a_handler_that_is_busy_is_not_idle(tmp_path: Path, mock_clock: MockClock) -> None:
-    async with running_broker(tmp_path, "num.io.threads=4") as broker:
+IDLE = (
+    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    "kafka_server_kafkarequesthandlerpool_brokerrequesthandleravgidle_percent",
+)
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+@pytest.mark.parametrize(("work_ms", "idle"), [(0, 1.0), (4, 0.6), (9.5, 0.05), (10, 0.0)])
+async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
+    tmp_path: Path, mock_clock: MockClock, mode: str, work_ms: float, idle: float
+) -> None:
+    """A second of requests, ten milliseconds each: what the handler does not need, the thread waits."""
+    settings = (f"socket.server.mode={mode}", "num.io.threads=8", "num.network.threads=3")
+    async with running_broker(tmp_path, *settings) as broker:
+        client = await broker.connect()
+        await client.ask(ListGroupsRequest(), 0)
+        pool = broker.house.server.handlers
+        conclude = pool._conclude
+
+        def slowly(request: BrokerRequest, outcome: Outcome) -> None:
+            mock_clock.jump(work_ms / 1_000)
+            conclude(request, outcome)
+
+        thread_waits(broker, mock_clock, 1)
         broker.house.exposition.page()
-        broker.house.server.handlers.busy[2] += 6_000_000_000
-        mock_clock.jump(3)
+        broker.house.broker.views.overview()
+        pool._conclude = slowly  # type: ignore[method-assign]
+        for _ in range(101):
+            await client.ask(ListGroupsRequest(), 0)
+            thread_waits(broker, mock_clock, (10 - work_ms) / 1_000)
+        pool._conclude = conclude  # type: ignore[method-assign]
         page = parse(broker.house.exposition.page())
-        idle = page["kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"]
-        assert idle.value() == pytest.approx(1 - 6 / 3 / 4)
+        assert [page[name].value() for name in IDLE] == pytest.approx([idle] * 3, abs=1e-6)
+        processors = page["kafka_network_processor_idle_percent"]
+        assert [processors.value(networkProcessor=str(number)) for number in range(3)] == pytest.approx(
+            [idle] * 3, abs=1e-6
+        )
+        figures = broker.house.broker.views.overview().figures
+        assert [figures.processor_idle, figures.handler_idle] == pytest.approx([idle] * 2, abs=1e-6)
 
 
 async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -161,16 +195,17 @@ async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock
         "controller.listener.names=CONTROLLER",
         "num.io.threads=2",
     ) as broker:
+        thread_waits(broker, mock_clock, 1)
         broker.house.exposition.page()
-        broker.house.server.planes[Plane.CONTROLLER].handlers.busy[0] += 500_000_000
-        mock_clock.jump(1)
+        thread_waits(broker, mock_clock, 0.75)
+        mock_clock.jump(0.25)
         page = parse(broker.house.exposition.page())
         pool = "kafka_server_kafkarequesthandlerpool"
         shares = {
             name: page[f"{pool}_{name}requesthandleravgidle_percent"].value()
             for name in ("", "broker", "controller")
         }
-        assert shares == {"": 0.875, "broker": 1, "controller": 0.75}
+        assert shares == {"": 0.75, "broker": 0.75, "controller": 0.75}
         assert page["kafka_network_requestchannel_controllerrequestqueuesize"].value() == 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.network.loop_idle import LoopIdle, head_room
+from broker.network.loop_idle import WINDOW_NS, IdleShare, LoopIdle
 
 
 class Clock:
@@ -24,8 +24,59 @@ def test_only_waits_that_may_take_time_count() -> None:
     assert loop.idle_ns == 307
 
 
+class Thread:
+    """A loop whose clock the test moves: it works, and it waits."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.loop = LoopIdle(self.clock)  # type: ignore[arg-type]
+        self.share = IdleShare(self.loop)
+
+    def runs(self, *, works: int = 0, waits: int = 0) -> float:
+        """The share that a reader sees afterwards."""
+        self.clock.now += works
+        self.loop.before_io_wait(1.0)
+        self.clock.now += waits
+        self.loop.after_io_wait(1.0)
+        return self.share.look(self.clock.now)
+
+
 @pytest.mark.parametrize(
-    ("idle", "busy", "share"), [(0, 0, 1.0), (1, 0, 1.0), (0, 1, 0.0), (600, 400, 0.6), (200, 600, 0.25)]
+    ("works", "waits", "share"),
+    [
+        (0, WINDOW_NS, 1.0),
+        (WINDOW_NS, 0, 0.0),
+        (WINDOW_NS * 19 // 20, WINDOW_NS // 20, 0.05),
+        (3 * WINDOW_NS, WINDOW_NS, 0.25),
+    ],
 )
-def test_what_is_left_of_what_could_have_been_taken(idle: float, busy: float, share: float) -> None:
-    assert head_room(idle, busy) == share
+def test_idle_is_the_share_of_the_window_in_which_the_thread_waited(
+    works: int, waits: int, share: float
+) -> None:
+    thread = Thread()
+    thread.runs()
+    assert thread.runs(works=works, waits=waits) == share
+
+
+@pytest.mark.parametrize(("works", "share"), [(WINDOW_NS - 1, 1.0), (WINDOW_NS, 0.0), (WINDOW_NS + 1, 0.0)])
+def test_a_window_is_a_second_at_least_and_the_last_whole_one_is_told(works: int, share: float) -> None:
+    thread = Thread()
+    assert thread.share.look(thread.clock.now) == 1.0, "nothing has been measured yet"
+    thread.runs()
+    thread.runs(waits=WINDOW_NS)
+    assert thread.runs(works=works) == share
+
+
+def test_what_came_before_the_loop_ran_does_not_count() -> None:
+    thread = Thread()
+    assert thread.runs(works=100 * WINDOW_NS) == 1.0
+    assert thread.runs(works=WINDOW_NS // 2, waits=WINDOW_NS // 2) == 0.5
+
+
+def test_readers_have_windows_of_their_own() -> None:
+    thread = Thread()
+    thread.runs()
+    other = IdleShare(thread.loop)
+    assert thread.runs(works=WINDOW_NS) == 0.0
+    assert thread.runs(waits=WINDOW_NS) == 1.0
+    assert other.look(thread.clock.now) == 0.5

@@ -123,10 +123,10 @@ def _moving(overview: Overview, states: Counter[str]) -> Iterable[Check]:
         idle,
         Unit.SHARE,
         level,
-        "They have time to spare."
+        "The one thread of the broker has time to spare."
         if level is Level.GOOD
-        else "All threads share one core here; more of them do not help, fewer or larger requests do.",
-        setting="num.network.threads",
+        else "The share of time in which the broker's one thread waited. More network threads do not help, "
+        "fewer or larger requests do.",
         page="/tasks",
     )
     throttled = sum(count for state, count in states.items() if "throttled" in state)
@@ -228,10 +228,10 @@ def _handling(overview: Overview) -> Iterable[Check]:
         idle,
         Unit.SHARE,
         level,
-        "They have time to spare."
+        "The one thread of the broker has time to spare."
         if level is Level.GOOD
-        else "What they do takes the core: see which requests below, and who sends them.",
-        setting="num.io.threads",
+        else "Handlers and network threads share one thread, which is busy: see which requests below, and "
+        "who sends them. More handlers do not help.",
         page="/tasks",
     )
     local = _slowest(figures.phases, "LocalTimeMs")

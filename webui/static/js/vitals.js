@@ -49,8 +49,8 @@ export function showHealth(box, figures) {
     const level = idleLevel(value);
     gauge(box, name, label, hint).show(value, percent(value), level, WORDS[level]);
   };
-  idle("processors", "Network threads idle", "Kafka: NetworkProcessorAvgIdlePercent", figures.processor_idle);
-  idle("handlers", "Request handlers idle", "Kafka: RequestHandlerAvgIdlePercent", figures.handler_idle);
+  idle("processors", "Network threads idle", "Kafka: NetworkProcessorAvgIdlePercent. The share of time in which the broker's one thread waits", figures.processor_idle);
+  idle("handlers", "Request handlers idle", "Kafka: RequestHandlerAvgIdlePercent. The same thread runs handlers and network threads, so both are equal", figures.handler_idle);
   if (figures.acceptor_blocked !== null) {
     const blocked = figures.acceptor_blocked;
     const level = blocked > 0.5 ? "urgent" : blocked > 0.1 ? "watch" : "good";
