@@ -110,6 +110,7 @@ class House:
             burst_ms=rooms.quotas.burst_ms,
             callback=callback,
         )
+        self.quotas.configure_broker(rooms.broker_quotas, clock.ms())
         self.partitions = Partitions(self.log, lambda: self.control.rooms.topic_settings)
         machinery = automq(rooms.automq) if rooms.automq.server_mode == "automq" else KAFKA
         self.broker = Broker(

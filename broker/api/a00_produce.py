@@ -11,6 +11,7 @@ refused).
 from collections.abc import Sequence
 
 from broker.api.broker import Broker
+from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent
 from broker.api.produce_repeat import ProduceRepeats
@@ -125,11 +126,15 @@ class _Pending(AfterCommit):
             if broker.fetches.watched:
                 wake_fetches(broker, log)
         throttle = None
-        if broker.quotas.produce.active:
+        quotas = broker.quotas
+        if quotas.produce_active:
             context = self.context
-            throttle = broker.quotas.produce.record(
-                context.connection.principal, context.client_id, context.size, context.now_ms
-            )
+            if quotas.broker.active:
+                throttle = record_produce(quotas, context)
+            else:
+                throttle = quotas.produce.record(
+                    context.connection.principal, context.client_id, context.size, context.now_ms
+                )
         if self.acks == 0:
             errors = {p.error_code for topic in self.responses for p in topic.partition_responses} - {0}
             if errors:

@@ -9,6 +9,7 @@ read_committed sees every record as there are no transactions.
 """
 
 from broker.api.broker import Broker
+from broker.api.byte_quotas import fetch_max_bytes
 from broker.api.context import RequestContext
 from broker.api.fetch_pending import PendingFetch
 from broker.api.fetch_repeat import FetchRepeats
@@ -38,12 +39,8 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
         reading = replica_reading(replica, wanted, max_bytes, broker)
         pending: PendingFetch = PendingReplicaFetch(broker, context, reading, session, incremental)
     else:
-        quota = broker.quotas.fetch
-        if quota.active:
-            window = quota.max_value_in_window(
-                context.connection.principal, context.client_id, context.now_ms
-            )
-            max_bytes = int(min(max_bytes, window))
+        if broker.quotas.fetch_active:
+            max_bytes = fetch_max_bytes(broker.quotas, context, max_bytes)
         reading = Reading(wanted, max_bytes)
         pending = PendingFetch(broker, context, reading, session, incremental)
     min_bytes = min(message.min_bytes, max_bytes)

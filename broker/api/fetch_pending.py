@@ -4,6 +4,7 @@ Made by `api.a01_fetch`; answered there, or by `api.waking` when it has waited. 
 """
 
 from broker.api.broker import Broker
+from broker.api.byte_quotas import RecordedFetch
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
 from broker.api.outcome import Answered
@@ -50,17 +51,16 @@ class PendingFetch:
         """Records what is about to be sent, at the time of the answer, by the rules for whoever asked."""
         broker, context = self.broker, self.context
         quotas = broker.quotas
-        size = now_ms = 0
-        if quotas.fetch.active:
-            principal, client_id, now_ms = context.connection.principal, context.client_id, broker.clock.ms()
-            size = size_of(reply, context.api_version)
-            throttle = quotas.fetch.record(principal, client_id, size, now_ms)
+        recorded = None
+        if quotas.fetch_active:
+            recorded = RecordedFetch(size_of(reply, context.api_version), found, quotas, broker.clock.ms())
+            throttle = recorded.record(quotas, context)
             if throttle is not None:
-                quotas.fetch.unrecord(principal, client_id, size, now_ms)
+                recorded.unrecord(quotas, context)
                 return self.without_records(throttle, found)
         self.reading.count_sent()
         if quotas.request.active:
-            return FetchAnswer(reply, self, found, size, now_ms)
+            return FetchAnswer(reply, self, found, recorded)
         return Answered(reply)
 
     def without_records(self, throttle: Throttle, found: list[Found]) -> Answered:
@@ -80,24 +80,27 @@ class PendingFetch:
 
 
 class FetchAnswer(Answered):
-    """A consumer's answer while there is a request quota, which may still hold it back. `size` is what the
-    fetch quota has recorded at `recorded_ms`, 0 without one.
+    """A consumer's answer while there is a request quota, which may still hold it back. `recorded` is what
+    the fetch quotas have recorded, None without one.
 
     Kafka holds back every fetch over the request quota, and as the wait is one window at most, a client whose
     fetches take more than its share of a window would never get a record. Here the records of such a client
     go out once in the time that the quota looks back; the throttle stays.
     """
 
-    __slots__ = ("_found", "_pending", "_recorded_ms", "_size", "_withheld_since_ms")
+    __slots__ = ("_found", "_pending", "_recorded", "_withheld_since_ms")
 
     def __init__(
-        self, reply: FetchResponse, pending: PendingFetch, found: list[Found], size: int, recorded_ms: int
+        self,
+        reply: FetchResponse,
+        pending: PendingFetch,
+        found: list[Found],
+        recorded: RecordedFetch | None,
     ) -> None:
         super().__init__(reply)
         self._pending = pending
         self._found = found
-        self._size = size
-        self._recorded_ms = recorded_ms
+        self._recorded = recorded
         connection = pending.context.connection
         self._withheld_since_ms = connection.withheld_since_ms
         if pending.reading.size:
@@ -114,9 +117,7 @@ class FetchAnswer(Answered):
             if since_ms and now_ms - since_ms >= window.samples * window.window_ms:
                 return self
             connection.withheld_since_ms = since_ms or now_ms
-        if self._size:
-            broker.quotas.fetch.unrecord(
-                connection.principal, context.client_id, self._size, self._recorded_ms
-            )
+        if self._recorded is not None:
+            self._recorded.unrecord(broker.quotas, context)
         pending.reading.count_unsent()
         return pending.without_records(throttle, self._found)

@@ -129,7 +129,7 @@ class FetchRepeats:
             return None
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]) + bytes(frame[at + 8 :]))
-        if shape is None or shape.at != at or broker.quotas.fetch.active:
+        if shape is None or shape.at != at or broker.quotas.fetch_active:
             return None
         log = shape.log
         (offset,) = INT64.unpack_from(frame, at)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.api.broker import Broker
+from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
 from broker.api.produce_rules import append_error, hosted_topic, refusal_of, topic_refusal
@@ -216,10 +217,14 @@ class _Repeat(AfterCommit):
     def finish(self) -> Outcome:
         shape, staged, context, broker = self.shape, self.staged, self.context, self.broker
         throttle = None
-        if broker.quotas.produce.active:
-            throttle = broker.quotas.produce.record(
-                context.connection.principal, shape.client_id, context.size, context.now_ms
-            )
+        quotas = broker.quotas
+        if quotas.produce_active:
+            if quotas.broker.active:
+                throttle = record_produce(quotas, context)
+            else:
+                throttle = quotas.produce.record(
+                    context.connection.principal, shape.client_id, context.size, context.now_ms
+                )
         error = append_error(shape.log, staged)
         if error:
             if shape.acks == 0:

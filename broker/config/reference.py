@@ -23,6 +23,7 @@ _TITLES: Final = {
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "quotas": "Client quotas",
+    "broker_quotas": "Quotas of the broker and the cluster",
     "replication": "Replication throttles",
     "telemetry": "Client telemetry",
     "request_log": "Request log",

@@ -8,6 +8,7 @@ from typing import Any, Final
 from broker.config.rooms import (
     AutomqConfig,
     BrokerConfig,
+    BrokerQuotaConfig,
     ConnectionConfig,
     ConsoleConfig,
     EventConfig,
@@ -41,6 +42,7 @@ class Rooms:
     fetch: FetchConfig = field(default_factory=FetchConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     quotas: QuotaConfig = field(default_factory=QuotaConfig)
+    broker_quotas: BrokerQuotaConfig = field(default_factory=BrokerQuotaConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     telemetry: TelemetryConfig = field(default_factory=TelemetryConfig)
     request_log: RequestLogConfig = field(default_factory=RequestLogConfig)
@@ -61,6 +63,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
     "fetch": FetchConfig,
     "groups": GroupConfig,
     "quotas": QuotaConfig,
+    "broker_quotas": BrokerQuotaConfig,
     "replication": ReplicationConfig,
     "telemetry": TelemetryConfig,
     "request_log": RequestLogConfig,

@@ -1,5 +1,6 @@
 """Plans CreatePartitions. (Kafka: ReplicationControlManager.createPartitions, in its codes and words)"""
 
+from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
 from broker.control.plan import Plan, Situation
 from broker.control.replicas import PartitionAllowance, check_replicas, repeated
@@ -14,6 +15,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Plan[lis
     outcomes: list[PartitionsOutcome] = []
     changes: list[Change] = []
     allowance = PartitionAllowance()
+    quota = ClusterQuota(at)
     for name, wanted in {topic.topic: topic for topic in command.topics}.items():
         try:
             if refusal is not None:
@@ -22,6 +24,7 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Plan[lis
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             added = _added(wanted, at)
             allowance.take(added)
+            quota.take(0, added)
             command.charge(added)
         except ApiError as error:
             outcomes.append(PartitionsOutcome(error.code, error.message, name))

@@ -6,6 +6,7 @@ image.
 
 import secrets
 
+from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
 from broker.control.plan import Plan, Situation
 from broker.control.replicas import PartitionAllowance, check_replicas, repeated
@@ -23,6 +24,7 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Plan[list[TopicO
     changes: list[Change] = []
     taken = {collision_key(name): name for name in at.image.topics}
     allowance = PartitionAllowance()
+    quota = ClusterQuota(at)
     for name, topic in {topic.name: topic for topic in command.topics}.items():
         try:
             if refusal is not None:
@@ -32,6 +34,7 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Plan[list[TopicO
             _check_new_name(name, taken, at)
             outcome = _new_topic(topic, at)
             allowance.take(outcome.partitions)
+            quota.take(1, outcome.partitions)
             command.charge(outcome.partitions)
         except ApiError as error:
             outcomes.append(TopicOutcome(error.code, error.message, name))

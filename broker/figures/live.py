@@ -123,7 +123,7 @@ class BrokerFigures:
             bytes_out_per_s=rates[1],
             requests_per_s=rates[2],
             connections=sum(len(each.selector.channels) for each in processors),
-            throttled=sum(len(manager.throttled) for manager in self._quotas.managers.values()),
+            throttled=sum(map(len, self._quotas.held_channels())),
             groups=len(self._groups.coordinator.listed()),
             processor_idle=idle,
             handler_idle=idle,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from broker.api.broker import Broker
 from broker.config.live_rules import check_network, check_threads
-from broker.config.rooms import NetworkConfig, ReplicationConfig, SecurityConfig, TlsConfig
+from broker.config.rooms import BrokerQuotaConfig, NetworkConfig, ReplicationConfig, SecurityConfig, TlsConfig
 from broker.disk.background import BackgroundThreads
 from broker.disk.log_mover import LogMover
 from broker.events.writer import EventWriter
@@ -48,6 +48,10 @@ def follow_settings(
         broker.replication.configure(new)
         mover.poke()
 
+    def follow_broker_quotas(_old: object, new: BrokerQuotaConfig) -> None:
+        quotas.configure_broker(new, broker.clock.ms())
+        server.throttling.poke()
+
     def follow_security(_old: SecurityConfig, new: SecurityConfig) -> None:
         """For logins from now on; who is logged in stays so."""
         broker.security_config = new
@@ -75,6 +79,7 @@ def follow_settings(
     on_change(
         lambda rooms: rooms.quotas, lambda _old, new: quotas.set_longest_throttle(new.longest_throttle_ms)
     )
+    on_change(lambda rooms: rooms.broker_quotas, follow_broker_quotas)
     on_change(lambda rooms: rooms.security, follow_security, check_security)
     on_change(lambda rooms: rooms.replication, follow_replication)
     on_change(

@@ -14,7 +14,7 @@ import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from errno import EIO
+from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP
 from itertools import count
 from typing import Final, Protocol
 
@@ -24,6 +24,10 @@ _MOST_BUFFERS: Final = 1_024
 """IOV_MAX of Linux: buffers that one writev takes."""
 
 _COPIED_TOGETHER: Final = 1_048_576
+
+_CANNOT_TELL: Final = (EOPNOTSUPP, ENOSYS, EINVAL)
+
+_one_byte: Final = bytearray(1)
 
 _serials = count(1)
 
@@ -90,6 +94,17 @@ class Sender(Protocol):
     def fileno(self) -> int: ...
 
     def send(self, data: memoryview, /) -> int: ...
+
+
+def is_cached(file: OpenFile, position: int) -> bool | None:
+    """Whether the byte at `position` can be read without the disk; None where the file system cannot tell."""
+    try:
+        os.preadv(file.fd, (_one_byte,), position, os.RWF_NOWAIT)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        return None if error.errno in _CANNOT_TELL else False
+    return True
 
 
 def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:

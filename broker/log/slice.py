@@ -59,6 +59,15 @@ class FileSlice:
         self.position += sent
         self.remaining -= sent
 
+    def is_cached(self) -> bool | None:
+        """Whether its first and its last byte are in the page cache; None where the file system cannot
+        tell.
+        """
+        if not self.remaining:
+            return True
+        first = disk.is_cached(self._file, self.position)
+        return first and disk.is_cached(self._file, self.position + self.remaining - 1)
+
     def read(self) -> bytes:
         """What is left, copied; for TLS and for small answers. Sends nothing and moves nothing. Raises
         OSError.

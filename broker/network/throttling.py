@@ -16,6 +16,7 @@ from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
 from broker.network.watching import Watchers
 from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.broker_quota import RULES
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.obedience import Watch
@@ -29,6 +30,8 @@ REAPERS: Final = {
     QuotaKind.CONTROLLER_MUTATION: "ThrottledChannelReaper-ControllerMutation",
 }
 
+BROKER_QUOTA: Final = "ThrottledChannelReaper-Broker"
+"""One for the four kinds of the broker's own quota, which share their held channels."""
 
 OBEDIENCE: Final = "throttle-obedience-reaper"
 
@@ -52,6 +55,8 @@ class Throttling:
         }
         for kind, manager in quotas.managers.items():
             manager.throttled.on_change = self._reapers[kind].poke
+        broker_wide = _reaper(BROKER_QUOTA, quotas.broker.throttled, clock)
+        self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self._looks = Reaper(OBEDIENCE, quotas.obedience.next_deadline, self._look, clock)
 
     def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
@@ -113,7 +118,7 @@ class Throttling:
         self._quotas.forget(channel)
 
     def start_reapers(self, nursery: TaskStarter) -> None:
-        for reaper in (*self._reapers.values(), self._looks):
+        for reaper in (*dict.fromkeys(self._reapers.values()), self._looks):
             nursery.start_soon(reaper.run, name=reaper.name)
 
     def _look(self, now_ms: int) -> None:

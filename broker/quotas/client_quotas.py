@@ -1,15 +1,17 @@
 """All client quotas behind one door: what handlers ask, what the metadata image sets, what the console reads.
 
-Built by the composition root. Handlers test `quotas.produce.active` before they call; the reapers of the
+Built by the composition root. Handlers test `quotas.produce_active` before they call; the reapers of the
 network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from broker.config.rooms.broker_quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
+from broker.quotas.broker_quota import RULES, BrokerQuota
 from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import Entity
 from broker.quotas.guarded import GuardedCallback
@@ -18,8 +20,11 @@ from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.obedience import Obedience
 from broker.quotas.request import RequestQuotaManager
-from broker.quotas.throttled import Throttleable, ThrottledRow
+from broker.quotas.throttled import Throttleable, ThrottledChannels, ThrottledRow
 from broker.quotas.verdict import Throttle
+
+Holder = QuotaManager[RateSensor] | QuotaManager[MutationSensor] | BrokerQuota
+"""Whatever holds a channel for a throttle of its kind."""
 
 
 class ClientQuotas:
@@ -28,10 +33,14 @@ class ClientQuotas:
     `window` is quota.window.*, `mutation_window` controller.quota.window.*; `longest_throttle_ms` is
     quota.max.throttle.ms, None for as long as the formula says; `paced`: see `pacing`; `burst_ms`:
     bandwidth is a `bucket` of so much, and not paced; `callback` decides in the place of the rules where
-    there is one.
+    there is one. `broker` is the quota of all clients together. While `produce_active` is False neither it
+    nor a client's quota is for Produce requests; `fetch_active` the same.
     """
 
-    __slots__ = ("callback", "fetch", "managers", "mutation", "obedience", "produce", "request")
+    __slots__ = (
+        *("_holders", "broker", "callback", "fetch", "fetch_active", "managers", "mutation", "obedience"),
+        *("produce", "produce_active", "request"),
+    )
 
     def __init__(
         self,
@@ -57,11 +66,19 @@ class ClientQuotas:
         self.managers: dict[QuotaKind, QuotaManager[RateSensor] | QuotaManager[MutationSensor]] = {
             manager.kind: manager for manager in (self.produce, self.fetch, self.request, self.mutation)
         }
+        self.broker = BrokerQuota(window)
+        self._holders: dict[QuotaKind, Holder] = {**self.managers, **dict.fromkeys(RULES, self.broker)}
+        self._note_active()
 
     def set_longest_throttle(self, longest_ms: int | None) -> None:
         """quota.max.throttle.ms has changed; channels that are held now stay held as they were told."""
         for manager in (self.produce, self.fetch):
             manager.longest_ms = INT_MAX if longest_ms is None else longest_ms
+
+    def configure_broker(self, config: BrokerQuotaConfig, now_ms: int) -> None:
+        """The quota of the whole broker is this one from now on; see `BrokerQuota.configure`."""
+        self.broker.configure(config, now_ms)
+        self._note_active()
 
     def apply(self, entity: Entity, key: str, value: float | None, now_ms: int | None = None) -> None:
         """Sets one limit of a user, a client-id or both from `now_ms` on, or removes it (None).
@@ -72,6 +89,7 @@ class ClientQuotas:
         if entity.ip is None:
             manager = self.managers[CLIENT_KEYS[key].kind]
             manager.set_bound(entity.user, entity.client_id, value, now_ms)
+            self._note_active()
 
     def set_shadow(self, entity: Entity, *, is_shadow: bool, now_ms: int | None = None) -> None:
         """Whether the limits of a user, a client-id or both are measured and counted, and not enforced."""
@@ -107,22 +125,26 @@ class ClientQuotas:
 
     def throttle(self, channel: Throttleable, token: object, throttle: Throttle, now_ms: int) -> None:
         """Holds `channel`; its manager's `throttled` gives `token` back when the time is over."""
-        self.managers[throttle.kind].throttle(channel, token, throttle, now_ms)
+        self._holders[throttle.kind].throttle(channel, token, throttle, now_ms)
 
     def prolong(self, channel: Throttleable, throttle: Throttle, now_ms: int) -> bool:
         """Whether `channel` is held for this kind of quota already; then it is, until the later end."""
-        return self.managers[throttle.kind].prolong(channel, throttle, now_ms)
+        return self._holders[throttle.kind].prolong(channel, throttle, now_ms)
 
     def extend(self, channel: Throttleable, extra_ms: int) -> None:
         """Whatever holds the channel holds it for so much longer."""
-        for manager in self.managers.values():
-            manager.throttled.extend(channel, extra_ms)
+        for held in self.held_channels():
+            held.extend(channel, extra_ms)
 
     def forget(self, channel: Throttleable) -> None:
         """The channel is closed."""
-        for manager in self.managers.values():
-            manager.throttled.forget(channel)
+        for held in self.held_channels():
+            held.forget(channel)
         self.obedience.forget(channel)
+
+    def held_channels(self) -> list[ThrottledChannels]:
+        """Those of every kind of quota, the broker's last."""
+        return [*(manager.throttled for manager in self.managers.values()), self.broker.throttled]
 
     def rows(self, now_ms: int) -> list[ThrottledRow]:
         """Everyone who is held at this moment, of every kind, the longest wait first."""
@@ -130,9 +152,13 @@ class ClientQuotas:
 
     def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
         """The same in no order, made as they are taken: who is freed meanwhile is still among them."""
-        everyone = [held for manager in self.managers.values() for held in manager.throttled.held()]
+        everyone = [held for channels in self.held_channels() for held in channels.held()]
         return (held.row(now_ms, self.obedience.obeys(held.channel)) for held in everyone)
 
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for more than an hour; how many. Due every half minute or so."""
         return sum(manager.expire(now_ms) for manager in self.managers.values())
+
+    def _note_active(self) -> None:
+        self.produce_active = self.produce.active or self.broker.active
+        self.fetch_active = self.fetch.active or self.broker.active

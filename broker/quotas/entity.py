@@ -71,5 +71,22 @@ class TagGroup:
         return " ".join(f"{name} {value}" for name, value in self.pairs)
 
 
-Governing = Entity | TagGroup
-"""Whom the limit of a sensor is for: the rule that matched, or the callback's group."""
+@dataclass(frozen=True, slots=True)
+class BrokerWide:
+    """All clients of the broker together: `key` is the configuration key that limits them, `what` it in
+    words.
+    """
+
+    key: str
+    what: str
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        return (("broker quota", self.what),)
+
+    def __str__(self) -> str:
+        return f"broker quota: {self.what}"
+
+
+Governing = Entity | TagGroup | BrokerWide
+"""Whom the limit of a sensor is for: the rule that matched, the callback's group, or the whole broker."""

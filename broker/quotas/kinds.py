@@ -19,6 +19,10 @@ class QuotaKind(StrEnum):
     FOLLOWER_REPLICATION = "follower_replication"
     ALTER_LOG_DIRS_REPLICATION = "alter_log_dirs_replication"
     CONNECTION_RATE = "connection_rate"
+    BROKER_PRODUCE = "broker_produce"
+    BROKER_FETCH = "broker_fetch"
+    BROKER_SLOW_FETCH = "broker_slow_fetch"
+    BROKER_REQUEST_RATE = "broker_request_rate"
 
 
 class ValueType(Enum):
@@ -59,4 +63,5 @@ IP_KEYS: Final = {
 """What an address can be limited by."""
 
 KEY_OF: Final = {key.kind: key.name for key in (*CLIENT_KEYS.values(), *IP_KEYS.values())}
-"""The key that limits a kind; the replication kinds are limited by broker configuration and have none."""
+"""The key that limits a kind; the kinds that broker configuration limits have
+none."""

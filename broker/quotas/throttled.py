@@ -28,6 +28,7 @@ class Throttleable(Protocol):
     client_id: str | None
     principal: str
     address: str
+    listener: str
     throttles: int
 
 

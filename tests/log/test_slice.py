@@ -1,5 +1,6 @@
 """Bytes from the page cache to a socket: everything arrives once, and little is mapped."""
 
+import errno
 import os
 import socket
 
@@ -196,3 +197,35 @@ def test_a_log_s_slices_arrive(tmp_path, pair, way):
         in_segment = made[offset : offset // 4 * 4 + 4]
         assert send_all(lent, pair) == b"".join(in_segment)[:1_500_000]
     store.close()
+
+
+def test_what_was_just_written_can_be_read_without_the_disk(file, transfer):
+    assert FileSlice(file, 0, len(CONTENT), transfer).is_cached() in (True, None)  # None: a tmpfs cannot tell
+    assert EMPTY.is_cached() is True
+
+
+@pytest.mark.parametrize(
+    ("missing", "cached"), [((), True), ((100,), False), ((199,), False), ((99, 150, 200), True)]
+)
+def test_a_slice_needs_the_disk_if_its_first_or_its_last_byte_does(
+    file, transfer, monkeypatch, missing, cached
+):
+    def preadv(_fd, _buffers, position, flags):
+        assert flags == os.RWF_NOWAIT
+        if position in missing:
+            raise BlockingIOError
+        return 1
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert FileSlice(file, 100, 100, transfer).is_cached() is cached
+
+
+@pytest.mark.parametrize(
+    ("error", "cached"), [(errno.EOPNOTSUPP, None), (errno.EINVAL, None), (errno.EIO, False)]
+)
+def test_a_file_system_that_cannot_tell_is_not_taken_at_its_word(file, transfer, monkeypatch, error, cached):
+    def preadv(*_arguments):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert FileSlice(file, 0, 10, transfer).is_cached() is cached

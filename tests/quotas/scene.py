@@ -18,6 +18,7 @@ class Connection:
     client_id: str | None = "client1"
     principal: str = "ANONYMOUS"
     address: str = "127.0.0.1"
+    listener: str = "PLAINTEXT"
     throttles: int = 0
 
 

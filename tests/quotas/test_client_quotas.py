@@ -146,7 +146,9 @@ def test_idle_sensors_of_every_kind_go_after_an_hour(quotas):
     assert quotas.expire(BASE_MS + 3_600_001) == 2
 
 
-def test_the_replication_kinds_have_no_key_of_a_client():
+def test_the_kinds_that_broker_configuration_limits_have_no_key_of_a_client():
     assert set(QuotaKind) - set(KEY_OF) == {
-        *(QuotaKind.LEADER_REPLICATION, QuotaKind.FOLLOWER_REPLICATION, QuotaKind.ALTER_LOG_DIRS_REPLICATION)
+        *(QuotaKind.LEADER_REPLICATION, QuotaKind.FOLLOWER_REPLICATION, QuotaKind.ALTER_LOG_DIRS_REPLICATION),
+        *(QuotaKind.BROKER_PRODUCE, QuotaKind.BROKER_FETCH),
+        *(QuotaKind.BROKER_SLOW_FETCH, QuotaKind.BROKER_REQUEST_RATE),
     }

@@ -7,6 +7,7 @@ Filled by broker.config.load; handed out by broker.house, to each room its own a
 
 from broker.config.rooms.automq import AutomqConfig
 from broker.config.rooms.broker import BrokerConfig
+from broker.config.rooms.broker_quotas import BrokerQuotaConfig
 from broker.config.rooms.connections import ConnectionConfig
 from broker.config.rooms.console import ConsoleConfig
 from broker.config.rooms.events import EventConfig
@@ -25,6 +26,7 @@ from broker.config.rooms.topics import TopicDefaults, TopicSettings
 __all__ = [
     "AutomqConfig",
     "BrokerConfig",
+    "BrokerQuotaConfig",
     "ConnectionConfig",
     "ConsoleConfig",
     "EventConfig",
