@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from broker.api.group_answers import release_groups
+from broker.api.retry_storm import release_delayed_answers
 from broker.api.waking import release_fetches
 from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
@@ -118,6 +119,8 @@ async def _drain(house: House) -> None:
     """Requests in hand are answered; those that wait get the answer that their time-out would give."""
     release_fetches(house.broker, house.clock.ms())
     release_groups(house.broker)
+    house.server.wrap_handlers(None)
+    release_delayed_answers(house.broker, house.clock.ms())
     house.server.handlers.deliver()
     with trio.move_on_after(house.rooms.broker.drain_timeout_ms / 1000) as deadline:
         await house.server.drain()

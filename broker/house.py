@@ -12,6 +12,7 @@ from typing import Final
 from broker.api import registry
 from broker.api.broker import Broker
 from broker.api.group_answers import expire_groups
+from broker.api.retry_storm import RETRY_STORM, expire_delayed_answers
 from broker.api.waking import expire_fetches
 from broker.collecting.otlp import Forwarder, poster
 from broker.collecting.pushes import PushReader
@@ -32,7 +33,7 @@ from broker.figures.census import Census
 from broker.figures.holdings import holdings
 from broker.figures.live import BrokerFigures
 from broker.following.metadata import MetadataFollower
-from broker.following.settings import follow_settings
+from broker.following.settings import follow_settings, hold_back_retries
 from broker.groups.requests import Now
 from broker.log.report import Recovery
 from broker.log.store import LogStore
@@ -153,6 +154,7 @@ class House:
                 machinery,
             )
         self.server.limit_connections(rooms.connections)
+        hold_back_retries(self.broker, self.server, rooms.broker_quotas)
         self.server.log_requests(rooms.request_log)
         self.events = EventWriter(EventLog(self.partitions), self.broker, self.server, rooms.events)
         self.push_reader = PushReader(
@@ -230,6 +232,10 @@ class House:
             expire_fetches(broker, now_ms)
             self.server.handlers.deliver()
 
+        def expire_delayed(now_ms: int) -> None:
+            expire_delayed_answers(broker, now_ms)
+            self.server.handlers.deliver()
+
         def expire_members(now_ms: int) -> None:
             expire_groups(broker, now_ms, self.clock.wall_ms())
             self.server.handlers.deliver()
@@ -237,6 +243,7 @@ class House:
         node = self.rooms.broker.node_id
         return [
             Reaper(f"ExpirationReaper-{node}-Fetch", broker.fetches.next_deadline, expire_parked, self.clock),
+            Reaper(RETRY_STORM, broker.delayed_answers.next_deadline, expire_delayed, self.clock),
             Reaper("group-coordinator-timer", broker.groups.next_deadline, expire_members, self.clock),
         ]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker.api.callbacks import Callbacks
+from broker.api.delayed_answer import DelayedAnswer
 from broker.api.delayed_produce import DelayedProduce
 from broker.api.logins import Logins
 from broker.api.registry import Registry
@@ -16,6 +17,7 @@ from broker.control.reading import ControlViews
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
+from broker.quotas.retry_storm import RetryStorm
 from broker.security.plain import PlainAuthenticator
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.fetching import DelayedFetch
@@ -60,11 +62,13 @@ class Broker:
     plain: PlainAuthenticator
     callbacks: Callbacks
     telemetry: Telemetry
+    retry_storm: RetryStorm = field(default_factory=RetryStorm)
+    delayed_answers: Purgatory[DelayedAnswer] = field(default_factory=lambda: Purgatory("RetryStorm"))
     views: ControlViews = field(init=False)
     logins: Logins = field(init=False)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
 
     @property
     def purgatories(self) -> tuple[Purgatory[Any], ...]:
-        """Those in which something may wait."""
+        """Those that Kafka has too."""
         return self.fetches, self.produces

@@ -123,7 +123,7 @@ class AfterCommit:
 
     @abstractmethod
     def finish(self) -> "Outcome":
-        """Any outcome but Parked."""
+        """Any outcome; Parked only where `api.retry_storm` has its answer come later."""
 
     def give_up(self) -> "Outcome":
         """The outcome when the disk does not have the records, be it that it took longer than `timeout_ms` or

@@ -23,7 +23,7 @@ _TITLES: Final = {
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "quotas": "Client quotas",
-    "broker_quotas": "Quotas of the broker and the cluster",
+    "broker_quotas": "Quotas of the broker and the cluster, and retry storms",
     "replication": "Replication throttles",
     "telemetry": "Client telemetry",
     "request_log": "Request log",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from broker.api.broker import Broker
+from broker.api.retry_storm import RETRY_STORM
 from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.config.listeners import Plane as PlaneName
@@ -22,7 +23,7 @@ from broker.network.loop_idle import LoopIdle
 from broker.network.plane import Plane
 from broker.network.processor import NEW_CONNECTIONS, Processor
 from broker.network.socket_server import SocketServer
-from broker.network.throttling import REAPERS
+from broker.network.throttling import BROKER_QUOTA, REAPERS
 from broker.purgatory.purgatory import Purgatory
 from broker.telemetry.push import MOST_WAITING
 
@@ -91,8 +92,10 @@ def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdin
             yield each.memory.reaper.name, Holding(owns)
     for purgatory in broker.purgatories:
         yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
+    yield RETRY_STORM, _purgatory(broker.delayed_answers)
     for kind, manager in broker.quotas.managers.items():
         yield REAPERS[kind], Holding((Owned("held connections", len(manager.throttled)),))
+    yield BROKER_QUOTA, Holding((Owned("held connections", len(broker.quotas.broker.throttled)),))
     groups = len(broker.groups.coordinator.listed())
     yield "group-coordinator-timer", Holding((Owned("groups", groups),))
     moves = Owned("partitions that move", len(broker.partitions.store.moves.running))

@@ -7,6 +7,7 @@ A room that has dynamic settings has a line here; a key without one takes effect
 from collections.abc import Callable
 
 from broker.api.broker import Broker
+from broker.api.retry_storm import RetryStormGate
 from broker.config.live_rules import check_network, check_threads
 from broker.config.rooms import BrokerQuotaConfig, NetworkConfig, ReplicationConfig, SecurityConfig, TlsConfig
 from broker.disk.background import BackgroundThreads
@@ -18,6 +19,14 @@ from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
 
 Tls = tuple[NetworkConfig, TlsConfig]
+
+
+def hold_back_retries(broker: Broker, server: SocketServer, config: BrokerQuotaConfig) -> None:
+    """Whether errors that repeat themselves are delayed from now on; an answer that waits goes on waiting."""
+    broker.retry_storm.max_delay_ms = config.retry_storm_max_delay_ms
+    if not config.retry_storm_backoff:
+        broker.retry_storm.forget()
+    server.wrap_handlers(RetryStormGate(broker) if config.retry_storm_backoff else None)
 
 
 def follow_settings(
@@ -51,6 +60,7 @@ def follow_settings(
     def follow_broker_quotas(_old: object, new: BrokerQuotaConfig) -> None:
         quotas.configure_broker(new, broker.clock.ms())
         server.throttling.poke()
+        hold_back_retries(broker, server, new)
 
     def follow_security(_old: SecurityConfig, new: SecurityConfig) -> None:
         """For logins from now on; who is logged in stays so."""

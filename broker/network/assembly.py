@@ -20,7 +20,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.routes import Routes
+from broker.network.handling.routes import Routes, Wrapper
 from broker.network.listener import Listener
 from broker.network.machinery import Machinery
 from broker.network.measuring.client_usage import ClientUsage
@@ -96,6 +96,8 @@ class Assembly:
         self._watchers = watchers
         self.by_heart = True
         """Whether answers may be given without a handler; see `Routes`."""
+        self.wrapper: Wrapper | None = None
+        """What stands before the handlers."""
         self._next_id = 0
         wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
         self.planes: dict[PlaneName, Plane] = {}
@@ -116,6 +118,7 @@ class Assembly:
             self.broker.config.drain_timeout_ms / 1000,
             certificates,
         )
+        listener.routes.wrap_handlers(self.wrapper)
         listener.routes.know_by_heart(self.by_heart)
         self.tell(listener, endpoint)
         listener.resize(self.processors_of(endpoint.name))

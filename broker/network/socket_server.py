@@ -25,6 +25,7 @@ from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_time import RequestTime
+from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
 from broker.network.machinery import KAFKA, Machinery
 from broker.network.measuring.client_accounts import ClientAccounts
@@ -320,6 +321,12 @@ class SocketServer:
         self._assembly.by_heart = request_time is None
         for listener in self.listeners:
             listener.routes.know_by_heart(request_time is None)
+
+    def wrap_handlers(self, wrapper: Wrapper | None) -> None:
+        """Whether something stands before the handlers of requests from now on."""
+        self._assembly.wrapper = wrapper
+        for listener in self.listeners:
+            listener.routes.wrap_handlers(wrapper)
 
     def forget_answers(self) -> None:
         """The metadata image has changed: kept answers may no longer be true."""

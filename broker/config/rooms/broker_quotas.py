@@ -1,5 +1,5 @@
-"""AutoMQ's limits of the whole broker and of the cluster. For broker.quotas.broker_quota and
-broker.control.cluster_quota.
+"""AutoMQ's limits of the whole broker and of the cluster. For broker.quotas.broker_quota,
+broker.control.cluster_quota and broker.quotas.retry_storm.
 """
 
 from dataclasses import dataclass
@@ -106,6 +106,24 @@ class BrokerQuotaConfig:
         long(0),
         "The most partitions that all topics together may have, internal ones included. AutoMQ's key.",
         unit="partitions",
+        dynamic=True,
+        ours=True,
+    )
+    retry_storm_backoff: bool = setting(
+        "automq.retry.storm.backoff.enabled",
+        False,
+        BOOLEAN,
+        "Whether a client that meets the same error again at once is answered later: see "
+        "[quotas.md](quotas.md). AutoMQ's key.",
+        dynamic=True,
+        ours=True,
+    )
+    retry_storm_max_delay_ms: int = setting(
+        "automq.retry.storm.backoff.max.delay.ms",
+        1_000,
+        long(0, 10_000),
+        "How much later; 0: not at all. AutoMQ's key.",
+        unit="ms",
         dynamic=True,
         ours=True,
     )

@@ -7,7 +7,7 @@ codec. Each listener has its own table, because answers that name addresses diff
 
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from broker.api.outcome import Imprint
 from broker.api.registry import Api, Registry, Repeats
@@ -37,6 +37,16 @@ MetricsOf = Callable[[str, int], RequestMetrics]
 """What requests of an API (by the name that they are counted under) and a version are recorded with."""
 
 
+class Wrapper(Protocol):
+    """Stands before handlers."""
+
+    def handler(self, api: Api) -> Callable[..., Any]:
+        """What is called in the place of the API's handler."""
+
+    def repeats(self, api: Api, repeats: Repeats) -> Repeats:
+        """The same for requests that are known by heart."""
+
+
 class KeptAnswer:
     """An encoded answer around the place of its correlation id."""
 
@@ -54,6 +64,7 @@ class Route:
 
     __slots__ = (
         "_metrics",
+        "_wrapper",
         "answers",
         "api",
         "before_login",
@@ -92,6 +103,7 @@ class Route:
         self.error_codes = error_codes
         self.before_login = api.before_login
         self.repeats: Repeats | None = None
+        self._wrapper: Wrapper | None = None
         self.answers: dict[bytes, KeptAnswer] = {}
         """By the request's bytes behind its correlation id."""
         self.kept_bytes = 0
@@ -115,11 +127,19 @@ class Route:
         self.answers.clear()
         self.kept_bytes = 0
 
+    def wrap_handler(self, wrapper: Wrapper | None) -> None:
+        """Puts `wrapper` before the handler, or takes it away; `know_by_heart` is to be called then."""
+        self._wrapper = wrapper
+        if self.version != UNKNOWN_VERSION:
+            self.handle = self.api.handle if wrapper is None else wrapper.handler(self.api)
+
     def know_by_heart(self, is_allowed: bool) -> None:
         """Whether requests that repeat themselves may be served from memory."""
         self.forget()
         api = self.api
         repeats = api.repeats(self.version) if is_allowed and api.repeats is not None else None
+        if repeats is not None and self._wrapper is not None:
+            repeats = self._wrapper.repeats(api, repeats)
         for route in (self, *self.namesakes.values()):
             route.repeats = repeats
 
@@ -145,6 +165,7 @@ class Routes:
         self._registry = registry
         self._metrics = metrics
         self._by_heart = True
+        self._wrapper: Wrapper | None = None
         self._routes: dict[int, Route] = {}
         self.get = self._routes.get
 
@@ -181,6 +202,7 @@ class Routes:
             head |= 0x7FFF  # one is kept for all of them
         else:
             return None
+        route.wrap_handler(self._wrapper)
         route.know_by_heart(self._by_heart)
         self._routes[head] = route
         return route
@@ -199,6 +221,13 @@ class Routes:
         self._by_heart = is_allowed
         for route in self._routes.values():
             route.know_by_heart(is_allowed)
+
+    def wrap_handlers(self, wrapper: Wrapper | None) -> None:
+        """Whether something stands before the handlers from now on."""
+        self._wrapper = wrapper
+        for route in self._routes.values():
+            route.wrap_handler(wrapper)
+            route.know_by_heart(self._by_heart)
 
     def forget_answers(self) -> None:
         """Called when the metadata image changes."""

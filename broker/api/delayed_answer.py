@@ -1,0 +1,17 @@
+"""An answer that is known and leaves later. Parked by `retry_storm`, under no key: only time ends it."""
+
+from broker.api.context import RequestContext
+from broker.api.outcome import Answered
+from broker.purgatory.operation import DelayedOperation
+
+
+class DelayedAnswer(DelayedOperation):
+    __slots__ = ("answer", "context")
+
+    def __init__(self, delay_ms: int, context: RequestContext, answer: Answered) -> None:
+        super().__init__(delay_ms)
+        self.context = context
+        self.answer = answer
+
+    def is_ready(self) -> bool:
+        return False

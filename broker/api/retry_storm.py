@@ -1,0 +1,152 @@
+"""Delays responses that are nothing but errors, for clients that repeat a failing request at once. (AutoMQ:
+RetryStormResponseGate, RetryStormDelayedResponseScheduler)
+
+While `automq.retry.storm.backoff.enabled` is set, `network.handling.routes` has the handlers of some APIs
+wrapped by a `RetryStormGate`; otherwise nothing of this is there. A delayed answer is parked as a fetch is:
+its connection is not read meanwhile, and no thread waits. An answer that has waited for something else
+already, as that of a fetch or of a JoinGroup may, goes out at once.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from types import CoroutineType
+from typing import Any, Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.delayed_answer import DelayedAnswer
+from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome
+from broker.api.registry import Api, Repeats
+from broker.api.retry_errors import errors_of
+from broker.log.partition import PartitionLog
+from broker.protocol.api_key import ApiKey
+from broker.quotas.retry_storm import TRANSIENT
+
+RETRY_STORM: Final = "retry-storm-reaper"
+
+AT_ONCE: Final = 128
+"""Answers that leave in one turn, as many as a handler answers requests before others get theirs."""
+
+Handle = Callable[[Any, RequestContext, Broker], Outcome | Awaitable[Outcome]]
+
+
+class RetryStormGate:
+    """Wraps handlers. One for all of them; what was seen is `broker.retry_storm`."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def handler(self, api: Api) -> Handle:
+        """The handler of `api` behind the gate, or as it is where that API is none of those."""
+        handle: Handle = api.handle
+        key = api.key
+        if key not in TRANSIENT:
+            return handle
+
+        def gated(message: Any, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
+            outcome = handle(message, context, broker)
+            if isinstance(outcome, CoroutineType):
+                return self._later(outcome, key, message, context)
+            return self.passed(outcome, key, message, context)  # type: ignore[arg-type]
+
+        return gated
+
+    def repeats(self, api: Api, repeats: Repeats) -> Repeats:
+        """Requests that are known by heart, behind the gate: an append of theirs can fail too."""
+        return GatedRepeats(repeats, api.key, self)
+
+    def passed(
+        self, outcome: Outcome, api: int, message: Any, context: RequestContext, now_ms: int = 0
+    ) -> Outcome:
+        """The outcome, or PARKED with the answer to come later. `message` None: a repeated request, whose
+        response names its resources by itself.
+        """
+        if isinstance(outcome, AfterCommit):
+            return GatedCommit(outcome, api, message, context, self)
+        if not isinstance(outcome, Answered):
+            return outcome
+        errors = errors_of(api, message, outcome.reply)
+        if not errors:
+            return outcome
+        storm, now_ms = self._broker.retry_storm, now_ms or context.now_ms
+        longest_ms = message.max_wait_ms if api == ApiKey.FETCH else None
+        delay_ms = storm.delay_of(api, context.connection.id, errors, now_ms, longest_ms)
+        if not delay_ms:
+            return outcome
+        operation = DelayedAnswer(delay_ms, context, outcome)
+        self._broker.delayed_answers.try_complete_else_watch(operation, (), now_ms)
+        context.connection.waiting = operation
+        return PARKED
+
+    async def _later(
+        self, outcome: Awaitable[Outcome], api: int, message: Any, context: RequestContext
+    ) -> Outcome:
+        return self.passed(await outcome, api, message, context, self._broker.clock.ms())
+
+
+class GatedCommit(AfterCommit):
+    """An append whose answer is looked at when it is known; it may be PARKED."""
+
+    __slots__ = ("_api", "_context", "_gate", "_inner", "_message")
+
+    def __init__(
+        self, inner: AfterCommit, api: int, message: Any, context: RequestContext, gate: RetryStormGate
+    ) -> None:
+        self._inner = inner
+        self._api = api
+        self._message = message
+        self._context = context
+        self._gate = gate
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return self._inner.logs
+
+    @property
+    def timeout_ms(self) -> int:
+        return self._inner.timeout_ms
+
+    def finish(self) -> Outcome:
+        return self._gate.passed(self._inner.finish(), self._api, self._message, self._context)
+
+    def give_up(self) -> Outcome:
+        return self._gate.passed(self._inner.give_up(), self._api, self._message, self._context)
+
+
+class GatedRepeats:
+    """A `Repeats` behind the gate."""
+
+    __slots__ = ("_api", "_gate", "_inner")
+
+    def __init__(self, inner: Repeats, api: int, gate: RetryStormGate) -> None:
+        self._inner = inner
+        self._api = api
+        self._gate = gate
+
+    def serve(self, frame: Any, context: RequestContext, broker: Broker) -> Outcome | None:
+        outcome: Outcome | None = self._inner.serve(frame, context, broker)
+        if isinstance(outcome, AfterCommit):
+            return GatedCommit(outcome, self._api, None, context, self._gate)
+        return outcome
+
+    def learn(self, frame: Any, body: int, message: Any, context: RequestContext, broker: Broker) -> None:
+        self._inner.learn(frame, body, message, context, broker)
+
+    def forget(self) -> None:
+        self._inner.forget()
+
+
+def expire_delayed_answers(broker: Broker, now_ms: int) -> None:
+    """Posts the answers that are due; what is due and not posted yet stays due."""
+    _post(broker, broker.delayed_answers.expire(now_ms, AT_ONCE))
+
+
+def release_delayed_answers(broker: Broker, now_ms: int) -> None:
+    """The broker stops: posts all of them."""
+    _post(broker, broker.delayed_answers.expire(now_ms + 2**31))
+
+
+def _post(broker: Broker, settled: Sequence[DelayedAnswer]) -> None:
+    for operation in settled:
+        broker.callbacks.post(operation.context, operation.answer)

@@ -1,0 +1,167 @@
+"""Which errors are answered later, because a client meets the same one again and again without waiting.
+(AutoMQ: RetryStormBackoffPolicy, RetryStormBackoffStateStore)
+
+One state for each API, resource and connection. An error is answered at once until it repeats: one that says
+that leader or coordinator are not there yet is delayed from the second within a second on, any other from the
+sixth. From then on every error of this state is delayed, until none has come for longer than a second after
+the last delayed answer could leave. Called by `api.retry_storm`. Knows no clock and no message.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from broker.errors import ErrorCode
+from broker.protocol.api_key import ApiKey
+
+WINDOW_MS: Final = 1_000
+QUIET_MS: Final = 1_000
+TRANSIENT_ERRORS: Final = 1
+OTHER_ERRORS: Final = 5
+"""How many within the window are answered at once."""
+
+MOST_STATES: Final = 100_000
+KEPT_MS: Final = 11_000
+"""A state that was not asked for so long is forgotten: the quiet time and the longest delay there is."""
+
+_LEADER: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.FENCED_LEADER_EPOCH}
+)
+_COORDINATOR: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+TRANSIENT: Final[dict[int, frozenset[ErrorCode]]] = {
+    **dict.fromkeys(
+        (
+            ApiKey.PRODUCE,
+            ApiKey.FETCH,
+            ApiKey.LIST_OFFSETS,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            ApiKey.METADATA,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ),
+        _LEADER,
+    ),
+    **dict.fromkeys(
+        (
+            ApiKey.FIND_COORDINATOR,
+            ApiKey.JOIN_GROUP,
+            ApiKey.SYNC_GROUP,
+            ApiKey.OFFSET_COMMIT,
+            ApiKey.OFFSET_FETCH,
+            ApiKey.LEAVE_GROUP,
+            ApiKey.INIT_PRODUCER_ID,
+        ),
+        _COORDINATOR,
+    ),
+}
+"""The APIs that this holds for, and the errors of each that pass by themselves. Of AutoMQ's those are missing
+that are not served here: the transactions'.
+"""
+
+StateKey = tuple[int, str, str]
+"""API key, resource and connection id."""
+
+
+@dataclass(slots=True)
+class Totals:
+    """Since the start: answers that were delayed, and for how long in all."""
+
+    delayed: int = 0
+    delayed_ms: int = 0
+
+
+class _State:
+    __slots__ = ("asked_ms", "failed_ms", "is_delaying", "others", "transients")
+
+    def __init__(self) -> None:
+        self.is_delaying = False
+        self.failed_ms = 0
+        self.asked_ms = 0
+        self.transients: list[int] = []
+        self.others: list[int] = []
+
+    def decide(self, now_ms: int, delay_ms: int, *, is_transient: bool) -> bool:
+        """Counts one error; whether its answer is to be delayed."""
+        if self.is_delaying:
+            if now_ms <= self.failed_ms + QUIET_MS:
+                self.failed_ms = now_ms + delay_ms
+                return True
+            self.is_delaying = False
+            self.transients.clear()
+            self.others.clear()
+        for seen in (self.transients, self.others):
+            while seen and now_ms - seen[0] > WINDOW_MS:
+                del seen[0]
+        if len(self.others) == OTHER_ERRORS or (is_transient and len(self.transients) == TRANSIENT_ERRORS):
+            self.is_delaying = True
+            self.failed_ms = now_ms + delay_ms
+            return True
+        if is_transient:
+            self.transients.append(now_ms)
+        self.others.append(now_ms)
+        return False
+
+
+class RetryStorm:
+    """`max_delay_ms` is automq.retry.storm.backoff.max.delay.ms of this moment."""
+
+    __slots__ = ("_most", "_states", "max_delay_ms", "totals")
+
+    def __init__(self, max_delay_ms: int = 1_000, most: int = MOST_STATES) -> None:
+        self.max_delay_ms = max_delay_ms
+        self.totals = Totals()
+        self._most = most
+        self._states: OrderedDict[StateKey, _State] = OrderedDict()
+
+    def delay_of(
+        self,
+        api: int,
+        connection_id: str,
+        errors: list[tuple[str, int]],
+        now_ms: int,
+        longest_ms: int | None = None,
+    ) -> int:
+        """Counts a response that consists of `errors` (resource, code) and nothing else; by how many
+        milliseconds it is to be delayed, 0: not at all. `longest_ms` is the most that this request can wait.
+        """
+        delay_ms = self.max_delay_ms if longest_ms is None else min(self.max_delay_ms, max(longest_ms, 0))
+        transient = TRANSIENT[api]
+        is_delayed = False
+        for resource, code in errors:
+            state = self._state((api, resource, connection_id), now_ms)
+            if state.decide(now_ms, delay_ms, is_transient=code in transient):
+                is_delayed = True
+        if not is_delayed or not delay_ms:
+            return 0
+        self.totals.delayed += 1
+        self.totals.delayed_ms += delay_ms
+        return delay_ms
+
+    def forget(self) -> None:
+        """All that was seen, for it is disabled."""
+        self._states.clear()
+
+    def __len__(self) -> int:
+        """How many states there are."""
+        return len(self._states)
+
+    def _state(self, key: StateKey, now_ms: int) -> _State:
+        states = self._states
+        while states:
+            oldest, state = next(iter(states.items()))
+            if now_ms - state.asked_ms < KEPT_MS and (len(states) < self._most or key in states):
+                break
+            del states[oldest]
+        found = states.get(key)
+        if found is None:
+            found = states[key] = _State()
+        else:
+            states.move_to_end(key)
+        found.asked_ms = now_ms
+        return found
