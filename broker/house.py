@@ -172,6 +172,7 @@ class House:
         self.loop_idle = LoopIdle(clock)
         self.exposition = Exposition(
             clock,
+            self.broker,
             self.server,
             self.loop_idle,
             self.quotas,
@@ -192,6 +193,7 @@ class House:
             self.broker.groups,
             self.loop_idle,
             self.census.rows,
+            self.broker,
         )
         self.broker.views = ControlViews(
             self.control, figures, self.writer, lambda: self.place, self.broker.telemetry

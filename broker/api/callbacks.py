@@ -31,14 +31,16 @@ class Callbacks:
     """`queued.max.requests` answers at most, as in Kafka. Whoever posts one more has the oldest concluded
     there and then: nobody can put off work faster than it is done.
 
-    `recheck` are keys under which more may be ready than could be completed in one turn.
+    `recheck` are keys under which more may be ready than could be completed in one turn; `blocked` counts
+    the answers that found no place.
     """
 
-    __slots__ = ("_conclude", "_rest", "_waiting", "capacity", "peak", "queue", "recheck")
+    __slots__ = ("_conclude", "_rest", "_waiting", "blocked", "capacity", "peak", "queue", "recheck")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.peak = 0
+        self.blocked = 0
         self._waiting: deque[Callback] = deque()
         self.queue: CallbackQueue = self._waiting
         self.recheck: dict[Hashable, None] = {}
@@ -56,6 +58,7 @@ class Callbacks:
         """`outcome_of` is called once, by the handler pool."""
         queue = self._waiting
         if len(queue) >= self.capacity:
+            self.blocked += 1
             self._conclude(*queue.popleft())
         queue.append((context, outcome_of))
         if len(queue) > self.peak:

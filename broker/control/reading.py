@@ -10,6 +10,7 @@ from typing import Final
 
 from broker.config.table import setting_of
 from broker.control.addresses import address_rows, asked_address
+from broker.control.broker_quotas import broker_quotas
 from broker.control.client_quotas import proposed
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
@@ -27,10 +28,12 @@ from broker.control.views import (
     AuditEntry,
     AuditFilter,
     AuditRow,
+    BrokerQuotas,
     ClientUsage,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
+    Flow,
     GroupDetail,
     GroupRow,
     LiveFigures,
@@ -108,6 +111,19 @@ class ControlViews:
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         return iter(self._live.throttled())
+
+    def broker_quotas(self) -> BrokerQuotas:
+        control, topics = self._control, self._control.image.topics.values()
+        return broker_quotas(
+            control.rooms.broker_quotas,
+            self._live.broker_limits(),
+            self._live.retry_storm(),
+            (len(topics), sum(topic.partitions for topic in topics)),
+            self.broker_config_version(str(control.rooms.broker.node_id)),
+        )
+
+    def flow(self) -> Flow:
+        return self._live.flow()
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
         rows = self.each_quota(components, strict=strict)

@@ -15,6 +15,7 @@ from typing import Protocol
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.rows.audit import AuditEntry
+from broker.control.rows.broker_quotas import BrokerLimit, BrokerQuotas, RetryStormUse
 from broker.control.rows.connections import (
     AddressRow,
     AddressUse,
@@ -22,6 +23,7 @@ from broker.control.rows.connections import (
     ConnectionRow,
     ThrottledRow,
 )
+from broker.control.rows.flow import Flow, SelectorRow
 from broker.control.rows.overview import Figures, Overview, PhaseRow, Place, QueueRow
 from broker.control.rows.quotas import (
     ClientUsage,
@@ -48,6 +50,8 @@ __all__ = [
     "AuditEntry",
     "AuditFilter",
     "AuditRow",
+    "BrokerLimit",
+    "BrokerQuotas",
     "ClientUsage",
     "ConfigRow",
     "ConfigSynonym",
@@ -55,6 +59,7 @@ __all__ = [
     "ConnectionRow",
     "Decided",
     "Figures",
+    "Flow",
     "GroupDetail",
     "GroupRow",
     "LiveFigures",
@@ -72,6 +77,8 @@ __all__ = [
     "QuotaRow",
     "QuotaUse",
     "ResolvedLimit",
+    "RetryStormUse",
+    "SelectorRow",
     "ShadowUse",
     "ThrottledRow",
     "TokenRow",
@@ -87,6 +94,13 @@ class LiveFigures(Protocol):
     """
 
     def figures(self) -> Figures: ...
+
+    def broker_limits(self) -> Sequence[BrokerLimit]:
+        """The four rates of the broker's own quota."""
+
+    def retry_storm(self) -> RetryStormUse: ...
+
+    def flow(self) -> Flow: ...
 
     def throttled(self) -> Iterable[ThrottledRow]:
         """Those who are held at the beginning, made as they are taken."""
@@ -159,6 +173,12 @@ class Views(Protocol):
 
     def each_throttled(self) -> Iterator[ThrottledRow]:
         """As `throttled`, in no order, and made as they are taken."""
+
+    def broker_quotas(self) -> BrokerQuotas:
+        """The limits of the whole broker and of the cluster, with their use."""
+
+    def flow(self) -> Flow:
+        """How connections are held up and let go again."""
 
     def quotas(self, components: Sequence[QuotaFilter] = (), *, strict: bool = False) -> list[QuotaRow]:
         """Kafka's filter semantics (KIP-546): all components must match; strict: and no other entity type may

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from broker.api.broker import Broker
 from broker.exposition import (
+    broker_quotas,
     connections,
     events,
     failures,
@@ -39,6 +41,7 @@ class Exposition:
     def __init__(
         self,
         clock: TrioClock,
+        broker: Broker,
         server: SocketServer,
         loop: LoopIdle,
         client_quotas: ClientQuotas,
@@ -51,6 +54,7 @@ class Exposition:
     ) -> None:
         """`most_entities` is quota.metrics.max.entities, of this moment."""
         self._clock = clock
+        self._broker = broker
         self._server = server
         self._idle = IdleShare(loop)
         self._sockets = SocketFamilies(server, clock.ns())
@@ -79,6 +83,7 @@ class Exposition:
         now_ns, now_ms = self._clock.ns(), self._clock.ms()
         yield from quotas.families(self._quotas, now_ms, self._most_entities())
         yield from quotas.replication_families(self._replication, now_ms)
+        yield from broker_quotas.families(self._broker, now_ms)
         yield from shadow_figures.families(self._quotas)
         yield from obedience.families(self._quotas.obedience)
         yield from connections.families(self._server, now_ms, self._most_entities())
@@ -93,6 +98,7 @@ class Exposition:
         memories = {name.value: each.memory for name, each in self._server.resources.items()}
         yield from memory.families(memories, now_ms)
         yield from automq.families(self._server.requests)
+        yield from broker_quotas.flow_families(self._server, self._broker, now_ms)
         yield from topics.families(self._partitions)
         yield from log_directories.families(self._partitions.store)
         yield from events.families(self._events)

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
+from broker.api.broker import Broker
 from broker.config.listeners import Server
 from broker.control.commands import EntityPairs
+from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
+from broker.control.rows.flow import Flow
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
@@ -28,6 +31,8 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.figures.addresses import address_uses, connection_limits
+from broker.figures.broker_quotas import broker_limits, retry_storm_use
+from broker.figures.flow import FlowFigures
 from broker.figures.topics import group_detail, group_rows, partition_rows
 from broker.metrics.growth import Growth
 from broker.network.clock import TrioClock
@@ -88,6 +93,7 @@ class BrokerFigures:
         groups: GroupService,
         loop: LoopIdle,
         tasks: Callable[[], list[TaskRow]],
+        broker: Broker,
     ) -> None:
         self._clock = clock
         self._server = server
@@ -96,10 +102,12 @@ class BrokerFigures:
         self._groups = groups
         self._idle = IdleShare(loop)
         self.tasks = tasks
+        self._broker = broker
         self._started = clock.ns()
         self._traffic = Growth(self._started)
         self._blocked = Growth(self._started)
         self._phases = PhaseRows()
+        self._flow = FlowFigures(server, broker, self._started)
 
     def figures(self) -> Figures:
         server, now = self._server, self._clock.ns()
@@ -167,6 +175,15 @@ class BrokerFigures:
             )
             for row in self._quotas.each_row(self._clock.ms())
         )
+
+    def broker_limits(self) -> list[BrokerLimit]:
+        return broker_limits(self._broker, self._clock.ms())
+
+    def retry_storm(self) -> RetryStormUse:
+        return retry_storm_use(self._broker)
+
+    def flow(self) -> Flow:
+        return self._flow.look(self._clock.ns(), self._clock.ms())
 
     def connections(self) -> Iterator[ConnectionRow]:
         protocols = {listener.name: listener.protocol for listener in self._server.listeners}

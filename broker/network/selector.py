@@ -13,6 +13,7 @@ from typing import Final
 
 from broker.metrics.lately import Lately
 from broker.network.connection.channel import Channel
+from broker.network.connection.receive import INVALID_RECEIVE
 from broker.network.failures import Failures, Place
 
 logger = logging.getLogger(__name__)
@@ -35,12 +36,14 @@ class ConnectionCounts:
     """What became of a selector's connections since it was made. `closed_...` is what those had received and
     sent that are closed; `unanswered` are requests that were not, or not wholly, answered because of that.
     `logins_without_reauth` are of clients that know nothing of re-authentication (KIP-368), `renewals` are
-    re-authentications, `renewal_ms` how long they took, `expired` connections whose login had ended.
+    re-authentications, `renewal_ms` how long they took, `expired` connections whose login had ended,
+    `oversized` those that were closed for the size of a request.
     """
 
     __slots__ = (
         *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
-        *("expired", "failed_renewals", "logins_without_reauth", "opened", "renewal_ms", "renewals"),
+        *("expired", "failed_renewals", "logins_without_reauth", "opened", "oversized", "renewal_ms"),
+        *("renewals",),
         "unanswered",
     )
 
@@ -49,7 +52,7 @@ class ConnectionCounts:
         self.closed_bytes_in = self.closed_bytes_out = self.closed_requests = 0
         self.unanswered = 0
         self.logins = self.failed_logins = self.logins_without_reauth = 0
-        self.renewals = self.failed_renewals = self.expired = 0
+        self.renewals = self.failed_renewals = self.expired = self.oversized = 0
         self.renewal_ms = Lately()
 
 
@@ -137,6 +140,7 @@ class Selector:
         attempt(Place.CLOSE, channel.id, channel.receive.close)
         attempt(Place.CLOSE, channel.id, channel.sock.close)
         self._count_closed(channel)
+        self.counts.oversized += reason.startswith(INVALID_RECEIVE)
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
 

@@ -40,7 +40,9 @@ RUNNING_MS: Final = 1_000
 
 
 class Throttling:
-    """The throttled channels of every kind of quota, and the reapers that free them."""
+    """The throttled channels of every kind of quota, and the reapers that free them. `started` and `ended`
+    count holds; one whose connection closes does not end.
+    """
 
     def __init__(
         self, quotas: ClientQuotas, clock: TrioClock, watchers: Watchers, failures: Failures
@@ -50,13 +52,13 @@ class Throttling:
         self._watchers = watchers
         self._failures = failures
         self._reapers = {
-            kind: _reaper(REAPERS[kind], manager.throttled, clock)
-            for kind, manager in quotas.managers.items()
+            kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
         }
         for kind, manager in quotas.managers.items():
             manager.throttled.on_change = self._reapers[kind].poke
-        broker_wide = _reaper(BROKER_QUOTA, quotas.broker.throttled, clock)
+        broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
+        self.started = self.ended = 0
         self._looks = Reaper(OBEDIENCE, quotas.obedience.next_deadline, self._look, clock)
 
     def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
@@ -68,6 +70,7 @@ class Throttling:
         if channel.fd < 0:
             return
         channel.on(MuteEvent.THROTTLE_STARTED)
+        self.started += 1
         now_ms = self._clock.ms()
         self._quotas.throttle(channel, channel, throttle, now_ms)
         self._watchers.throttled(channel, throttle)
@@ -135,11 +138,11 @@ class Throttling:
         elif extra_ms := obedience.looked(watch, now_ms, waiting=bytes_waiting(channel)):
             self._quotas.extend(channel, extra_ms)
 
+    def _reaper(self, name: str, held: ThrottledChannels) -> Reaper:
+        def free(now_ms: int) -> None:
+            while (channel := held.pop_expired(now_ms)) is not None:
+                assert isinstance(channel, Channel)
+                self.ended += 1
+                channel.responder.end_throttling(channel)
 
-def _reaper(name: str, held: ThrottledChannels, clock: TrioClock) -> Reaper:
-    def free(now_ms: int) -> None:
-        while (channel := held.pop_expired(now_ms)) is not None:
-            assert isinstance(channel, Channel)
-            channel.responder.end_throttling(channel)
-
-    return Reaper(name, held.next_deadline, free, clock)
+        return Reaper(name, held.next_deadline, free, self._clock)

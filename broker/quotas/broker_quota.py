@@ -9,6 +9,7 @@ The wait is Kafka's formula and never longer than all windows together, which is
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from math import isnan
 from sys import float_info
 from typing import Final, Protocol
 
@@ -218,8 +219,9 @@ class BrokerQuota:
         return True
 
     def mean_throttle_ms(self, kind: QuotaKind, now_ms: int) -> float:
-        """The mean of the throttles of the last minute; NaN without any."""
-        return self._sensors[kind].throttle_time.measure(now_ms)
+        """The mean of the throttles of the last minute; 0 without any."""
+        mean = self._sensors[kind].throttle_time.measure(now_ms)
+        return 0.0 if isnan(mean) else mean
 
     def use(self, now_ms: int) -> list[BrokerQuotaUse]:
         """All four rates as they are now. Looking changes nothing."""

@@ -12,20 +12,24 @@ from broker.control.control import Control
 from broker.control.rows.tasks import TaskRow
 from broker.control.views import (
     AddressUse,
+    BrokerLimit,
     ClientUsage,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
     Figures,
+    Flow,
     GroupDetail,
     GroupRow,
     PartitionRow,
     QuotaUse,
+    RetryStormUse,
     ShadowUse,
     ThrottledRow,
     TopicSize,
 )
 from tests.control.world import actor
+from tests.webui.rows import calm
 
 FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
 
@@ -45,9 +49,19 @@ class Live:
         self.all_groups: list[GroupRow] = []
         self.seen: list[AddressUse] = []
         self.controller_seen: list[AddressUse] = []
+        self.limits: list[BrokerLimit] = []
 
     def figures(self) -> Figures:
         return FIGURES
+
+    def broker_limits(self) -> Sequence[BrokerLimit]:
+        return self.limits
+
+    def retry_storm(self) -> RetryStormUse:
+        return RetryStormUse(3, 2_500, 1)
+
+    def flow(self) -> Flow:
+        return calm()
 
     def throttled(self) -> Sequence[ThrottledRow]:
         return self.held

@@ -18,6 +18,7 @@ from broker.control.commands import (
     EntityPairs,
     IncrementalAlterConfigs,
     IssueAdminToken,
+    OpType,
     Outcome,
     QuotaAlteration,
     QuotaOutcome,
@@ -33,12 +34,14 @@ from broker.control.views import (
     AddressRow,
     AddressUse,
     AuditEntry,
+    BrokerQuotas,
     ClientUsage,
     ConfigRow,
     ConnectionLimitRow,
     ConnectionRow,
     Decided,
     Figures,
+    Flow,
     GroupDetail,
     GroupRow,
     MatchType,
@@ -55,9 +58,10 @@ from broker.control.views import (
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.alteration import validate_entity
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
+from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving
 from tests.webui.fake_trail import FakeTrail
-from tests.webui.rows import NOW_MS, figures, limits
+from tests.webui.rows import NOW_MS, calm, figures, limits
 from tests.webui.telemetry_world import TelemetryWorld
 from webui.backend import Backend
 
@@ -114,6 +118,8 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     trail: list[AuditEntry] = field(default_factory=list)
     limit_rows: list[ConnectionLimitRow] = field(default_factory=limits)
     task_rows: list[TaskRow] = field(default_factory=list)
+    flow_row: Flow = field(default_factory=calm)
+    broker_use: dict[str, tuple[float, int, int, int]] = field(default_factory=dict)
     now: Figures = field(default_factory=figures)
     passwords: dict[str, str] = field(default_factory=dict)
     hashing: list[str] = field(default_factory=list)
@@ -182,8 +188,18 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             return ResourceOutcome(ErrorCode.INVALID_REQUEST, "There is no Konsume")
         if alteration.expected_version not in (None, len(self.altered)):
             return ResourceOutcome(ErrorCode.INVALID_UPDATE_VERSION, "Settings were changed.")
+        refusal = refused_value(alteration.ops)
+        if refusal is not None:
+            return ResourceOutcome(ErrorCode.INVALID_REQUEST, refusal)
+        if validate_only:
+            return ResourceOutcome(resource=alteration.resource)
         self.altered.append((alteration, actor))
-        self.configs |= {op.key: op.value or "" for op in alteration.ops}
+        self.version += 1
+        for op in alteration.ops:
+            if op.op is OpType.DELETE:
+                self.configs.pop(op.key, None)
+            else:
+                self.configs[op.key] = op.value or ""
         return ResourceOutcome(resource=alteration.resource)
 
     def _alter(self, entry: QuotaAlteration, actor: Actor, validate_only: bool) -> QuotaOutcome:
@@ -248,6 +264,12 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
                 self.now, connections=len(self.connection_rows), throttled=len(self.throttled_rows)
             ),
         )
+
+    def flow(self) -> Flow:
+        return self.flow_row
+
+    def broker_quotas(self) -> BrokerQuotas:
+        return fake_broker_quotas(self.configs, self.broker_use, self.topic_count, len(self.altered))
 
     def throttled(self) -> list[ThrottledRow]:
         return sorted(self.throttled_rows, key=lambda row: -row.remaining_ms)

@@ -12,14 +12,22 @@ from broker.control.views import (
     ConnectionLimitRow,
     ConnectionRow,
     Figures,
+    Flow,
     GroupDetail,
     GroupRow,
     QuotaKind,
+    SelectorRow,
     ThrottledRow,
     TopicRow,
 )
 
 NOW_MS = 1_800_000_000_000
+
+
+def calm(**changes: Any) -> Flow:
+    """Nothing is held up."""
+    selector = SelectorRow("data-plane-kafka-network-thread-1-PLAINTEXT-PLAINTEXT-0", 4, 1)
+    return replace(Flow(0.0, 0.0, 0, 0, 1, None, None, 0, 0, 500, 0, (selector,)), **changes)
 
 
 def figures(**changes: Any) -> Figures:

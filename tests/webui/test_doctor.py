@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow
+from broker.control.views import ConnectionLimitRow, PhaseRow, QueueRow, SelectorRow
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from tests.webui.rows import NOW_MS, connection, figures, use
+from tests.webui.rows import NOW_MS, calm, connection, figures, use
 from webui.doctor.checks import Check, Level, above, idle_level, use_level
 from webui.doctor.recent import EVERY_MS, SPAN_MS, Recent
 from webui.doctor.symptoms import examine, totals_of
@@ -161,3 +161,87 @@ async def test_the_diagnosis_comes_with_the_setting_and_its_command(
         "command": "kafka-configs.sh --bootstrap-server 127.0.0.1:9092 --alter --entity-type brokers "
         "--entity-name 1 --add-config max.connections=200",
     }
+
+
+@pytest.mark.parametrize(
+    ("mutes", "level"), [(0.0, "good"), (49.9, "good"), (50.0, "watch"), (499.0, "watch"), (500.0, "urgent")]
+)
+async def test_connections_that_are_muted_again_and_again(mutes: float, level: str) -> None:
+    broker = FakeBroker(flow_row=calm(mutes=mutes, unmutes=mutes))
+    assert (await check(broker, "io", "Connections muted")).level == level
+
+
+@pytest.mark.parametrize(
+    ("mutes", "unmutes", "level"), [(0.0, 0.0, "good"), (1.0, 0.1, "good"), (1.0, 0.0, "watch")]
+)
+async def test_connections_that_are_muted_and_never_read_again(
+    mutes: float, unmutes: float, level: str
+) -> None:
+    broker = FakeBroker(flow_row=calm(mutes=mutes, unmutes=unmutes))
+    assert (await check(broker, "io", "Connections unmuted")).level == level
+
+
+@pytest.mark.parametrize(
+    ("deepest", "limit", "level", "setting"),
+    [
+        (1, 1, "good", None),
+        (44, 64, "good", "pipeline.high.watermark"),
+        (45, 64, "watch", "pipeline.high.watermark"),
+        (61, 64, "urgent", "pipeline.high.watermark"),
+    ],
+)
+async def test_requests_in_hand_of_one_connection(
+    deepest: int, limit: int, level: str, setting: str | None
+) -> None:
+    broker = FakeBroker(flow_row=calm(deepest=deepest, deepest_limit=limit, in_flight=70))
+    found = await check(broker, "io", "Most requests in hand of one connection")
+    assert (found.value, found.of, found.level, found.setting) == (deepest, limit, level, setting)
+    assert found.says.startswith("70 of all connections")
+
+
+@pytest.mark.parametrize(
+    ("connections", "idle", "level"), [(999, 999, "good"), (1_000, 899, "good"), (1_000, 900, "watch")]
+)
+async def test_idle_connections_of_the_network_thread_that_has_most(
+    connections: int, idle: int, level: str
+) -> None:
+    rows = (SelectorRow("a", 5_000, idle - 1), SelectorRow("b", connections, idle))
+    found = await check(
+        FakeBroker(flow_row=calm(selectors=rows)), "io", "Idle connections of one network thread"
+    )
+    assert (found.value, found.of, found.level) == (idle, connections, level)
+    assert "b" in found.says.split()
+
+
+async def test_a_broker_without_network_threads_has_no_idle_connections() -> None:
+    symptoms = await examine(FakeBroker(flow_row=calm(selectors=())), Recent(), NOW_MS)
+    assert "Idle connections of one network thread" not in [
+        each.title for symptom in symptoms for each in symptom.checks
+    ]
+
+
+@pytest.mark.parametrize(("left", "level"), [(1_000, "good"), (301, "good"), (300, "watch"), (50, "urgent")])
+async def test_available_request_size(left: int, level: str) -> None:
+    broker = FakeBroker(flow_row=calm(available_request_size=left, request_size_limit=1_000))
+    found = await check(broker, "queue", "Bytes that may still be queued")
+    assert (found.value, found.of, found.level) == (left, 1_000, level)
+    assert (found.setting, found.more) == ("queued.max.requests.size.bytes", True)
+
+
+@pytest.mark.parametrize(("count", "level"), [(0, "good"), (1, "watch"), (999, "watch"), (1_000, "urgent")])
+async def test_oversized_requests_of_five_minutes(count: int, level: str) -> None:
+    broker, recent = FakeBroker(flow_row=calm(oversized=7, blocked_callbacks=7)), Recent()
+    recent.add(totals_of(broker), NOW_MS - SPAN_MS)
+    broker.flow_row = calm(oversized=7 + count, blocked_callbacks=7 + count)
+    oversized = await check(broker, "queue", "Oversized requests", recent)
+    assert (oversized.value, oversized.level, oversized.setting) == (count, level, "socket.request.max.bytes")
+    blocked = await check(broker, "handlers", "Callbacks that found no place", recent)
+    assert (blocked.value, blocked.level) == (count, level)
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "level"), [(0, "good"), (349, "good"), (350, "watch"), (475, "urgent")]
+)
+async def test_callbacks_that_wait(callbacks: int, level: str) -> None:
+    found = await check(FakeBroker(flow_row=calm(callbacks=callbacks)), "handlers", "Callbacks that wait")
+    assert (found.value, found.of, found.level) == (callbacks, 500, level)

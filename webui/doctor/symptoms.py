@@ -11,6 +11,7 @@ from typing import Final
 
 from broker.control.views import ConnectionLimitRow, Overview, PhaseRow, Views
 from webui.doctor.checks import Check, Level, Symptom, Unit, above, idle_level, share, use_level, worst
+from webui.doctor.flow import flow_totals, handling, moving, waiting
 from webui.doctor.recent import Recent
 from webui.tables.slices import sliced
 
@@ -21,13 +22,13 @@ HELD: Final = "held"
 
 
 def totals_of(views: Views) -> dict[str, int]:
-    """What `Recent` is to look at: connections refused by each rule, and held."""
+    """What `Recent` is to look at: connections refused by each rule, and held, and what flow control did."""
     totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
     for row in views.connection_limits():
         if not row.listener:
             totals.update(dict(row.rejected))
     held = sum(use.held for row in views.addresses() for use in row.uses)
-    return {**totals, HELD: held}
+    return {**totals, HELD: held, **flow_totals(views.flow())}
 
 
 async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
@@ -37,13 +38,16 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
         async for some in slices:
             states.update(row.mute_state for row in some)
     overview = views.overview()
-    limits = views.connection_limits()
+    limits, flow = views.connection_limits(), views.flow()
     lately = recent.growth(totals_of(views), now_ms)
+    io = (*_moving(overview, states), *moving(flow))
+    queue = (*_waiting(overview, states), *waiting(flow, lately))
+    handlers = (*_handling(overview), *handling(flow, lately))
     return [
         Symptom("connect", "Clients cannot connect", tuple(_connecting(overview, limits, lately))),
-        Symptom("io", "Requests are slow to get in and out", tuple(_moving(overview, states))),
-        Symptom("queue", "Requests wait before they are handled", tuple(_waiting(overview, states))),
-        Symptom("handlers", "Requests are slow to be handled", tuple(_handling(overview))),
+        Symptom("io", "Requests are slow to get in and out", io),
+        Symptom("queue", "Requests wait before they are handled", queue),
+        Symptom("handlers", "Requests are slow to be handled", handlers),
     ]
 
 

@@ -16,6 +16,7 @@ from webui.addresses.listing import ADDRESSES, limit_json
 from webui.doctor.answer import Settings, doctor_json
 from webui.doctor.recent import Recent
 from webui.live.history import Sample, sample_json
+from webui.quotas.broker_wide import broker_quotas_json
 from webui.quotas.listing import RULES
 from webui.quotas.usage import USAGE
 from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
@@ -123,7 +124,14 @@ def live_reports(views: Views, recent: Recent) -> dict[str, Report]:
         await step_back()
         return {"items": [task_json(row) for row in rows]}
 
-    return {"doctor": Report(views, doctor), "tasks": Report(views, tasks)}
+    async def broker_quotas(_now_ms: int) -> dict[str, Any]:
+        return broker_quotas_json(views)
+
+    return {
+        "doctor": Report(views, doctor),
+        "tasks": Report(views, tasks),
+        "broker-quotas": Report(views, broker_quotas),
+    }
 
 
 class LiveTable(Generic[Row]):

@@ -5,6 +5,7 @@ from typing import Final
 from webui.rest import (
     audit,
     broker_configs,
+    broker_quotas,
     client_metrics,
     client_quotas,
     doctor,
@@ -42,6 +43,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *client_metrics.ROUTES,
     *audit.ROUTES,
     *broker_configs.ROUTES,
+    *broker_quotas.ROUTES,
     *monitoring.ROUTES,
     *existing.ROUTES,
     *doctor.ROUTES,

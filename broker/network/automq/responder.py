@@ -53,6 +53,10 @@ class InTurn(deque[Request]):
 
 
 class PipelinedResponder(Responder):
+    """`filled` counts the connections that reached the high watermark, `emptied` those that fell below the
+    low one again.
+    """
+
     def __init__(
         self,
         selector: Selector,
@@ -64,6 +68,7 @@ class PipelinedResponder(Responder):
     ) -> None:
         super().__init__(selector, clock, failed_logins, frame_limit, failures)
         self.responses: deque[Request] = InTurn()
+        self.filled = self.emptied = 0
         self._high = watermarks.high
         self._low = watermarks.low
 
@@ -75,6 +80,7 @@ class PipelinedResponder(Responder):
         assert isinstance(channel, PipelinedChannel)
         channel.in_flight.append(request)
         if len(channel.in_flight) >= self._high or not channel.authenticated:
+            self.filled += not channel.flags & QUEUE_FULL
             channel.flags |= QUEUE_FULL
         if channel.settle_mute() is NOT_MUTED and channel.receive.has_buffered:
             self.buffered.append(channel)
@@ -112,6 +118,7 @@ class PipelinedResponder(Responder):
         if channel.flags:
             was_full = channel.flags & QUEUE_FULL
             if len(channel.in_flight) < self._low:
+                self.emptied += bool(was_full)
                 channel.flags &= ~QUEUE_FULL
             if channel.settle_mute() is NOT_MUTED and was_full:
                 self._after_unmute(channel)

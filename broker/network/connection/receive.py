@@ -30,9 +30,12 @@ Frame = bytes | bytearray | memoryview
 """
 
 
+INVALID_RECEIVE: Final = "Invalid receive"
+
+
 def invalid_size(size: int, limit: int) -> ProtocolViolation:
     """In Kafka's words, also for a size below 0."""
-    return ProtocolViolation(f"Invalid receive (size = {size} larger than {limit})")
+    return ProtocolViolation(f"{INVALID_RECEIVE} (size = {size} larger than {limit})")
 
 
 class EndOfStream(Exception):  # noqa: N818 - how a conversation ends is not an error

@@ -1,0 +1,60 @@
+"""The limits of a made-up broker: read and checked as a broker does, from texts by key."""
+
+from collections.abc import Iterable, Mapping
+
+from broker.config.load import build_rooms
+from broker.config.rooms import BrokerQuotaConfig
+from broker.config.setting import settings_of
+from broker.config.table import read_value
+from broker.control.broker_quotas import broker_quotas
+from broker.control.commands import ConfigOp
+from broker.control.rows.broker_quotas import BrokerLimit, BrokerQuotas, RetryStormUse
+from broker.control.topic_configs import invalid_value
+from broker.errors import ConfigError
+from broker.quotas.broker_quota import UNLIMITED
+from broker.quotas.kinds import QuotaKind
+
+KEYS = frozenset(setting.key for _, setting in settings_of(BrokerQuotaConfig))
+
+
+def refused_value(ops: Iterable[ConfigOp]) -> str | None:
+    """What the broker says of the first value that is not allowed."""
+    for op in ops:
+        if op.key in KEYS and op.value is not None:
+            try:
+                read_value(op.key, op.value)
+            except ConfigError as error:
+                return invalid_value(error)
+    return None
+
+
+def fake_broker_quotas(
+    configs: Mapping[str, str],
+    use: Mapping[str, tuple[float, int, int, int]],
+    topics: int,
+    version: int,
+) -> BrokerQuotas:
+    """`use` by key: what is observed, who is held now, throttles in all and their milliseconds."""
+    config = build_rooms({key: value for key, value in configs.items() if key in KEYS}).broker_quotas
+    limits = (
+        (QuotaKind.BROKER_PRODUCE, "broker.quota.produce.bytes", config.produce_bytes),
+        (QuotaKind.BROKER_FETCH, "broker.quota.fetch.bytes", config.fetch_bytes),
+        (QuotaKind.BROKER_SLOW_FETCH, "broker.quota.slow.fetch.bytes", config.slow_fetch_bytes),
+        (QuotaKind.BROKER_REQUEST_RATE, "broker.quota.request.rate", config.request_rate),
+    )
+    return broker_quotas(
+        config,
+        [
+            BrokerLimit(
+                kind,
+                key,
+                "requests/s" if kind is QuotaKind.BROKER_REQUEST_RATE else "bytes/s",
+                None if value >= UNLIMITED else value,
+                *use.get(key, (0.0, 0, 0, 0)),
+            )
+            for kind, key, value in limits
+        ],
+        RetryStormUse(*use.get("storm", (0, 0, 0))[:3]),  # type: ignore[arg-type]
+        (topics, topics * 3),
+        version,
+    )
