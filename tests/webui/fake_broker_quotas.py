@@ -1,5 +1,6 @@
 """The limits of a made-up broker: read and checked as a broker does, from texts by key."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 from broker.config.load import build_rooms
@@ -58,3 +59,26 @@ def fake_broker_quotas(
         (topics, topics * 3),
         version,
     )
+
+
+LIMITS = {
+    "broker.quota.enabled": "true",
+    "broker.quota.produce.bytes": "50000000",
+    "broker.quota.fetch.bytes": "200000000",
+    "broker.quota.white.list.user": "admin,monitoring",
+    "cluster.quota.topic.count": "200",
+    "automq.retry.storm.backoff.enabled": "true",
+}
+"""What the whole broker is limited to in the simulation."""
+
+
+def simulated_use(elapsed_ms: int) -> dict[str, tuple[float, int, int, int]]:
+    """One of the limits is broken now and then."""
+    wave = 1 + 0.3 * math.sin(elapsed_ms / 17_000)
+    return {
+        "broker.quota.produce.bytes": (44e6 * wave, int(44 * wave > 50), elapsed_ms // 9_000, 812),
+        "broker.quota.fetch.bytes": (71e6 * wave, 0, 0, 0),
+        "broker.quota.slow.fetch.bytes": (2.4e6 * wave, 0, 0, 0),
+        "broker.quota.request.rate": (3_900 * wave, 0, 0, 0),
+        "storm": (217, 181_400, 3, 0),
+    }

@@ -23,6 +23,7 @@ from broker.control.views import (
     ThrottledRow,
     TokenRow,
 )
+from tests.webui.fake_broker_quotas import LIMITS, simulated_use
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection, group, tasks, topic
@@ -191,6 +192,8 @@ class Simulation:
     def step(self, ms: int) -> None:
         self.elapsed_ms += ms
         self._connect(ms)
+        self.broker.configs = {**LIMITS, **self.broker.configs}
+        self.broker.broker_use = simulated_use(self.elapsed_ms)
         broker, seconds = self.broker, ms / 1000
         broker.now_ms += ms
         wave = 1 + 0.25 * math.sin(self.elapsed_ms / 21_000) + self.random.uniform(-0.12, 0.12)

@@ -35,8 +35,20 @@ _OPENING: Final = (
 )
 
 PAGES: Final = (
-    Page("overview", "/", "Overview", "Now", (*_FRAME, "chart", "charts", "shortlists", "vitals")),
-    Page("throttled", "/throttled", "Throttled now", "Now", (*_FRAME, "chart", "held_lately", "table")),
+    Page(
+        "overview",
+        "/",
+        "Overview",
+        "Now",
+        (*_FRAME, "broker_rule", "chart", "charts", "shortlists", "vitals"),
+    ),
+    Page(
+        "throttled",
+        "/throttled",
+        "Throttled now",
+        "Now",
+        (*_FRAME, "broker_rule", "chart", "held_lately", "table"),
+    ),
     Page("doctor", "/doctor", "Doctor", "Now", _PLAIN),
     Page(
         "quotas",
@@ -44,6 +56,13 @@ PAGES: Final = (
         "Client quotas",
         "Limits",
         (*_FRAME, *_EDITOR, "chart", "selection", "table", "unlimited"),
+    ),
+    Page(
+        "broker_quotas",
+        "/broker-quotas",
+        "Broker quotas",
+        "Limits",
+        (*_PLAIN, "broker_limit_editor", "broker_limits"),
     ),
     Page("addresses", "/ip-quotas", "IP quotas", "Limits", (*_PLAIN, "address_editor", "listing")),
     Page("explain", "/explain", "Explain", "Limits", (*_FRAME, "explain_answer", "what_if")),

@@ -35,8 +35,11 @@ each_look = pytest.mark.parametrize(
     ],
 )
 
+EDITED = "Edit Produce"
+
 OPENED = {
     "/quotas": ["Select user analytics", "Remove limits…"],
+    "/broker-quotas": [EDITED],
     "/ip-quotas": ["Limit an address"],
     "/client-metrics": ["orders-1"],
     "/audit": ["Undo"],
@@ -50,6 +53,7 @@ OPENED = {
 
 MISTAKES: dict[str, Callable[[Any], None]] = {
     "/quotas": lambda page: page.locator(".limits input").first.fill("ten"),
+    "/broker-quotas": lambda page: page.locator(".editor input").fill("ten"),
     "/ip-quotas": lambda page: page.locator(".editor input").last.fill("ten"),
     "/client-metrics": lambda page: page.get_by_label("Every", exact=True).fill("ten"),
     "/access": lambda page: page.locator(".editor button.primary").click(),
@@ -125,7 +129,7 @@ def test_axe_finds_nothing_beside_a_mistake(
 
     def mistaken(opened: Watched, path: str) -> None:
         page = opened.go(path)
-        page.locator("#add").click()
+        page.locator(f"#add, button[aria-label='{EDITED}']").first.click()
         MISTAKES[path](page)
         page.locator(".note[data-kind=bad], .field-error:not(:empty)").first.wait_for()
 

@@ -21,6 +21,7 @@ LONG = "a-name-without-any-end-" * 10
 TABS = 16
 OPENED = {
     "/quotas": "Edit user",
+    "/broker-quotas": "Edit Produce",
     "/ip-quotas": "Limit an address",
     "/connections": "Close the connection",
     "/topics": LONG,
@@ -67,6 +68,13 @@ def crowd(broker: FakeBroker) -> None:
     broker.address_uses = [
         AddressUse("2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", 1e6, 10**6, 10**7, 10**8, 10**9, 10**9)
     ]
+    broker.configs |= {
+        "broker.quota.enabled": "true",
+        "broker.quota.produce.bytes": "1e300",
+        "broker.quota.white.list.client.id": ",".join(name.replace(",", "") or "x" for name in names),
+        "cluster.quota.partition.count": str(2**62),
+    }
+    broker.broker_use = {"broker.quota.produce.bytes": (1e299, 10**6, 10**9, 10**12)}
     broker.version += 1
 
 

@@ -14,8 +14,8 @@ export function get(path, signal) {
   return ask("GET", path, undefined, signal);
 }
 
-export function patch(path, body, signal) {
-  return ask("PATCH", path, body, signal);
+export function patch(path, body, signal, version) {
+  return ask("PATCH", path, body, signal, condition(version));
 }
 
 export function post(path, body, version) {

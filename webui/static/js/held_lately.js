@@ -1,11 +1,12 @@
 // Who was held in the last hour: one line for each client under each rule, the latest first.
 
+import { BROKER_TAGS, BROKER_TYPES, brokerRuleLink } from "./broker_rule.js";
 import { h } from "./dom.js";
 import { ruleLink } from "./entity.js";
 import { once } from "./table.js";
 import { ago, count, digits, group, milliseconds } from "./units.js";
 
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections" };
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections", ...BROKER_TAGS };
 
 export function showLately(box, { items, of }) {
   const lines = items.map((row) => [row, ago(row.last_at)]);
@@ -18,7 +19,8 @@ export function showLately(box, { items, of }) {
 
 function line([row, last]) {
   const { client_id: client, principal, address, quota_type: type, entity, times, longest_ms: longest, worst, last_at: at } = row;
-  const rule = Object.keys(entity).length ? ruleLink(entity) : h("span.quiet", "by the callback");
+  const without = () => (type in BROKER_TYPES ? brokerRuleLink(type) : h("span.quiet", "by the callback"));
+  const rule = Object.keys(entity).length ? ruleLink(entity) : without();
   const most = worst === null ? "" : `, up to ${digits(worst)}× the limit`;
   return h("li",
     h("span.two", h("b.name", client), h("span.name", `${principal}, ${address}`)),

@@ -1,11 +1,12 @@
 // The overview's two short lists: who is held now, and which rules are nearly used up.
 
+import { BROKER_LIMIT_KEYS } from "./broker_rule.js";
 import { h, replace } from "./dom.js";
 import { entityKey, ruleLink } from "./entity.js";
 import { group, KEYS, milliseconds, rate } from "./units.js";
 
 const SHOWN = 5;
-const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate" };
+const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", ...BROKER_LIMIT_KEYS };
 
 export function showHeld(box, { items, total }) {
   if (total === 0) {

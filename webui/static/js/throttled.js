@@ -1,6 +1,7 @@
 // Throttled now: who is held, by which rule, and the milliseconds left, counted down here between updates.
 
 import { get } from "./api.js";
+import { BROKER_LIMIT_KEYS, BROKER_TAGS, BROKER_TYPES, brokerRuleLink, brokerRuleWords } from "./broker_rule.js";
 import { LineChart } from "./chart.js";
 import { empty, h, icon, replace, setText, skeleton } from "./dom.js";
 import { entityWords, ruleLink, tagChips, tagWords } from "./entity.js";
@@ -13,8 +14,8 @@ const LINGER_MS = 4000;
 // A paced client is held for milliseconds many times a second: seen between two waits, it is not free yet.
 const BETWEEN_WAITS_MS = 1200;
 const FRAME_MS = 50;
-const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate" };
-const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections" };
+const LIMIT_KEYS = { produce: "producer_byte_rate", fetch: "consumer_byte_rate", request: "request_percentage", controller_mutation: "controller_mutation_rate", ...BROKER_LIMIT_KEYS };
+const TYPES = { produce: "produce", fetch: "fetch", request: "request time", controller_mutation: "topic changes", connection_rate: "connections", ...BROKER_TAGS };
 const OBEYS = { true: "waits", false: "ignores it", null: "" };
 
 const url = new UrlState({ q: "", sort: "times", order: "desc" });
@@ -61,11 +62,13 @@ function hasRule(row) {
 }
 
 function ruleWords(row) {
+  if (row.quota_type in BROKER_TYPES) return brokerRuleWords(row.quota_type);
   return hasRule(row) ? entityWords(row.entity) : tagWords(row.tags);
 }
 
 function ruleCell(row, td) {
-  once(td, JSON.stringify([row.entity, row.tags]), () => (hasRule(row) ? ruleLink(row.entity) : tagChips(row.tags)));
+  if (row.quota_type in BROKER_TYPES) once(td, row.quota_type, () => brokerRuleLink(row.quota_type));
+  else once(td, JSON.stringify([row.entity, row.tags]), () => (hasRule(row) ? ruleLink(row.entity) : tagChips(row.tags)));
 }
 
 function clientCell(row, td) {

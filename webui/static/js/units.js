@@ -61,7 +61,7 @@ export function rawRate(key, value) {
   const exact = group(Number.isInteger(value) ? value : Number(value.toFixed(3)));
   if (unit === "bytes") return `${exact} bytes${per}`;
   if (unit === "percent") return `${exact} % of one thread's time`;
-  return `${exact} partitions${per}`;
+  return `${exact} ${key === "request_rate" ? "requests" : "partitions"}${per}`;
 }
 
 const NOISY_BELOW = 1e6;

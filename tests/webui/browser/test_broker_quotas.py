@@ -1,0 +1,154 @@
+"""The page of the limits of the whole broker: their use, and editing in place."""
+
+from typing import Any
+
+import pytest
+
+from tests.webui.browser.conftest import Watched, refused_buttons
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import throttled
+
+PRODUCE = "broker.quota.produce.bytes"
+ENABLED = "broker.quota.enabled"
+
+
+@pytest.fixture
+def limits(page: Watched, broker: FakeBroker) -> Any:
+    broker.configs |= {ENABLED: "true", PRODUCE: "1000000", "cluster.quota.topic.count": "10"}
+    broker.broker_use = {PRODUCE: (900_000.0, 2, 7, 4_500)}
+    broker.topic_count = 9
+    page.sign_in()
+    return page.go("/broker-quotas")
+
+
+def row(page: Any, key: str) -> Any:
+    return page.locator(".one-setting").filter(has=page.locator(f'code:text-is("{key}")'))
+
+
+def edit(page: Any, label: str) -> Any:
+    page.get_by_role("button", name=f"Edit {label}", exact=True).click()
+    return page.locator(".editor")
+
+
+def test_an_untouched_broker_says_that_nothing_is_limited(page: Watched, expect: Any) -> None:
+    page.sign_in()
+    opened = page.go("/broker-quotas")
+    expect(opened.locator("#verdict")).to_have_text("The limits of the whole broker are not in force.")
+    expect(row(opened, PRODUCE)).to_contain_text("no limit")
+    expect(row(opened, PRODUCE)).to_contain_text("not measured")
+    expect(row(opened, "broker.quota.white.list.user")).to_contain_text("none")
+    expect(row(opened, "automq.retry.storm.backoff.max.delay.ms")).to_contain_text("1\u202f000 ms")
+
+
+def test_a_limit_is_shown_with_its_use_and_moves_by_itself(
+    limits: Any, expect: Any, broker: FakeBroker
+) -> None:
+    for words in ("900 kB/s now", "90 %", "7 throttles, 4\u202f500 ms; 2 held now", "1 MB/s"):
+        expect(row(limits, PRODUCE)).to_contain_text(words)
+    expect(row(limits, PRODUCE).locator(".bar")).to_have_attribute("data-level", "watch")
+    expect(limits.locator("#verdict")).to_have_text("2 connections held by a limit of the whole broker.")
+    expect(row(limits, "cluster.quota.topic.count")).to_contain_text("9 exist")
+    broker.broker_use = {PRODUCE: (1_200_000.0, 0, 8, 5_000)}
+    expect(row(limits, PRODUCE).locator(".bar")).to_have_attribute("data-level", "urgent")
+    expect(limits.locator("#verdict")).to_have_text("1 limit in force; no connection is held.")
+
+
+def test_a_limit_is_previewed_saved_and_put_back(limits: Any, expect: Any, broker: FakeBroker) -> None:
+    editor = edit(limits, "Produce")
+    expect(editor.get_by_role("button", name="Save")).to_be_disabled()
+    editor.locator("input").fill("500 kB")
+    expect(editor.locator(".reach")).to_contain_text("All clients together do 900 kB/s now: their responses")
+    expect(editor.locator(".copyable pre")).to_contain_text(
+        f"--entity-name 1 --add-config '{PRODUCE}=500000'"
+    )
+    assert broker.altered == []
+    editor.get_by_role("button", name="Save").click()
+    expect(row(limits, PRODUCE).locator(".value")).to_have_text("500 kB/s")
+    assert broker.configs[PRODUCE] == "500000"
+    limits.get_by_role("button", name="Undo").click()
+    expect(row(limits, PRODUCE).locator(".value")).to_have_text("1 MB/s")
+
+
+def test_an_empty_field_takes_the_limit_away(limits: Any, expect: Any, broker: FakeBroker) -> None:
+    editor = edit(limits, "Produce")
+    editor.locator("input").fill("")
+    expect(editor.locator(".reach")).to_contain_text("as much as they like")
+    expect(editor.locator(".copyable pre")).to_contain_text(f"--delete-config {PRODUCE}")
+    editor.get_by_role("button", name="Save").click()
+    expect(row(limits, PRODUCE).locator(".value")).to_have_text("no limit")
+    assert PRODUCE not in broker.configs
+
+
+@pytest.mark.parametrize(
+    ("label", "typed", "trouble"),
+    [
+        ("Produce", "ten", "A number with a unit"),
+        ("Produce", "0", "Must be more than 0"),
+        ("Requests", "many", "A number."),
+        ("Topics", "-1", "A whole number."),
+        ("Delay", "10001", "At most 10 000 ms."),
+        ("Users", "a,,b", "A name is missing"),
+    ],
+)
+def test_what_makes_no_sense_is_said_beside_the_field(
+    limits: Any, expect: Any, label: str, typed: str, trouble: str
+) -> None:
+    editor = edit(limits, label)
+    editor.locator("input").fill(typed)
+    expect(editor.locator(".note")).to_contain_text(trouble)
+    expect(editor.get_by_role("button", name="Save")).to_be_disabled()
+
+
+def test_the_brokers_own_refusal_is_shown_in_its_words(limits: Any, expect: Any) -> None:
+    editor = edit(limits, "Requests")
+    editor.locator("input").fill("0.001")
+    expect(editor.locator(".field-error")).to_contain_text("must be a number from 0.01 to")
+
+
+def test_the_effect_of_each_kind_of_setting_is_told(limits: Any, expect: Any) -> None:
+    for label, typed, words in (
+        ("Topics", "9", "There are 9: no more topics can be made."),
+        ("Topics", "12", "There are 9; 3 more can be made."),
+        ("Topics", "3", "There are 9 already"),
+        ("Users", "ann, bob", "2 names; their requests are neither counted nor throttled."),
+        ("Delay", "0", "Nothing is delayed."),
+    ):
+        editor = edit(limits, label)
+        editor.locator("input").fill(typed)
+        expect(editor.locator(".reach")).to_contain_text(words)
+        limits.keyboard.press("Escape")
+    editor = edit(limits, "Limits in force")
+    editor.locator("select").select_option("false")
+    expect(editor.locator(".reach")).to_contain_text("released at once")
+
+
+def test_a_change_of_somebody_else_is_not_overwritten_unseen(
+    limits: Any, expect: Any, broker: FakeBroker
+) -> None:
+    editor = edit(limits, "Produce")
+    editor.locator("input").fill("3 MB")
+    broker.configs[PRODUCE] = "2000000"
+    broker.version += 1
+    expect(editor.locator(".field-error")).to_contain_text("It was changed meanwhile, to 2 MB/s.")
+    editor.get_by_role("button", name="Save").click()
+    expect(row(limits, PRODUCE).locator(".value")).to_have_text("3 MB/s")
+
+
+@pytest.mark.parametrize("role", ["viewer", "editor"])
+def test_only_an_administrator_edits(page: Watched, role: str) -> None:
+    page.sign_in(f"{role}-token")
+    refused_buttons(page.go("/broker-quotas"), ".one-setting > button", "admin", 12)
+
+
+def test_a_held_connection_names_the_brokers_quota_as_its_rule(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    broker.throttled_rows = [
+        throttled(quota_type="broker_produce", entity=(), tags=(("broker quota", "produce bytes"),))
+    ]
+    page.sign_in()
+    held = page.go("/throttled").locator("#table tbody tr")
+    expect(held.locator("a.rule")).to_have_text("broker quota:produce bytes")
+    expect(held.locator("a.rule")).to_have_attribute("href", "/broker-quotas")
+    page.page.locator("#filter").fill("broker quota: produce")
+    expect(held).to_have_count(1)

@@ -1,0 +1,146 @@
+// The editor of one setting of the whole broker: its value, what that does, and the command that does the same.
+
+import { patch } from "./api.js";
+import { effect, read, sent, stateOf, words, write } from "./broker_limits.js";
+import { copyable, h, replace, setText } from "./dom.js";
+import { debounced, toast } from "./shell.js";
+
+const PATH = "/api/v1/broker-configs";
+const HINTS = { bytes: "no limit", rate: "no limit", whole: "no limit", ms: "1000", names: "none" };
+const NOTES = { bytes: "e.g. 50 MB", rate: "e.g. 2000", whole: "a whole number", ms: "0 to 10 000 ms", names: "names between commas" };
+let serial = 0;
+
+function opOf({ key, kind }, value) {
+  const text = sent(kind, value);
+  return text === undefined ? { key, remove: true } : { key, value: text };
+}
+
+export class BrokerLimitEditor {
+  constructor({ setting, answer, onclose }) {
+    Object.assign(this, { setting, answer, onclose });
+    this.before = stateOf(setting.key, answer).value;
+    const id = `broker-limit-${(serial += 1)}`;
+    this.input = this.field(id);
+    this.note = h("span.note", { id: `${id}-note` });
+    this.reach = h("div.reach", { "aria-live": "polite" });
+    this.command = h("div");
+    this.trouble = h("div.field-error", { role: "alert" });
+    this.save = h("button.primary", { type: "submit" }, "Save");
+    this.element = h("form.editor", { novalidate: true, onsubmit: (event) => this.submit(event), onkeydown: (event) => this.key(event), oninput: () => this.changed() },
+      h("div.field", h("label", { for: id }, setting.label, h("span.quiet", ` ${setting.about ?? ""}`)), this.input, this.note),
+      h("div.consequences", this.reach, this.command),
+      this.trouble,
+      h("div.buttons", this.save, h("button", { type: "button", onclick: () => onclose() }, "Cancel")));
+    this.asked = null;
+    this.previewSoon = debounced(() => this.preview(), 220);
+    this.changed();
+  }
+
+  field(id) {
+    const { kind } = this.setting;
+    if (kind === "switch") {
+      const input = h("select", { id, "aria-describedby": `${id}-note` }, h("option", { value: "true" }, "on"), h("option", { value: "false" }, "off"));
+      input.value = String(this.before);
+      return input;
+    }
+    const input = h("input", { id, type: "text", autocomplete: "off", spellcheck: "false", placeholder: HINTS[kind], "aria-describedby": `${id}-note` });
+    input.value = write(kind, this.before);
+    return input;
+  }
+
+  focus() {
+    this.input.focus();
+  }
+
+  close() {
+    this.asked?.abort();
+    this.closed = true;
+  }
+
+  key(event) {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    this.onclose();
+  }
+
+  changed() {
+    const { kind } = this.setting;
+    const { value, error } = read(kind, this.input.value);
+    const bad = error !== undefined;
+    this.input.setAttribute("aria-invalid", String(bad));
+    this.note.dataset.kind = bad ? "bad" : "";
+    setText(this.note, error ?? (kind === "switch" ? "" : `${NOTES[kind]}; ${words(kind, value ?? (kind === "names" ? [] : null))}`));
+    const ready = !bad && JSON.stringify(value) !== JSON.stringify(this.before);
+    this.save.disabled = !ready;
+    replace(this.trouble);
+    this.asked?.abort();
+    if (ready) return void this.previewSoon();
+    replace(this.reach, bad ? null : h("p.quiet", "Nothing is changed yet."));
+    replace(this.command);
+  }
+
+  /** Asks the broker whether it would take the change; the answer is nothing but that. */
+  async preview() {
+    if (this.closed || this.save.disabled) return;
+    this.asked = new AbortController();
+    const { value } = read(this.setting.kind, this.input.value);
+    try {
+      await patch(`${PATH}?validate_only=true`, { ops: [opOf(this.setting, value)] }, this.asked.signal);
+      const [sentence, twice] = effect(this.setting, value, stateOf(this.setting.key, this.answer), this.answer);
+      replace(this.reach, h("p", twice ? h("strong.warn", sentence) : sentence));
+      replace(this.command, h("p.field-label", "The same from a shell"), copyable(commandOf(this.answer.command, this.setting, value), "kafka-configs.sh command"));
+    } catch (problem) {
+      if (problem.name !== "AbortError") this.refused(problem);
+    }
+  }
+
+  async submit(event) {
+    event.preventDefault();
+    if (this.save.disabled) return;
+    const { value } = read(this.setting.kind, this.input.value);
+    this.asked?.abort();
+    this.save.disabled = true;
+    try {
+      await patch(PATH, { ops: [opOf(this.setting, value)] }, undefined, this.answer.version);
+      this.onclose();
+      saved(this.setting, this.before);
+    } catch (problem) {
+      this.save.disabled = false;
+      this.refused(problem);
+    }
+  }
+
+  /** Figures have moved, or somebody has changed something: the next save is about this state. */
+  follow(answer) {
+    this.answer = answer;
+    const now = stateOf(this.setting.key, answer).value;
+    if (JSON.stringify(now) === JSON.stringify(this.before)) return;
+    this.before = now;
+    this.changed();
+    setText(this.trouble, `It was changed meanwhile, to ${words(this.setting.kind, now)}. What is typed here is not saved yet.`);
+  }
+
+  refused(problem) {
+    setText(this.trouble, problem.status === 412 ? "The broker’s settings were changed meanwhile; look again and save once more." : problem.message);
+    replace(this.reach);
+    replace(this.command);
+  }
+}
+
+function commandOf(beginning, { key, kind }, value) {
+  const text = sent(kind, value);
+  if (text === undefined) return `${beginning} --delete-config ${key}`;
+  return `${beginning} --add-config '${key}=${kind === "names" ? `[${text}]` : text}'`;
+}
+
+function saved(setting, before) {
+  const undo = async () => {
+    try {
+      await patch(PATH, { ops: [opOf(setting, before)] });
+      toast(`Put ${setting.key} back.`);
+    } catch (problem) {
+      toast(problem.message, { kind: "bad" });
+    }
+  };
+  toast(`Saved ${setting.key}.`, { action: { label: "Undo", run: undo } });
+}
