@@ -6,12 +6,16 @@ from broker.purgatory.operation import DelayedOperation
 
 
 class DelayedAnswer(DelayedOperation):
-    __slots__ = ("answer", "context")
+    __slots__ = ("_answer", "context")
 
     def __init__(self, delay_ms: int, context: RequestContext, answer: Answered) -> None:
         super().__init__(delay_ms)
         self.context = context
-        self.answer = answer
+        self._answer = answer
+
+    def answered(self) -> Answered:
+        """The answer, now that it may leave."""
+        return self._answer
 
     def is_ready(self) -> bool:
         return False

@@ -149,4 +149,4 @@ def release_delayed_answers(broker: Broker, now_ms: int) -> None:
 
 def _post(broker: Broker, settled: Sequence[DelayedAnswer]) -> None:
     for operation in settled:
-        broker.callbacks.post(operation.context, operation.answer)
+        broker.callbacks.post(operation.context, operation.answered)

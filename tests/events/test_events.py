@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.config.rooms import BrokerQuotaConfig
 from broker.control.commands import AlterClientQuotas, DeleteTopics, QuotaAlteration, QuotaOp, TopicRef
 from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -110,6 +111,19 @@ async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, m
         "waited": 0,
         "sent_early": 0,
     }
+
+
+async def test_a_throttle_by_the_quota_of_the_whole_broker_names_that_as_its_rule(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    config = BrokerQuotaConfig(quota_enabled=True, produce_bytes=1_000.0)
+    broker.house.quotas.configure_broker(config, broker.house.clock.ms())
+    greedy = await broker.connect("greedy")
+    answer = await greedy.ask(produce_request_of(12_000, "greedy"), PRODUCE_VERSION)
+    await second_passes(broker, mock_clock)
+    (row,) = written(broker, "throttles")
+    assert (row["kind"], row["entity"]) == ("broker_produce", {"broker quota": "produce bytes"})
+    assert (row["bound"], row["throttle_ms"]) == (1_000, answer.throttle_time_ms)
 
 
 @pytest.mark.parametrize(("sends_at_ms", "seen"), [(500, (False, 0, 3)), (1_000, (True, 3, 0))])

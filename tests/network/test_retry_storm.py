@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.api import a00_produce, produce_repeat
 from broker.api.context import RequestContext
 from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked
 from broker.api.retry_storm import GatedRepeats, RetryStormGate
@@ -23,6 +24,7 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from broker.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from broker.quotas.entity import Entity
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
@@ -210,6 +212,39 @@ async def test_a_broker_that_stops_answers_first(tmp_path: Path, mock_clock: Moc
         begun = trio.current_time()
         await client.receive(METADATA, 9)
         assert trio.current_time() == begun
+
+
+async def test_a_produce_whose_write_fails_waits_as_well(
+    broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is known after the commit; from the second one on the short way through the handler is
+    taken.
+    """
+    await alter(broker, automq_retry_storm_backoff_enabled="true")
+    client = await broker.connect()
+    request = produce_request(batch_of(b"x"))
+    for _ in range(2):
+        answer = await client.ask(request, PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    for module in (a00_produce, produce_repeat):
+        monkeypatch.setattr(module, "append_error", lambda _log, _staged: ErrorCode.KAFKA_STORAGE_ERROR)
+    for _ in range(5):
+        answer = await client.ask(request, PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    await client.send(request, PRODUCE_VERSION)
+    assert await is_answered_after(mock_clock, client, 1_000)
+
+
+async def test_a_delayed_answer_and_a_request_quota_go_together(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    broker.house.quotas.apply(Entity(user="ANONYMOUS"), "request_percentage", 1_000.0)
+    broker.house.server.time_requests(True)
+    await alter(broker, automq_retry_storm_backoff_enabled="true")
+    client = await broker.connect()
+    await fail(client, 5)
+    await client.send(MISSING, 9)
+    assert await is_answered_after(mock_clock, client, 1_000)
 
 
 class Failing(AfterCommit):

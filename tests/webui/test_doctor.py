@@ -87,6 +87,8 @@ async def test_either_servers_places_are_looked_at_and_its_refusals_counted() ->
         "max.connections": 0,
         "connection_creation_rate": 0,
         "held": 10,
+        "oversized": 0,
+        "blocked callbacks": 0,
     }
     assert (await check(broker, "connect", "Open connections", recent)).level is Level.GOOD
     controller = await check(broker, "connect", "Open connections of the controller", recent)

@@ -69,6 +69,7 @@ class CallbackQueues(Callbacks):
         in_turn = self._in_turn
         queue = in_turn.queues[channel.hash % len(in_turn.queues)]
         if len(queue) >= self.each:
+            self.blocked += 1
             self._conclude(*in_turn.popleft_of(queue))
         in_turn.append_to(queue, (context, outcome_of))
         self.peak = max(self.peak, len(in_turn))

@@ -113,7 +113,7 @@ def test_an_answer_that_finds_no_place_in_the_callback_queue_is_counted() -> Non
     concluded: list[object] = []
     callbacks.serve(lambda _context, outcome: concluded.append(outcome), lambda: None)
     for _ in range(2):
-        callbacks.post(RequestContext(), SILENT)
+        callbacks.post(RequestContext(), lambda: SILENT)
     assert callbacks.blocked == 0
-    callbacks.post(RequestContext(), SILENT)
+    callbacks.post(RequestContext(), lambda: SILENT)
     assert (callbacks.blocked, len(concluded), len(callbacks.queue)) == (1, 1, 2)
