@@ -75,9 +75,11 @@ async def measured(*ports: int, seconds: float = LOOP_SECONDS) -> list[float]:
 
 
 @asynccontextmanager
-async def two_listeners(directory: Path) -> AsyncIterator[tuple[BrokerProcess, WireClient, int, int]]:
+async def two_listeners(
+    directory: Path, *overrides: str
+) -> AsyncIterator[tuple[BrokerProcess, WireClient, int, int]]:
     """The broker, an operator who is connected already, and the ports of PLAINTEXT and EXTERNAL."""
-    with BrokerProcess(directory, QUIET, *TWO_LISTENERS) as broker:
+    with BrokerProcess(directory, QUIET, *TWO_LISTENERS, *overrides) as broker:
         inner, outer = (int(each.rpartition(":")[2]) for each in (broker.plain, broker.sasl))
         operator = await connect(inner)
         assert await is_served(operator)
@@ -126,7 +128,7 @@ async def test_v54_rates_of_addresses_hold_as_soon_as_they_are_set(tmp_path: Pat
 
 
 async def test_v53_over_its_rate_an_address_is_held_closed_and_served_again(tmp_path: Path) -> None:
-    async with two_listeners(tmp_path) as (broker, _, _, outer):
+    async with two_listeners(tmp_path, "ip.throttle.mode=kafka") as (broker, _, _, outer):
         set_ip_rate(broker, None, 5)
         clients = [await connect(outer) for _ in range(7)]
         assert [await is_served(client) for client in clients[:5]] == [True] * 5

@@ -51,7 +51,7 @@ partition.PartitionLog.stage = staged
 
 BROKEN_FOLLOWER = """
 import broker.quotas.client_quotas as client_quotas
-def apply(self, entity, key, value):
+def apply(self, *_):
     raise KeyError("no such manager")
 client_quotas.ClientQuotas.apply = apply
 """
