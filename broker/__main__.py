@@ -50,10 +50,19 @@ def main() -> None:
     metavar="KEY",
     help="Takes back what was set for KEY while the broker ran. Repeatable.",
 )
-def serve(file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...]) -> None:
+@click.option(
+    "--rebuild-metadata",
+    is_flag=True,
+    help="Adopts topic folders that the metadata does not know, after the metadata file was lost.",
+)
+def serve(
+    file: Path | None, overrides: tuple[str, ...], forget: tuple[str, ...], rebuild_metadata: bool
+) -> None:
     """Start the broker and the console; FILE is a Kafka operator's server.properties."""
     try:
-        configuration = replace(load(file, overrides, os.environ), forget=forget)
+        configuration = replace(
+            load(file, overrides, os.environ), forget=forget, rebuild_metadata=rebuild_metadata
+        )
     except (ConfigError, OSError) as error:
         raise click.ClickException(str(error)) from error
     rooms = configuration.rooms

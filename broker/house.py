@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.api import registry
+from broker.api.automatic_topics import own_topic
 from broker.api.broker import Broker
 from broker.api.group_answers import expire_groups
 from broker.api.retry_storm import RETRY_STORM, expire_delayed_answers
@@ -18,6 +19,8 @@ from broker.collecting.otlp import Forwarder, poster
 from broker.collecting.pushes import PushReader
 from broker.config.listeners import Server
 from broker.config.load import Configuration
+from broker.config.table import Rooms
+from broker.control.adoption import changes_to_adopt, check_all_known, check_metadata_exists
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
 from broker.control.forgetting import blaming_dynamic, changes_to_forget
@@ -35,6 +38,7 @@ from broker.figures.live import BrokerFigures
 from broker.following.metadata import MetadataFollower
 from broker.following.settings import follow_settings, hold_back_retries
 from broker.groups.requests import Now
+from broker.log.folders import PartitionFolder, partition_folders
 from broker.log.report import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
@@ -78,9 +82,7 @@ class House:
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
         self.clock = clock
         callback = _quota_callback(configuration, clock)
-        first_directory = Path(configuration.rooms.log.dirs[0])
-        first_directory.mkdir(parents=True, exist_ok=True)
-        self.metadata = MetadataStore.open(first_directory / METADATA_FILE, clock.wall_ms())
+        self.metadata = _open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.metadata, clock)
         forgotten = changes_to_forget(configuration.forget, self.metadata.image)
         if forgotten:
@@ -248,6 +250,41 @@ class House:
             Reaper(RETRY_STORM, broker.delayed_answers.next_deadline, expire_delayed, self.clock),
             Reaper("group-coordinator-timer", broker.groups.next_deadline, expire_members, self.clock),
         ]
+
+
+def _open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataStore:
+    """The metadata, which know every partition on the disk. Raises MetadataUnusable, OSError."""
+    directories, rebuild = configuration.rooms.log.dirs, configuration.rebuild_metadata
+    path = Path(directories[0]) / METADATA_FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folders = partition_folders(directories)
+    if not rebuild:
+        check_metadata_exists(path, folders)
+    store = MetadataStore.open(path, now_wall_ms, salvage=rebuild)
+    try:
+        if rebuild:
+            _adopt(store, folders, configuration.rooms, now_wall_ms)
+        else:
+            check_all_known(path, store, folders)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _adopt(store: MetadataStore, folders: list[PartitionFolder], rooms: Rooms, now_wall_ms: int) -> None:
+    """Partitions that the metadata do not know become topics. Raises MetadataUnusable."""
+
+    def settings_of(name: str) -> dict[str, str] | None:
+        own = own_topic(name, rooms.groups, rooms.events)
+        return None if own is None else {key: value for key, value in own.configs if value is not None}
+
+    changes = changes_to_adopt(store, folders, settings_of)
+    if changes:
+        store.commit(changes, COMMAND_LINE, now_wall_ms)
+    for name in dict.fromkeys(change.entity for change in changes):
+        topic = store.image.topics[name]
+        logger.warning("a topic was adopted", extra={"topic": name, "partitions": topic.partitions})
 
 
 def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCallback | None:

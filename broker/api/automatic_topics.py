@@ -24,9 +24,14 @@ EVENT_BATCH_BYTES: Final = 16 * 1024 * 1024
 
 
 def automatic_topic(name: str, broker: Broker) -> NewTopic:
+    return own_topic(name, broker.group_config, broker.control.rooms.events) or NewTopic(name)
+
+
+def own_topic(name: str, groups: GroupConfig, events: EventConfig) -> NewTopic | None:
+    """The topic of this name, if it is one of the broker's own."""
     if name == OFFSETS_TOPIC:
-        return _offsets_topic(broker.group_config)
-    return _event_topic(name, broker.control.rooms.events) if name.startswith(OUR_TOPICS) else NewTopic(name)
+        return _offsets_topic(groups)
+    return _event_topic(name, events) if name.startswith(OUR_TOPICS) else None
 
 
 def _offsets_topic(groups: GroupConfig) -> NewTopic:

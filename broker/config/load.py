@@ -38,7 +38,7 @@ _NO_KEYS: Final = {
 class Configuration:
     """`static` is what the file and the command line set, as text; `warnings` are sentences for the log;
     `forget` are keys whose dynamic settings are taken back at the start; `unknown` are keys that are not the
-    broker's, with their texts.
+    broker's, with their texts. `rebuild_metadata`: partitions that the metadata does not know are adopted.
     """
 
     static: Mapping[str, str]
@@ -46,6 +46,7 @@ class Configuration:
     warnings: tuple[str, ...]
     forget: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
+    rebuild_metadata: bool = False
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> Rooms:
         """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises

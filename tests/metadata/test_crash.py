@@ -35,8 +35,7 @@ from broker.metadata.store import MetadataStore
 
 path = Path(sys.argv[1])
 store = MetadataStore.open(path, 1)
-journal = path.with_name(path.name + "-wal")
-resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 5_000, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 5_000, resource.RLIM_INFINITY))
 before = store.image
 wide = [Change(Kind.TOPIC_CONFIG, "t", f"key{n}", "x" * 1_000) for n in range(100)]
 try:

@@ -30,8 +30,10 @@ ENDED_WITHIN_S: Final = 20.0
 class BrokerProcess:
     """A broker with a PLAINTEXT and a SASL_PLAINTEXT listener and its console. Left with SIGTERM."""
 
-    def __init__(self, directory: Path, *overrides: str) -> None:
+    def __init__(self, directory: Path, *overrides: str, options: Sequence[str] = ()) -> None:
+        """`options` are of the command line, beside the settings that are overridden."""
         self.directory = directory
+        self.options = options
         self.overrides = overrides
         self.plain = self.sasl = "127.0.0.1:0"
         self.console = "127.0.0.1:0"
@@ -65,7 +67,7 @@ class BrokerProcess:
             *self.overrides,
         ]
         process = self._process = subprocess.Popen(
-            [WEIR, "serve", *(f"--override={setting}" for setting in settings)],
+            [WEIR, "serve", *self.options, *(f"--override={setting}" for setting in settings)],
             env=os.environ | {"WEIR_ADMIN_TOKEN": TOKEN},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
