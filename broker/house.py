@@ -155,6 +155,7 @@ class House:
                 self.reapers,
                 machinery,
             )
+        self.partitions.offline_changed = self.server.forget_answers
         self.server.limit_connections(rooms.connections)
         hold_back_retries(self.broker, self.server, rooms.broker_quotas)
         self.server.log_requests(rooms.request_log)

@@ -67,7 +67,9 @@ def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> ListOffs
         log = None if hosted is None else hosted.log(asked.partition_index)
         if log is None:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        elif error := check_epoch(asked.current_leader_epoch):
+            return answer
+        log.check_usable()
+        if error := check_epoch(asked.current_leader_epoch):
             answer.error_code = error
         else:
             answer.timestamp, answer.offset = _find(asked.timestamp, log)

@@ -2,7 +2,9 @@
 
 Versions 0-13; answers have topic ids from 10 on, and questions may from 12 on. A null topic list asks for all
 topics (an empty one did in version 0). A topic that does not exist is made where `auto.create.topics.enable`
-and the client allow it. Answers without surprises are kept until the metadata image changes. Left out:
+and the client allow it. Answers without surprises are kept until the metadata image changes, or a partition
+goes offline. An offline partition has KAFKA_STORAGE_ERROR, no leader, and its replica among the offline ones
+(Kafka: LEADER_NOT_AVAILABLE; clients ask again in both cases, and this one says why). Left out:
 authorized operations (no authorizer: the field says "not asked"), racks.
 """
 
@@ -28,7 +30,7 @@ from broker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.services.partitions import LEADER_EPOCH
+from broker.services.partitions import LEADER_EPOCH, NO_LEADER
 
 
 @api(ApiKey.METADATA, versions=(0, 13))
@@ -92,6 +94,7 @@ def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
 
 def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
     node = broker.config.node_id
+    offline = broker.partitions.offline(topic.name)
     return MetadataResponseTopic(
         ErrorCode.NONE,
         topic.name,
@@ -99,6 +102,10 @@ def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
         topic.internal,
         [
             MetadataResponsePartition(ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [])
+            if index not in offline
+            else MetadataResponsePartition(
+                ErrorCode.KAFKA_STORAGE_ERROR, index, NO_LEADER, LEADER_EPOCH, [node], [], [node]
+            )
             for index in range(topic.partitions)
         ],
     )

@@ -39,6 +39,8 @@ def handle(message: OffsetForLeaderEpochRequest, _context: RequestContext, broke
 def _end(topic: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
     try:
         log = broker.partitions.log(topic, asked.partition)
+        if log is not None:
+            log.check_usable()
     except ApiError as refused:
         return EpochEndOffset(refused.code, asked.partition)
     if log is None:

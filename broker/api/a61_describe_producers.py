@@ -38,6 +38,8 @@ def handle(message: DescribeProducersRequest, _context: RequestContext, broker: 
 def _producers(topic: str, index: int, broker: Broker) -> PartitionResponse:
     try:
         log = broker.partitions.log(topic, index)
+        if log is not None:
+            log.check_usable()
     except ApiError as refused:
         return PartitionResponse(index, refused.code, refused.message)
     if log is None:

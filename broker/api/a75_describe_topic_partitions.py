@@ -3,7 +3,7 @@
 Version 0. Topics come in the order of their names; at most `response_partition_limit` partitions (and 2,000)
 are answered, and the cursor says where to go on. No topic named means all. Every topic asked for has an
 entry, for the Java client asks again and again for one that has none; replicas out of use are empty lists,
-for it fails on null.
+for it fails on null. An offline partition is answered as by Metadata.
 Left out: authorized operations (no authorizer: the field says "not asked").
 """
 
@@ -25,7 +25,7 @@ from broker.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from broker.services.partitions import LEADER_EPOCH
+from broker.services.partitions import LEADER_EPOCH, NO_LEADER, Partitions
 
 PAGE: Final = 2_000
 """The most partitions of one answer (Kafka: max.request.partition.size.limit)."""
@@ -46,11 +46,11 @@ def handle(message: DescribeTopicPartitionsRequest, _context: RequestContext, br
         if names and names[0] == cursor.topic_name:
             start = cursor.partition_index
     page = max(1, min(PAGE, message.response_partition_limit))
-    return Answered(_page(names, start, page, topics, broker.config.node_id))
+    return Answered(_page(names, start, page, topics, broker))
 
 
 def _page(
-    names: Iterable[str], start: int, left: int, topics: Mapping[str, Topic], node: int
+    names: Iterable[str], start: int, left: int, topics: Mapping[str, Topic], broker: Broker
 ) -> DescribeTopicPartitionsResponse:
     answers: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
@@ -61,12 +61,7 @@ def _page(
         if not left:
             return DescribeTopicPartitionsResponse(topics=answers, next_cursor=Cursor(name, 0))
         end = min(topic.partitions, start + left)
-        partitions = [
-            DescribeTopicPartitionsResponsePartition(
-                ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [], [], []
-            )
-            for index in range(start, end)
-        ]
+        partitions = _partitions(topic, range(start, end), broker.partitions, broker.config.node_id)
         answers.append(
             DescribeTopicPartitionsResponseTopic(
                 ErrorCode.NONE, name, topic.topic_id, topic.internal, partitions
@@ -77,6 +72,22 @@ def _page(
         left -= len(partitions)
         start = 0
     return DescribeTopicPartitionsResponse(topics=answers)
+
+
+def _partitions(
+    topic: Topic, indexes: Iterable[int], partitions: Partitions, node: int
+) -> list[DescribeTopicPartitionsResponsePartition]:
+    offline = partitions.offline(topic.name)
+    return [
+        DescribeTopicPartitionsResponsePartition(
+            ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [], [], []
+        )
+        if index not in offline
+        else DescribeTopicPartitionsResponsePartition(
+            ErrorCode.KAFKA_STORAGE_ERROR, index, NO_LEADER, LEADER_EPOCH, [node], [], [], [], [node]
+        )
+        for index in indexes
+    ]
 
 
 def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:

@@ -2,11 +2,12 @@
 ReplicaAlterLogDirsManager)
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from broker.log.store import LogStore
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 
 MANAGER: Final = "kafka_server_replicaalterlogdirsmanager"
 
@@ -18,7 +19,15 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
     ]
     lost = sum(each.value for each in offline)
     lag = max((move.lag for move in store.moves.running.values()), default=0)
+    unusable = Counter(log.topic for log in store.offline)
+    by_topic = [Sample((("topic", topic),), count) for topic, count in list(unusable.items())[:MAX_SERIES]]
     for name, text, samples in (
+        (
+            "kafka_server_replicamanager_offlinereplicacount",
+            "Partitions that cannot be used until the next start",
+            [Sample((), len(store.offline))],
+        ),
+        ("weir_log_offline_partitions", "The same by topic", by_topic),
         (
             "kafka_log_logmanager_offlinelogdirectorycount",
             "Log directories that cannot be used",

@@ -153,6 +153,7 @@ class BrokerFigures:
             phases=self._phases.rows(metrics, self._clock.ms()),
             controller_memory_pool_used=controller_memory.used if controller_memory is not None else 0,
             controller_memory_pool_size=controller_memory.size if controller_memory is not None else None,
+            offline_partitions=len(self._partitions.store.offline),
         )
 
     def throttled(self) -> Iterator[ThrottledRow]:

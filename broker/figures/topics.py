@@ -24,7 +24,14 @@ def partition_rows(partitions: Partitions, topic: str) -> list[PartitionRow]:
             rows.append(PartitionRow(index, 0, 0, 0, 0))
         else:
             rows.append(
-                PartitionRow(index, log.log_start_offset, log.high_watermark, log.size, len(log.segments))
+                PartitionRow(
+                    index,
+                    log.log_start_offset,
+                    log.high_watermark,
+                    log.size,
+                    len(log.segments),
+                    "" if log.offline is None else str(log.offline),
+                )
             )
     return rows
 

@@ -18,7 +18,7 @@ from broker.log.checkpoints import OffsetFile
 from broker.log.producers import TakenBatch, sequence_after
 from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten
-from broker.log.segmented import Mark, Place, SegmentedLog, storage_error
+from broker.log.segmented import Mark, Place, SegmentedLog
 from broker.log.shared import Shared
 from broker.log.slice import EMPTY, FileSlice
 from broker.log.staged import FailedAppend, Staged
@@ -188,9 +188,9 @@ class PartitionLog(SegmentedLog):
         try:
             if segment.proof.doubtful:
                 _, length = segment.proof.clip(segment, position, length)
-            return FileSlice(shared.files.get(segment.path), position, length, shared.transfer)
+            return FileSlice(shared.files.get(segment.path), position, length, shared.transfer, self)
         except OSError as error:
-            raise storage_error(error) from error
+            raise self.unreadable(error) from error
 
     def _find(self, offset: int) -> Mark | None:
         if self.offline is not None or self.deleted:
@@ -211,7 +211,7 @@ class PartitionLog(SegmentedLog):
                     self._remember(offset, mark)
                     return mark
         except OSError as error:
-            raise storage_error(error) from error
+            raise self.unreadable(error) from error
         return None
 
     def _remember(self, offset: int, mark: Mark) -> None:
@@ -275,7 +275,7 @@ class PartitionLog(SegmentedLog):
                 first = next(active.batches(), None)
                 self._first_ms = max_timestamp if first is None else first.header.max_timestamp
         except OSError as error:
-            raise storage_error(error) from error
+            raise self.unreadable(error) from error
         if self._end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
@@ -323,6 +323,14 @@ class PartitionLog(SegmentedLog):
         shared.unflushed.setdefault(self, self._staged_ms)
         if self.high_watermark - self.recovery_point >= settings.flush_messages:
             shared.overdue[self] = None
+
+    def slice_failed(self, error: OSError) -> None:
+        """Bytes that a reader was lent could not be read, after the response was promised: its connection has
+        to be closed. The next fetch is answered KAFKA_STORAGE_ERROR for this partition, and the others of
+        that consumer go on.
+        """
+        self.traffic.failed_reads += 1
+        self.unreadable(error)
 
     def go_offline(self, error: OSError) -> None:
         for each in (*self._staged, *self._repeats):

@@ -5,7 +5,8 @@ Knows offsets, files and settings; no batch that is on its way in, no request, n
 """
 
 import os
-from typing import NamedTuple
+from errno import EMFILE, ENFILE, ENOMEM
+from typing import Final, NamedTuple
 
 from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
@@ -18,6 +19,9 @@ from broker.log.segment import Segment
 from broker.log.shared import Shared
 from broker.log.snapshot import snapshot
 from broker.log.traffic import Traffic
+
+OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
+"""Errors of opening and reading that say nothing of the disk."""
 
 
 class Place(NamedTuple):
@@ -91,7 +95,7 @@ class SegmentedLog:
         try:
             return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
         except OSError as error:
-            raise storage_error(error) from error
+            raise self.unreadable(error) from error
 
     def max_timestamp(self) -> tuple[int, int] | None:
         """(offset, timestamp) of the newest record by its own time; None where no record has one. Raises
@@ -102,7 +106,7 @@ class SegmentedLog:
         try:
             return timestamps.newest(self.segments)
         except OSError as error:
-            raise storage_error(error) from error
+            raise self.unreadable(error) from error
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log start, at once and for good; files follow with the next retention. Returns the low
@@ -135,6 +139,9 @@ class SegmentedLog:
             count = retention.expired(
                 self.segments, self.settings, log_start_offset=self.log_start_offset, now_wall_ms=now_wall_ms
             )
+        except OSError as error:
+            raise self.unreadable(error) from error
+        try:
             if count == len(self.segments):
                 self.roll()
             return self._let_go(count)
@@ -233,6 +240,7 @@ class SegmentedLog:
         """Nobody may use it from now on. The files are the store's business."""
         self.deleted = True
         self._marks.clear()
+        self._shared.offline.pop(self, None)
         self._shared.forget(self)
         for segment in self.segments:
             self._forget_files(segment)
@@ -257,9 +265,28 @@ class SegmentedLog:
         """Nothing is appended or read until the broker is started again and has read what the disk really
         holds.
         """
+        is_news = self.offline is None
         self.offline = error
         self._marks.clear()
-        self._shared.forget(self)
+        shared = self._shared
+        shared.forget(self)
+        if is_news and not self.deleted:
+            shared.offline[self] = None
+            if shared.went_offline is not None:
+                shared.went_offline(self)
+
+    def unreadable(self, error: OSError) -> ApiError:
+        """The answer for a read that failed. The partition goes offline, as one that recovery could not read,
+        unless the error says nothing of the disk: without descriptors or memory the next read may succeed.
+        """
+        if error.errno not in OUT_OF_RESOURCES and not self.deleted and self.offline is None:
+            self.go_offline(error)
+        return storage_error(error)
+
+    def check_usable(self) -> None:
+        """Raises ApiError KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION."""
+        if self.offline is not None or self.deleted:
+            raise self.refusal()
 
     def seal(self) -> None:
         """For a clean end: indexes and producers are written. Blocks for many files. Raises OSError."""

@@ -4,6 +4,7 @@ done.
 Made by the store, handed to every partition. Belongs to the event loop's thread.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.log.disk import OpenFiles
@@ -24,7 +25,8 @@ partition often ask for the same offsets, one group after the other.
 class Shared:
     """`dirty` have staged batches. `unflushed` have records that their topic wants on the disk some time,
     with the time of the oldest; `overdue` have more of them than the topic allows; `rolled` have closed a
-    segment that is not flushed.
+    segment that is not flushed. `offline` cannot be used until the next start; `went_offline` is told each
+    once.
     """
 
     __slots__ = (
@@ -33,10 +35,12 @@ class Shared:
         "dirty",
         "failed",
         "files",
+        "offline",
         "overdue",
         "rolled",
         "transfer",
         "unflushed",
+        "went_offline",
     )
 
     def __init__(self, files: OpenFiles, transfer: Transfer) -> None:
@@ -47,6 +51,8 @@ class Shared:
         self.unflushed: dict[SegmentedLog, int] = {}
         self.overdue: dict[SegmentedLog, None] = {}
         self.rolled: dict[SegmentedLog, None] = {}
+        self.offline: dict[SegmentedLog, None] = {}
+        self.went_offline: Callable[[SegmentedLog], None] | None = None
         self._marked: dict[SegmentedLog, None] = {}
         self._marks = 0
 

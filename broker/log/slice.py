@@ -4,23 +4,38 @@ Made by PartitionLog.read, measured (`len`) by the encoder of the Fetch response
 network.connection.send. Knows no batch and no offset. Everything here belongs to the event loop's thread.
 """
 
-from typing import Final
+from errno import EBADMSG, EFAULT, EIO, ENODATA, ESTALE, EUCLEAN
+from typing import Final, Protocol
 
 from broker.log import disk
 from broker.log.disk import NOTHING, OpenFile, Sender
 from broker.log.windows import Sendfile, Transfer
 
+DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
+"""What sendfile reports of the file; no socket fails with one of these."""
+
+
+class Lender(Protocol):
+    """The log that a slice is of."""
+
+    def slice_failed(self, error: OSError) -> None:
+        """Some of the bytes could not be read. Raises nothing."""
+
 
 class FileSlice:
-    """`len(slice)` and `remaining` are the bytes that are still to be sent; an empty one is false.
+    """`len(slice)` and `remaining` are the bytes that are still to be sent; an empty one is false. The lender
+    is told where they cannot be read.
 
     The bytes stay readable as long as the slice exists, whatever happens to their segment.
     """
 
-    __slots__ = ("_file", "_transfer", "position", "remaining")
+    __slots__ = ("_file", "_lender", "_transfer", "position", "remaining")
 
-    def __init__(self, file: OpenFile, position: int, length: int, transfer: Transfer) -> None:
+    def __init__(
+        self, file: OpenFile, position: int, length: int, transfer: Transfer, lender: Lender | None = None
+    ) -> None:
         self._file = file
+        self._lender = lender
         self._transfer = transfer
         self.position = position
         self.remaining = length
@@ -43,6 +58,9 @@ class FileSlice:
                 if total:
                     return total
                 raise
+            except OSError as error:
+                self.failed(error)
+                raise
             self.position += sent
             self.remaining -= sent
             total += sent
@@ -52,7 +70,24 @@ class FileSlice:
         """The first bytes that are left, to be sent together with others and dropped at once; None where only
         `send_to` will do. `advance` says afterwards how many went. Raises OSError.
         """
-        return self._transfer.piece(self._file, self.position, self.remaining)
+        try:
+            return self._transfer.piece(self._file, self.position, self.remaining)
+        except OSError as error:
+            self._tell(error)
+            raise
+
+    def failed(self, error: OSError) -> None:
+        """Sending a piece of it failed: by the disk if a page of its mapping could not be read, which the
+        kernel calls a bad address, else by the socket.
+        """
+        if error.errno == EFAULT:
+            self._tell(OSError(EIO, f"bytes at {self.position} cannot be read"))
+        elif error.errno in DISK_ERRORS:
+            self._tell(error)
+
+    def _tell(self, error: OSError) -> None:
+        if self._lender is not None:
+            self._lender.slice_failed(error)
 
     def advance(self, sent: int) -> None:
         """So many bytes of the last piece are gone."""
@@ -72,7 +107,13 @@ class FileSlice:
         """What is left, copied; for TLS and for small answers. Sends nothing and moves nothing. Raises
         OSError.
         """
-        return disk.read_at(self._file, self.position, self.remaining) if self.remaining else b""
+        if not self.remaining:
+            return b""
+        try:
+            return disk.read_at(self._file, self.position, self.remaining)
+        except OSError as error:
+            self._tell(error)
+            raise
 
 
 EMPTY: Final = FileSlice(NOTHING, 0, 0, Sendfile())

@@ -7,7 +7,7 @@ inside a partition is the partition's business.
 chores, which run in other threads.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from broker.config.rooms.log import LogConfig
@@ -22,7 +22,7 @@ from broker.log.move import Move, Step
 from broker.log.moves import Moves
 from broker.log.partition import PartitionLog
 from broker.log.report import Recovery
-from broker.log.segmented import storage_error
+from broker.log.segmented import SegmentedLog, storage_error
 from broker.log.shared import Shared
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
@@ -71,6 +71,15 @@ class LogStore:
         fixed.
         """
         self.config = config
+
+    def on_offline(self, tell: Callable[[SegmentedLog], None]) -> None:
+        """`tell` is called whenever a partition goes offline from now on."""
+        self._shared.went_offline = tell
+
+    @property
+    def offline(self) -> Collection[SegmentedLog]:
+        """The partitions that cannot be used until the next start."""
+        return self._shared.offline.keys()
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._partitions.values())

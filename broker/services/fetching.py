@@ -124,7 +124,7 @@ class Reading:
             try:
                 if wanted.offset == log.high_watermark and log.offline is None and not log.deleted:
                     records: FileSlice | bytes = NOTHING
-                elif total and left <= 0:
+                elif total and left <= 0 and log.offline is None and not log.deleted:
                     records = NOTHING
                 else:
                     limit = wanted.max_bytes

@@ -6,7 +6,7 @@ when somebody first asks. Handlers look up, stage and read here; nobody below `s
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.config.rooms.topics import TopicSettings
@@ -14,14 +14,21 @@ from broker.config.topic import topic_settings
 from broker.errors import ApiError
 from broker.log.chores import Flush
 from broker.log.partition import PartitionLog
+from broker.log.segmented import SegmentedLog
 from broker.log.staged import FailedAppend
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
 
 logger = logging.getLogger(__name__)
 
+NO_LEADER: Final = -1
+"""Of a partition that is offline."""
+
 LEADER_EPOCH: Final = 0
 """One broker leads every partition for ever, so the epoch never moves."""
+
+
+_NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
 
 class TopicTraffic(NamedTuple):
@@ -87,6 +94,7 @@ class HostedTopic:
         """
         for index in range(self.count):
             self._store.give_up(self.name, self.topic_id, index, self.settings)
+        self.take_up()
 
     def opened_log(self, index: int) -> PartitionLog | None:
         """The log of one partition, if there is one yet. Touches no disk."""
@@ -137,6 +145,9 @@ class Partitions:
         """Batches that could not be written, each answered with KAFKA_STORAGE_ERROR."""
         self._failing: dict[PartitionLog, int] = {}
         self._gone = TopicTraffic()
+        self.offline_changed: Callable[[], None] = _nobody
+        """Called when a partition goes offline: kept answers that call it healthy are wrong."""
+        store.on_offline(self._tell_offline)
 
     def begin(self, image: Image) -> None:
         """Makes this what the image says at the start: all of its topics are old ones."""
@@ -169,6 +180,17 @@ class Partitions:
                 del self._failing[partition]
             elif partition.deleted:
                 del self._failing[partition]
+
+    def _tell_offline(self, log: SegmentedLog) -> None:
+        logger.error("a partition is offline", extra=_place(log) | {"reason": str(log.offline)})
+        self.offline_changed()
+
+    def offline(self, topic: str) -> Collection[int]:
+        """The partitions of a topic that cannot be used until the next start."""
+        offline = self.store.offline
+        if not offline:
+            return _NONE_OFFLINE
+        return {log.index for log in offline if log.topic == topic and log.adopted}
 
     def overdue_flushes(self) -> Sequence[Flush]:
         """What must be on the disk before what was just committed may be acknowledged (flush.messages)."""
@@ -209,5 +231,9 @@ class Partitions:
         return gone
 
 
-def _place(log: PartitionLog) -> dict[str, str]:
+def _nobody() -> None:
+    return
+
+
+def _place(log: SegmentedLog) -> dict[str, str]:
     return {"partition": f"{log.topic}-{log.index}"}

@@ -48,6 +48,13 @@ async def test_an_untouched_broker_is_well() -> None:
     assert {each.level for each in (await examine(FakeBroker(), Recent(), NOW_MS))} == {Level.GOOD}
 
 
+@pytest.mark.parametrize(("offline", "level"), [(0, "good"), (1, "urgent"), (1_000, "urgent")])
+async def test_a_partition_that_is_offline_is_urgent(offline: int, level: str) -> None:
+    broker = FakeBroker(now=figures(offline_partitions=offline))
+    found = await check(broker, "storage", "Partitions offline")
+    assert (found.level, found.value) == (level, offline)
+
+
 async def test_a_broker_that_listens_nowhere_cannot_be_reached() -> None:
     assert (await check(FakeBroker(bootstrap=()), "connect", "Listeners that accept")).level is Level.URGENT
 
@@ -154,7 +161,7 @@ async def test_the_diagnosis_comes_with_the_setting_and_its_command(
     broker.configs["max.connections"] = "100"
     broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, ())]
     answer: Any = DOCTOR.check(await (await http.get("/api/v1/doctor", token="viewer-token")).get_json())
-    assert answer["level"] == "urgent" and len(answer["symptoms"]) == 4
+    assert answer["level"] == "urgent" and len(answer["symptoms"]) == 5
     (taken,) = [each for each in answer["symptoms"][0]["checks"] if each["title"] == "Open connections"]
     assert taken["setting"] == {
         "name": "max.connections",

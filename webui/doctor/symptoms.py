@@ -1,5 +1,5 @@
 """The symptoms that operators come with, each with the figures that tell why: cannot connect, slow I/O, a
-queue that is stuck, slow handlers.
+queue that is stuck, slow handlers, a disk that fails.
 
 Asked by GET /doctor and by the live stream. Reads control's views and nothing else.
 """
@@ -48,6 +48,7 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
         Symptom("io", "Requests are slow to get in and out", io),
         Symptom("queue", "Requests wait before they are handled", queue),
         Symptom("handlers", "Requests are slow to be handled", handlers),
+        Symptom("storage", "Records cannot be read or written", tuple(_storing(overview))),
     ]
 
 
@@ -251,6 +252,22 @@ def _handling(overview: Overview) -> Iterable[Check]:
     )
     throttling = _slowest(figures.phases, "ThrottleTimeMs")
     yield _phase("Longest throttle", throttling, 1_000, 10_000, "A quota holds these clients.", None)
+
+
+def _storing(overview: Overview) -> Iterable[Check]:
+    offline = overview.figures.offline_partitions
+    yield Check(
+        "Partitions offline",
+        offline,
+        Unit.COUNT,
+        above(offline, 1, 1),
+        "All of them can be used."
+        if not offline
+        else "Their files cannot be read or written: the broker's log says why. They come back with a start "
+        "that can read them.",
+        setting="log.dirs",
+        page="/topics",
+    )
 
 
 def _slowest(phases: Iterable[PhaseRow], phase: str) -> PhaseRow | None:

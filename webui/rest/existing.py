@@ -36,6 +36,7 @@ TOPIC_DETAIL: Final = Record(
                     "end": COUNT,
                     "size_bytes": COUNT,
                     "segments": COUNT,
+                    "offline": Text(longest=10_000),
                 }
             ),
             most=1_000_000,

@@ -33,7 +33,7 @@ class Figures:
 
     The `_total` counters start at 0 with the process and only grow, so that a page can draw its own rates.
     `memory_pool_size` is None where queued.max.request.bytes is off, `controller_memory_pool_size` there too
-    and where the controller has no listener. The first of `queues` is that of the requests.
+    and where the controller has no listener. The first of `queues` is that of the requests. `offline_partitions` cannot be used until the next start.
     """
 
     uptime_ms: int
@@ -55,6 +55,7 @@ class Figures:
     phases: tuple[PhaseRow, ...] = ()
     controller_memory_pool_used: int = 0
     controller_memory_pool_size: int | None = None
+    offline_partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,8 @@ class GroupRow:
 @dataclass(frozen=True, slots=True)
 class PartitionRow:
     """`start` is the first offset that is still there, `end` one past the last that readers may see;
-    `size_bytes` and `segments` 0: nothing was ever written.
+    `size_bytes` and `segments` 0: nothing was ever written. `offline`: why it cannot be used until the next
+    start; empty where it can.
     """
 
     index: int
@@ -45,6 +46,7 @@ class PartitionRow:
     end: int
     size_bytes: int
     segments: int
+    offline: str = ""
 
 
 @dataclass(frozen=True, slots=True)

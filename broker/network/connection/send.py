@@ -7,6 +7,7 @@ never the log behind it.
 
 import socket
 from collections.abc import Sequence
+from errno import EFAULT
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.network.connection.transport import Transport
@@ -39,6 +40,9 @@ class FileRegion(Protocol):
     def send_to(self, sock: Transport) -> int:
         """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing."""
 
+    def failed(self, error: OSError) -> None:
+        """The system call that was to send its piece has raised this."""
+
 
 Part = Buffer | FileRegion
 BUFFERS: Final = (bytes, bytearray, memoryview)
@@ -58,7 +62,12 @@ def send_at_once(sock: Transport, parts: list[Part]) -> int:
         return -1
     run = parts.copy()
     run[1] = piece
-    return sock.sendmsg(run)  # type: ignore[arg-type]
+    try:
+        return sock.sendmsg(run)  # type: ignore[arg-type]
+    except OSError as error:
+        if error.errno == EFAULT:
+            region.failed(error)
+        raise
 
 
 class Send:
@@ -94,7 +103,18 @@ class Send:
                     self._at += 1
         except BlockingIOError:
             return False
+        except OSError as error:
+            if error.errno == EFAULT:
+                self._blame(error)
+            raise
         return True
+
+    def _blame(self, error: OSError) -> None:
+        """A mapped page could not be read: it is one of the first region that is left."""
+        for part in self._parts[self._at :]:
+            if not isinstance(part, BUFFERS):
+                part.failed(error)
+                return
 
     def _gather(self) -> tuple[list[Buffer], bool]:
         """What one system call can take, with the piece of one region at most, and whether that is all there

@@ -1,0 +1,147 @@
+"""A segment that cannot be read takes its partition offline, whoever meets it: a reader, a lookup, retention,
+or a slice on its way to a socket.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ApiError, ErrorCode
+from broker.log import disk
+from broker.log.partition import PartitionLog
+from broker.log.store import LogStore
+from tests.log.house import NOW, append, fill, log_files, make, open_store, sized
+
+Use = Callable[[PartitionLog], object]
+
+
+@pytest.fixture
+def reopened(where: Path) -> Iterator[LogStore]:
+    """After a clean stop: two partitions with records, whose first segment is found to be a directory."""
+    store, _ = open_store(where)
+    for index in range(2):
+        log = make(store, index=index)
+        fill(log, 3)
+        log.roll()
+        fill(log, 3)
+    store.close()
+    store, recovery = open_store(where)
+    assert not recovery.unclean
+    (broken, *_) = log_files(where)
+    broken.unlink()
+    broken.mkdir()
+    yield store
+    store.close()
+
+
+USES: dict[str, Use] = {
+    "read": lambda log: log.read(0, 1_000, min_one_batch=True),
+    "lookup by time": lambda log: log.offset_for_timestamp(NOW),
+    "newest record": lambda log: log.max_timestamp(),
+    "retention": lambda log: log.retire(NOW),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+def test_an_unreadable_segment_met_after_a_clean_start_takes_its_partition_offline(
+    reopened: LogStore, use: Use
+) -> None:
+    broken, well = make(reopened, index=0), make(reopened, index=1)
+    told: list[object] = []
+    reopened.on_offline(told.append)
+    with pytest.raises(ApiError) as refused:
+        use(broken)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert broken.offline is not None and told == [broken] and list(reopened.offline) == [broken]
+    with pytest.raises(ApiError) as refused:
+        broken.stage(sized(100), now_wall_ms=NOW)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert well.read(0, 1_000, min_one_batch=True)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_lack_of_descriptors_or_memory_takes_nothing_offline(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    fill(log, 1)
+
+    def refuse(*_: object, **__: object) -> object:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk.OpenFiles, "get", refuse)
+        with pytest.raises(ApiError) as refused:
+            log.read(0, 1_000, min_one_batch=True)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR and log.offline is None
+    assert log.read(0, 1_000, min_one_batch=True)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    yield ours, theirs
+    ours.close()
+    theirs.close()
+
+
+def shortened(log: PartitionLog, size: int) -> None:
+    """Somebody else truncates the file, so that its later bytes cannot be read."""
+    os.truncate(log.segments[-1].path, size)
+
+
+@pytest.mark.parametrize("transfer", ["sendfile", "mmap"])
+@pytest.mark.parametrize("size", [200, 400_000])
+@pytest.mark.parametrize("how", ["send_to", "piece", "read"])
+def test_a_slice_that_cannot_be_read_takes_its_partition_offline_and_is_counted(
+    where: Path, pair: tuple[socket.socket, socket.socket], transfer: str, size: int, how: str
+) -> None:
+    store, _ = open_store(where, transfer=transfer)
+    log, well = make(store), make(store, index=1)
+    append(log, sized(size))
+    fill(well, 1)
+    lent = log.read(0, size, min_one_batch=True)
+    shortened(log, 0)
+    if how == "piece" and size > 200 and transfer == "sendfile":
+        assert lent.piece() is None
+        how = "send_to"
+    with pytest.raises(OSError, match="shorter"):
+        {"send_to": lambda: lent.send_to(pair[0]), "piece": lent.piece, "read": lent.read}[how]()
+    assert log.offline is not None and log.traffic.failed_reads == 1
+    assert well.offline is None and well.traffic.failed_reads == 0
+    with pytest.raises(ApiError) as refused:
+        log.read(0, size, min_one_batch=True)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "is_ours"),
+    [
+        (errno.EFAULT, True),
+        (errno.EIO, True),
+        (errno.EPIPE, False),
+        (errno.ECONNRESET, False),
+        (errno.ETIMEDOUT, False),
+        (errno.EAGAIN, False),
+        (errno.ENOMEM, False),
+    ],
+)
+def test_an_error_of_the_socket_takes_nothing_offline(log: PartitionLog, number: int, is_ours: bool) -> None:
+    fill(log, 1)
+    log.read(0, 1_000, min_one_batch=True).failed(OSError(number, os.strerror(number)))
+    assert (log.offline is not None) is is_ours
+
+
+def test_a_reader_that_hangs_up_takes_nothing_offline(
+    log: PartitionLog, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    append(log, sized(400_000))
+    lent = log.read(0, 400_000, min_one_batch=True)
+    pair[1].close()
+    with pytest.raises(BrokenPipeError):
+        lent.send_to(pair[0])
+    assert log.offline is None and log.traffic.failed_reads == 0
