@@ -340,6 +340,8 @@ def _report(recovery: Recovery) -> None:
         )
     for damage in recovery.damage:
         logger.error("records are damaged and will not be served", extra={"where": str(damage)})
+    for gap in recovery.missing:
+        logger.error("records are missing", extra=gap._asdict())
     for lost in recovery.unreadable:
         logger.error(
             "a partition is offline",

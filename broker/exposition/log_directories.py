@@ -21,6 +21,10 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
     lag = max((move.lag for move in store.moves.running.values()), default=0)
     unusable = Counter(log.topic for log in store.offline)
     by_topic = [Sample((("topic", topic),), count) for topic, count in list(unusable.items())[:MAX_SERIES]]
+    missing = [
+        Sample((("topic", log.topic), ("partition", str(log.index))), log.missing)
+        for log in list(store.gapped)[:MAX_SERIES]
+    ]
     for name, text, samples in (
         (
             "kafka_server_replicamanager_offlinereplicacount",
@@ -28,6 +32,7 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
             [Sample((), len(store.offline))],
         ),
         ("weir_log_offline_partitions", "The same by topic", by_topic),
+        ("weir_log_missing_offsets", "Offsets whose records were there and are not", missing),
         (
             "kafka_log_logmanager_offlinelogdirectorycount",
             "Log directories that cannot be used",

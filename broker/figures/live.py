@@ -154,6 +154,7 @@ class BrokerFigures:
             controller_memory_pool_used=controller_memory.used if controller_memory is not None else 0,
             controller_memory_pool_size=controller_memory.size if controller_memory is not None else None,
             offline_partitions=len(self._partitions.store.offline),
+            missing_offsets=sum(log.missing for log in self._partitions.store.gapped),
         )
 
     def throttled(self) -> Iterator[ThrottledRow]:

@@ -31,6 +31,7 @@ def partition_rows(partitions: Partitions, topic: str) -> list[PartitionRow]:
                     log.size,
                     len(log.segments),
                     "" if log.offline is None else str(log.offline),
+                    log.missing,
                 )
             )
     return rows

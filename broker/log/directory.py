@@ -13,8 +13,8 @@ from broker.log.checkpoints import OffsetFile
 from broker.log.disk import OpenFile
 from broker.log.partition import PartitionLog
 from broker.log.producers import Producers
-from broker.log.recovery import Loaded, load
-from broker.log.report import CutTail, Recovery, Unreadable
+from broker.log.recovery import Gap, Loaded, load
+from broker.log.report import CutTail, Missing, Recovery, Unreadable
 from broker.log.segment import Segment
 from broker.log.segmented import Place
 from broker.log.shared import Shared
@@ -26,6 +26,7 @@ NO_TOPIC_ID: Final = bytes(16)
 class LogDirectory:
     """`count` partitions lie in it or are on their way to it. `offline`: why nothing in it can be used, until
     the next start. `futures` are copies that an earlier process has begun: (topic, index), directory.
+    `absent` are partitions without a folder that had flushed records before the offset.
     """
 
     def __init__(self, path: str, shared: Shared) -> None:
@@ -33,6 +34,7 @@ class LogDirectory:
         self.count = 0
         self.offline: OSError | None = None
         self.futures: list[tuple[tuple[str, int], str]] = []
+        self.absent: dict[tuple[str, int], int] = {}
         self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
         self.starts = OffsetFile(self.path, layout.START_OFFSETS)
         self._shared = shared
@@ -56,6 +58,8 @@ class LogDirectory:
             elif (key := layout.parse_partition(name)) is not None and disk.is_directory(path):
                 keys.add(key)
                 yield self._load(key, path, settings, clean, recovery)
+        points = self.recovery_points.offsets
+        self.absent = {key: end for key, end in points.items() if end > 0 and key not in keys}
         self.starts.keep(keys)
         self.recovery_points.keep(keys)
         self.count = len(keys)
@@ -105,22 +109,28 @@ class LogDirectory:
             return self._offline_partition(place, settings, error)
         recovery.scanned_bytes += loaded.scanned
         recovery.damage += loaded.damage
+        recovery.missing += [Missing(topic, index, *gap) for gap in loaded.gaps]
         if loaded.cut:
             recovery.cut.append(CutTail(topic, index, loaded.end_offset, loaded.cut))
         return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
 
-    def create(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> PartitionLog:
-        """Raises OSError."""
+    def create(
+        self, topic: str, topic_id: bytes, index: int, settings: TopicSettings, first_offset: int = 0
+    ) -> PartitionLog:
+        """`first_offset`: what was before it is missing. Raises OSError."""
         path = self._file(layout.partition_directory(topic, index))
         self.starts.drop((topic, index))
         self.recovery_points.offsets.pop((topic, index), None)
         disk.make_directory(path)
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
         disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
-        segment = Segment(self._shared.files, path, 0)
+        segment = Segment(self._shared.files, path, first_offset)
         segment.open(make=True)
         self.count += 1
-        loaded = Loaded([segment], Producers(), 0, 0, 0, is_new=True)
+        gaps = [Gap(0, first_offset)] if first_offset else []
+        loaded = Loaded(
+            [segment], Producers(), first_offset, first_offset, first_offset, is_new=True, gaps=gaps
+        )
         return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
 
     def name(self, partition: PartitionLog, topic_id: bytes) -> None:
@@ -141,6 +151,12 @@ class LogDirectory:
             if os.path.dirname(each.directory) == self.path
         }
         return checkpoints.offsets_text(points)
+
+    def write_recovery_points(self, partitions: Iterable[PartitionLog]) -> None:
+        """Without a flush, so that a folder that was removed is not looked for after a kill. Raises
+        OSError.
+        """
+        disk.replace_file(self.recovery_points.path, self.recovery_points_text(partitions))
 
     def close(self, partitions: Sequence[PartitionLog]) -> list[OSError]:
         """Raises nothing: without the mark of a clean end, the next start looks at everything that is in

@@ -202,6 +202,10 @@ class PartitionLog(SegmentedLog):
             )
         if offset == self.high_watermark:
             return None
+        for gap in self.gaps:
+            if gap.start <= offset < gap.end:
+                words = f"the records from {gap.start} to {gap.end} are missing"
+                raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, words)
         segments = self.segments
         try:
             for segment in segments[max(bisect_right(segments, offset, key=_base_offset) - 1, 0) :]:

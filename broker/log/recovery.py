@@ -27,7 +27,10 @@ from broker.log.producers import Producers, TakenBatch, sequence_after
 from broker.log.scan import Damage, scan
 from broker.log.segment import Segment
 from broker.log.snapshot import parse_snapshot
-from broker.records.header import LENGTH_OVERHEAD, BatchHeader
+from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
+
+_MOST_BELIEVED: Final = 1 << 62
+"""A recovery point beyond it is a damaged checkpoint."""
 
 _LEFT_OVER: Final = (DELETED, ".tmp", ".swap", ".cleaned")
 
@@ -40,10 +43,17 @@ class DamagedStretch(NamedTuple):
     end: int
 
 
+class Gap(NamedTuple):
+    """Offsets from `start` to before `end` that were given out and whose bytes are not there."""
+
+    start: int
+    end: int
+
+
 class Loaded(NamedTuple):
     """What a partition is made from. `segments` has at least one; `cut` counts the bytes that were cut off at
     the end, `scanned` those that were checked. `snapshot_at`: the producers as of this offset are on the
-    disk; -1 for none.
+    disk; -1 for none. `gaps` are sorted, and behind the log start.
     """
 
     segments: list[Segment]
@@ -56,6 +66,7 @@ class Loaded(NamedTuple):
     damage: Sequence[DamagedStretch] = ()
     cut: int = 0
     scanned: int = 0
+    gaps: Sequence[Gap] = ()
 
 
 def load(
@@ -89,7 +100,10 @@ def load(
     ]
     if clean and _ends_at(segments[-1], recovery_point):
         producers, snapshot_at = _restore(directory, snapshots, recovery_point)
-        return Loaded(segments, producers, start_offset, recovery_point, recovery_point, snapshot_at)
+        gaps = _gaps(segments, [_end_of(each) for each in segments[:-1]], start_offset)
+        return Loaded(
+            segments, producers, start_offset, recovery_point, recovery_point, snapshot_at, gaps=gaps
+        )
     producers, replayed_from = _restore(directory, snapshots, bases[-1])
     first = min(_holding(bases, recovery_point), len(bases) - 1)
     damage: list[DamagedStretch] = []
@@ -98,8 +112,10 @@ def load(
         for found in segment.batches():
             _replay(producers, found.header, replayed_from, disk.modified_ms(segment.path))
     end_offset = bases[first]
+    ends = [_end_of(each) for each in segments[:first]]
     for segment, following in zip(segments[first:], [*bases[first + 1 :], None], strict=True):
-        scanned += segment.size
+        size = segment.size
+        scanned += size
         start = max(end_offset, segment.base_offset)
         end_offset = _recover(segment, producers, replayed_from, start, following, index_interval)
         if segment is segments[-1]:
@@ -107,16 +123,61 @@ def load(
         else:
             segment.seal()
         damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.proof.damage]
+        ends.append(_end_of_checked(segment, size, end_offset))
+    is_short = end_offset < recovery_point < _MOST_BELIEVED
+    if is_short:
+        # Flushed records are gone from the end. Their offsets are not given out a second time.
+        segments.append(Segment(files, directory, recovery_point))
+        segments[-1].open(make=True)
+        end_offset = recovery_point
+    start_offset = min(start_offset, end_offset)
     return Loaded(
         segments,
         producers,
-        min(start_offset, end_offset),
+        start_offset,
         end_offset,
         min(recovery_point, end_offset),
+        is_new=is_short,
         damage=damage,
         cut=cut,
         scanned=scanned,
+        gaps=_gaps(segments, ends, start_offset),
     )
+
+
+def _gaps(segments: Sequence[Segment], ends: Sequence[int | None], start_offset: int) -> list[Gap]:
+    """Between the end of each segment, None where that is not known, and the base of the next one."""
+    found = [
+        Gap(max(end, start_offset), following.base_offset)
+        for end, following in zip(ends, segments[1:], strict=False)
+        if end is not None
+    ]
+    return [gap for gap in found if gap.start < gap.end]
+
+
+def _end_of(segment: Segment) -> int | None:
+    """One past the last offset of a segment that is not scanned, by the headers behind its last index entry;
+    None where they make no sense, which the first reader finds out. Raises OSError.
+    """
+    end, position = segment.last_extent()
+    return end if position == segment.size or _is_cut_off(segment, position, segment.size, end) else None
+
+
+def _end_of_checked(segment: Segment, size: int, end_offset: int) -> int | None:
+    """The same of a segment of `size` bytes that was scanned: None where bad bytes stand at the end, which
+    are damage and no gap.
+    """
+    tail = segment.proof.damage[-1].start if segment.proof.damage else size
+    is_whole = not segment.proof.damage or segment.proof.damage[-1].end < size
+    return end_offset if is_whole or _is_cut_off(segment, tail, size, end_offset) else None
+
+
+def _is_cut_off(segment: Segment, position: int, size: int, offset: int) -> bool:
+    """Whether the file ends within the batch at `position`, which begins with `offset`. Raises OSError."""
+    if size - position < HEADER_BYTES:
+        return True
+    header = header_at(disk.read_at(segment.open(), position, HEADER_BYTES), 0)
+    return header.base_offset == offset and position + header.size > size
 
 
 def _list(directory: str) -> tuple[list[int], list[int]]:

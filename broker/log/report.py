@@ -23,6 +23,15 @@ class Unreadable(NamedTuple):
     error: OSError
 
 
+class Missing(NamedTuple):
+    """Records of a partition that were flushed, from `start` to before `end`, and are not there."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
 class Lost(NamedTuple):
     """A log directory that is offline until the next start."""
 
@@ -51,5 +60,6 @@ class Recovery:
     cut: list[CutTail] = field(default_factory=list)
     damage: list[DamagedStretch] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     twice: list[Twice] = field(default_factory=list)

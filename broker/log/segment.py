@@ -243,6 +243,32 @@ class Segment:
             position += at
         return None
 
+    def last_extent(self) -> tuple[int, int]:
+        """One past the last offset, and the position behind the batch that has it, by the headers behind the
+        last entry of the index. The position is before the end of the file where no batch follows. Raises
+        OSError.
+        """
+        count = len(self.offsets)
+        position = self.offsets[count - 1][1] if count and self.size else 0
+        named = self._named(position) if position else None
+        if named is None:
+            position = 0
+        end, file = self.base_offset, self._files.get(self.path)
+        while self.size - position >= HEADER_BYTES:
+            chunk = disk.read_at(file, position, min(_READ_AHEAD, self.size - position))
+            at, last = 0, len(chunk) - HEADER_BYTES
+            while at <= last:
+                base_offset, length, magic, delta = _read_extent(chunk, at)
+                size = length + LENGTH_OVERHEAD
+                if magic != MAGIC or base_offset < end or delta < 0 or not size >= HEADER_BYTES:
+                    return end, position + at
+                if position + at + size > self.size:
+                    return end, position + at
+                end = base_offset + delta + 1
+                at += size
+            position += at
+        return end, position
+
     def near(self, offset: int) -> int:
         """The position of a batch that is not behind the one with `offset`. Raises OSError."""
         return self._believed(self.offsets.around(offset - self.base_offset)[0], offset)

@@ -5,6 +5,7 @@ Knows offsets, files and settings; no batch that is on its way in, no request, n
 """
 
 import os
+from collections.abc import Iterable
 from errno import EMFILE, ENFILE, ENOMEM
 from typing import Final, NamedTuple
 
@@ -14,7 +15,7 @@ from broker.log import disk, retention, timestamps
 from broker.log.checkpoints import OffsetFile
 from broker.log.chores import Flush
 from broker.log.layout import DELETED, SNAPSHOT, segment_file
-from broker.log.recovery import Loaded
+from broker.log.recovery import Gap, Loaded
 from broker.log.segment import Segment
 from broker.log.shared import Shared
 from broker.log.snapshot import snapshot
@@ -65,6 +66,8 @@ class SegmentedLog:
         self._snapshot_at = loaded.snapshot_at
         self.traffic = Traffic()
         self._end_at_opening = loaded.end_offset
+        self.gaps: list[Gap] = []
+        self.note_gaps(loaded.gaps)
         self._bytes_before = self.size
         """Of all that was ever written: what was here at the opening, less what has been let go since."""
 
@@ -87,6 +90,27 @@ class SegmentedLog:
     def bytes_in(self) -> int:
         """Bytes that were written since the log was opened."""
         return self.size - self._bytes_before
+
+    @property
+    def missing(self) -> int:
+        """Offsets whose records were there and are not."""
+        return sum(gap.end - gap.start for gap in self.gaps)
+
+    def note_gaps(self, gaps: Iterable[Gap]) -> None:
+        """They are shown until the log start has passed them."""
+        self.gaps += gaps
+        if self.gaps:
+            self._shared.gapped[self] = None
+
+    def past_gap(self, offset: int) -> int:
+        """The offset itself, or the end of the gap that it is in: for who reads what there is."""
+        return next((gap.end for gap in self.gaps if gap.start <= offset < gap.end), offset)
+
+    def _forget_passed_gaps(self) -> None:
+        if self.gaps:
+            self.gaps = [gap for gap in self.gaps if gap.end > self.log_start_offset]
+            if not self.gaps:
+                self._shared.gapped.pop(self, None)
 
     def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record that is not older. Raises ApiError."""
@@ -127,6 +151,7 @@ class SegmentedLog:
                 raise storage_error(error) from error
             self.log_start_offset = offset
             self._marks.clear()
+            self._forget_passed_gaps()
         return self.log_start_offset
 
     def retire(self, now_wall_ms: int) -> list[str]:
@@ -156,6 +181,7 @@ class SegmentedLog:
         self._bytes_before -= sum(segment.size for segment in gone)
         self._marks.clear()
         self.log_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
+        self._forget_passed_gaps()
         removable = []
         for segment in gone:
             self._forget_files(segment)
@@ -241,6 +267,7 @@ class SegmentedLog:
         self.deleted = True
         self._marks.clear()
         self._shared.offline.pop(self, None)
+        self._shared.gapped.pop(self, None)
         self._shared.forget(self)
         for segment in self.segments:
             self._forget_files(segment)

@@ -26,7 +26,7 @@ class Shared:
     """`dirty` have staged batches. `unflushed` have records that their topic wants on the disk some time,
     with the time of the oldest; `overdue` have more of them than the topic allows; `rolled` have closed a
     segment that is not flushed. `offline` cannot be used until the next start; `went_offline` is told each
-    once.
+    once. `gapped` lack records that they had.
     """
 
     __slots__ = (
@@ -35,6 +35,7 @@ class Shared:
         "dirty",
         "failed",
         "files",
+        "gapped",
         "offline",
         "overdue",
         "rolled",
@@ -52,6 +53,7 @@ class Shared:
         self.overdue: dict[SegmentedLog, None] = {}
         self.rolled: dict[SegmentedLog, None] = {}
         self.offline: dict[SegmentedLog, None] = {}
+        self.gapped: dict[SegmentedLog, None] = {}
         self.went_offline: Callable[[SegmentedLog], None] | None = None
         self._marked: dict[SegmentedLog, None] = {}
         self._marks = 0

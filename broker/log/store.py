@@ -7,6 +7,7 @@ inside a partition is the partition's business.
 chores, which run in other threads.
 """
 
+import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.move import Move, Step
 from broker.log.moves import Moves
 from broker.log.partition import PartitionLog
-from broker.log.report import Recovery
+from broker.log.report import Missing, Recovery
 from broker.log.segmented import SegmentedLog, storage_error
 from broker.log.shared import Shared
 from broker.log.staged import FailedAppend
@@ -77,6 +78,11 @@ class LogStore:
         self._shared.went_offline = tell
 
     @property
+    def gapped(self) -> Collection[SegmentedLog]:
+        """The partitions that lack records that they had."""
+        return self._shared.gapped.keys()
+
+    @property
     def offline(self) -> Collection[SegmentedLog]:
         """The partitions that cannot be used until the next start."""
         return self._shared.offline.keys()
@@ -126,6 +132,34 @@ class LogStore:
         lost = self.directories.lost
         if lost is not None and (topic, index) not in self._partitions:
             self._partitions[topic, index] = lost.placeholder(topic, topic_id, index, settings)
+
+    def restore_absent(
+        self, topic: str, topic_id: bytes, count: int, settings: TopicSettings
+    ) -> list[Missing]:
+        """Makes those of an old topic's partitions anew whose folders are gone though they had flushed
+        records: they go on where those ended, so that no offset is given out twice. Raises ApiError
+        KAFKA_STORAGE_ERROR.
+        """
+        missing = []
+        for directory in self.directories.online:
+            for (name, index), end in list(directory.absent.items()):
+                if name != topic or index >= count or (topic, index) in self._partitions:
+                    continue
+                try:
+                    made = directory.create(topic, topic_id, index, settings, end)
+                except OSError as error:
+                    raise storage_error(error) from error
+                self._partitions[topic, index] = made
+                missing.append(Missing(topic, index, 0, end))
+        return missing
+
+    def forget_deleted(self) -> None:
+        """Partitions were deleted: the recovery points forget them, so that a topic of the same name is not
+        taken for one that has lost its folders. One file for each directory, whatever was deleted.
+        """
+        for directory in self.directories.online:
+            with contextlib.suppress(OSError):
+                directory.write_recovery_points(self)
 
     def move(self, partition: PartitionLog, target: LogDirectory) -> None:
         """Begins to move it; ends a move, if it lies there already. Raises ApiError

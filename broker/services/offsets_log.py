@@ -43,7 +43,7 @@ class OffsetsLog:
 
     def read(self) -> None:
         """Fills `values` from the log; blocks. A batch that cannot be read is passed over with an error line,
-        and so is a damaged stretch, which the log has reported.
+        and so are a damaged stretch and a gap, which the log has reported.
 
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
@@ -51,7 +51,7 @@ class OffsetsLog:
         offset = log.log_start_offset
         chunk: bytes | None = None
         while offset < log.high_watermark and chunk != b"":
-            chunk = log.read(offset, CHUNK, min_one_batch=True).read()
+            chunk = log.read(log.past_gap(offset), CHUNK, min_one_batch=True).read()
             for batch in batches(chunk):
                 offset = header_at(batch).last_offset + 1
                 try:

@@ -96,6 +96,18 @@ class HostedTopic:
             self._store.give_up(self.name, self.topic_id, index, self.settings)
         self.take_up()
 
+    def restore_absent(self) -> None:
+        """The topic is an old one: its partitions whose folders are gone go on where their records ended."""
+        try:
+            gone = self._store.restore_absent(self.name, self.topic_id, self.count, self.settings)
+        except ApiError as error:
+            logger.error("a partition cannot be made", extra={"topic": self.name, "reason": str(error)})
+            return
+        for each in gone:
+            logger.error("the folder of a partition is missing", extra=each._asdict())
+        if gone:
+            self.take_up()
+
     def opened_log(self, index: int) -> PartitionLog | None:
         """The log of one partition, if there is one yet. Touches no disk."""
         return self._logs.get(index)
@@ -155,6 +167,8 @@ class Partitions:
         if self.store.directories.lost is not None:
             for topic in self.by_name.values():
                 topic.give_up()
+        for topic in self.by_name.values():
+            topic.restore_absent()
 
     def commit(self) -> None:
         """Writes everything that is staged, one write per partition; what fails says so in its `error`."""
@@ -209,11 +223,13 @@ class Partitions:
         can be told.
         """
         gone: list[PartitionLog] = []
+        is_deleting = False
         for name in names:
             topic = image.topics.get(name)
             known = self.by_name.get(name)
             if known is not None and (topic is None or topic.topic_id != known.topic_id):
                 gone.extend(known.opened())
+                is_deleting = True
                 self._gone = self._gone + known.traffic()
                 del self.by_name[name], self.by_id[known.topic_id]
                 for index in range(known.count):
@@ -228,6 +244,8 @@ class Partitions:
                 known.take_up()
             else:
                 known.update(topic, settings)
+        if is_deleting:
+            self.store.forget_deleted()
         return gone
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from broker.log.layout import CLEAN_SHUTDOWN
-from broker.log.report import CutTail
+from broker.log.report import CutTail, Missing
 from tests.log.house import (
     NOW,
     after_kill,
@@ -157,7 +157,8 @@ def test_a_log_that_was_shortened_after_a_clean_end_is_noticed(where):
     (path,) = log_files(where)
     os.truncate(path, 450)
     store, recovery = open_store(where)
-    assert recovery.cut == [CutTail("events", 0, 4, 50)]
+    assert recovery.cut == [CutTail("events", 0, 5, 50)]
+    assert recovery.missing == [Missing("events", 0, 4, 5)]
     store.close()
 
 
@@ -176,13 +177,16 @@ def test_segments_before_the_recovery_point_are_not_scanned(store, where, tmp_pa
     assert offsets(all_records(log)) == list(range(35))
 
 
-def test_a_recovery_point_beyond_the_end_is_not_believed(store, where, tmp_path):
+@pytest.mark.parametrize(("point", "end"), [(5, 5), (6, 6), ((1 << 62) - 1, (1 << 62) - 1), (1 << 62, 5)])
+def test_a_recovery_point_beyond_the_end_is_where_the_log_goes_on_unless_it_is_absurd(
+    store, where, tmp_path, point, end
+):
     fill(make(store), 5)
     killed = after_kill(where, tmp_path / "killed")
-    (killed / "recovery-point-offset-checkpoint").write_text("0\n1\nevents 0 1000000\n")
+    (killed / "recovery-point-offset-checkpoint").write_text(f"0\n1\nevents 0 {point}\n")
     restarted, _ = open_store(killed)
     log = restarted.partition("events", 0)
-    assert (log.high_watermark, log.recovery_point) == (5, 5)
+    assert (log.high_watermark, log.recovery_point) == (end, end)
 
 
 def test_indexes_are_made_again(store, where, tmp_path):

@@ -21,7 +21,9 @@ Use = Callable[[PartitionLog], object]
 
 @pytest.fixture
 def reopened(where: Path) -> Iterator[LogStore]:
-    """After a clean stop: two partitions with records, whose first segment is found to be a directory."""
+    """After a clean stop: two partitions with records. The start has read the first segment of one, and
+    closed it again; then it becomes a directory.
+    """
     store, _ = open_store(where)
     for index in range(2):
         log = make(store, index=index)
@@ -29,7 +31,7 @@ def reopened(where: Path) -> Iterator[LogStore]:
         log.roll()
         fill(log, 3)
     store.close()
-    store, recovery = open_store(where)
+    store, recovery = open_store(where, max_open_files=1)
     assert not recovery.unclean
     (broken, *_) = log_files(where)
     broken.unlink()

@@ -254,3 +254,10 @@ async def test_oversized_requests_of_five_minutes(count: int, level: str) -> Non
 async def test_callbacks_that_wait(callbacks: int, level: str) -> None:
     found = await check(FakeBroker(flow_row=calm(callbacks=callbacks)), "handlers", "Callbacks that wait")
     assert (found.value, found.of, found.level) == (callbacks, 500, level)
+
+
+@pytest.mark.parametrize(("missing", "level"), [(0, "good"), (1, "urgent")])
+async def test_records_that_are_missing_are_urgent(missing: int, level: str) -> None:
+    broker = FakeBroker(now=figures(missing_offsets=missing))
+    found = await check(broker, "storage", "Records missing")
+    assert (found.level, found.value) == (level, missing)

@@ -269,6 +269,19 @@ def _storing(overview: Overview) -> Iterable[Check]:
         page="/topics",
     )
 
+    missing = overview.figures.missing_offsets
+    yield Check(
+        "Records missing",
+        missing,
+        Unit.COUNT,
+        above(missing, 1, 1),
+        "Every offset from the log start to the end is there."
+        if not missing
+        else "Segments or folders are gone or cut short. Fetches of these offsets answer "
+        "OFFSET_OUT_OF_RANGE; deleting records up to the end of the gap lets consumers pass.",
+        page="/topics",
+    )
+
 
 def _slowest(phases: Iterable[PhaseRow], phase: str) -> PhaseRow | None:
     """Of those that there were in the last five minutes, by the 99th percentile."""

@@ -217,6 +217,7 @@ FIGURES: Final = Record(
         "controller_memory_pool_used": COUNT,
         "controller_memory_pool_size": Number(integer=True, nullable=True),
         "offline_partitions": COUNT,
+        "missing_offsets": COUNT,
         "queues": Listing(Record({"name": NAME, "depth": COUNT, "capacity": COUNT, "peak": COUNT})),
         "phases": Listing(
             Record({"api": Text(), "phase": Text(), "count": COUNT, "p50_ms": MAYBE, "p99_ms": MAYBE})

@@ -37,6 +37,7 @@ TOPIC_DETAIL: Final = Record(
                     "size_bytes": COUNT,
                     "segments": COUNT,
                     "offline": Text(longest=10_000),
+                    "missing": COUNT,
                 }
             ),
             most=1_000_000,

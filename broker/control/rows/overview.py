@@ -33,7 +33,9 @@ class Figures:
 
     The `_total` counters start at 0 with the process and only grow, so that a page can draw its own rates.
     `memory_pool_size` is None where queued.max.request.bytes is off, `controller_memory_pool_size` there too
-    and where the controller has no listener. The first of `queues` is that of the requests. `offline_partitions` cannot be used until the next start.
+    and where the controller has no listener. The first of `queues` is that of the requests.
+    `offline_partitions` cannot be used until the next start; the records of `missing_offsets` were there and
+    are not.
     """
 
     uptime_ms: int
@@ -56,6 +58,7 @@ class Figures:
     controller_memory_pool_used: int = 0
     controller_memory_pool_size: int | None = None
     offline_partitions: int = 0
+    missing_offsets: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class GroupRow:
 class PartitionRow:
     """`start` is the first offset that is still there, `end` one past the last that readers may see;
     `size_bytes` and `segments` 0: nothing was ever written. `offline`: why it cannot be used until the next
-    start; empty where it can.
+    start; empty where it can. `missing`: offsets whose records were there and are not.
     """
 
     index: int
@@ -47,6 +47,7 @@ class PartitionRow:
     size_bytes: int
     segments: int
     offline: str = ""
+    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,12 @@
 time.
 """
 
+import errno
+import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import cast
 
 import pytest
 
@@ -29,6 +33,9 @@ class Region:
 
     def advance(self, sent: int) -> None:
         self.left = self.left[sent:]
+
+    def failed(self, error: OSError) -> None:
+        self.error = error
 
     def send_to(self, sock: socket.socket) -> int:
         sent = sock.send(self.left)
@@ -105,3 +112,30 @@ def test_one_call_takes_a_head_a_region_and_a_tail_and_nothing_else(
     assert send_at_once(ours, parts(100_000)) == -1
     with pytest.raises(BlockingIOError):
         theirs.recv(1)
+
+
+class Refusing:
+    """A socket whose kernel cannot read what it is to send."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def sendmsg(self, *_: object) -> int:
+        raise OSError(self.number, os.strerror(self.number))
+
+
+@pytest.mark.parametrize(("number", "is_told"), [(errno.EFAULT, True), (errno.EPIPE, False)])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_region_is_told_when_the_kernel_cannot_read_its_pages(
+    number: int, is_told: bool, at_once: bool
+) -> None:
+    region, sock = Region(b"abc", 3), cast("socket.socket", Refusing(number))
+    write: Callable[[], object]
+    write = (
+        partial(send_at_once, sock, [b"head", region])
+        if at_once
+        else partial(Send([b"head", region]).write, sock)
+    )
+    with pytest.raises(OSError, match=os.strerror(number)):
+        write()
+    assert hasattr(region, "error") is is_told

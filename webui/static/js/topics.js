@@ -44,7 +44,7 @@ function settingsCell(row, td) {
 }
 
 function drawTopic({ partition_list: partitions, configs, topic_id: id }) {
-  const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
+  const rows = partitions.map(({ index, start, end, size_bytes: size, segments, offline, missing }) => [offline ? h("span", { title: offline }, `${index} (offline)`) : missing ? `${index} (${group(missing)} missing)` : String(index), group(start), group(end), group(end - start), h("span", { title: `${group(size)} bytes` }, bytes(size)), group(segments)]);
   return [
     smallTable("Partitions", [["Partition", false], ["First offset", true], ["End", true], ["Records", true], ["Size", true], ["Segments", true]], rows),
     Object.keys(configs).length ? smallTable("Settings", [["Setting", false], ["Value", false]], Object.entries(configs).map(([key, value]) => [h("code", key), h("span.name.mono", value)])) : h("p.quiet", "It has no settings of its own; the broker’s hold."),
