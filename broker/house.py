@@ -4,6 +4,7 @@ Built by `app`, which runs it. Starts no task.
 """
 
 import logging
+import resource
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from broker.collecting.otlp import Forwarder, poster
 from broker.collecting.pushes import PushReader
 from broker.config.listeners import Server
 from broker.config.load import Configuration
+from broker.config.rooms import LogConfig
 from broker.config.table import Rooms
 from broker.control.adoption import changes_to_adopt, check_all_known, check_metadata_exists
 from broker.control.closing import CloseConnection, plan_close
@@ -92,7 +94,7 @@ class House:
             self.control = Control(self.metadata.image, configuration, self.writer)
         warn_of_kept(self.metadata.image)
         rooms = self.rooms = self.control.rooms
-        self.log = LogStore(rooms.log)
+        self.log = _log_store(rooms.log)
         _report(self.log.open(rooms.topic_settings))
         window = Window(rooms.quotas.window_num, rooms.quotas.window_size_seconds * 1000)
         self.connection_quotas = {
@@ -286,6 +288,22 @@ def _adopt(store: MetadataStore, folders: list[PartitionFolder], rooms: Rooms, n
     for name in dict.fromkeys(change.entity for change in changes):
         topic = store.image.topics[name]
         logger.warning("a topic was adopted", extra={"topic": name, "partitions": topic.partitions})
+
+
+def _log_store(config: LogConfig) -> LogStore:
+    """With as many open files as RLIMIT_NOFILE allows beside connections."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    store = LogStore(config, descriptors)
+    if store.most_open_files < config.max_open_files:
+        logger.warning(
+            "log.max.open.files is more than half of RLIMIT_NOFILE",
+            extra={
+                "configured": config.max_open_files,
+                "limit": descriptors,
+                "in_force": store.most_open_files,
+            },
+        )
+    return store
 
 
 def _quota_callback(configuration: Configuration, clock: TrioClock) -> GuardedCallback | None:

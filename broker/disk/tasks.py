@@ -118,9 +118,14 @@ async def _flush_before_answering(handlers: HandlerPool) -> None:
 
 
 async def _finish(chores: Sequence[Chore], failure: str, run: RunInThread = trio.to_thread.run_sync) -> None:
-    """Runs what blocks in threads, one after the other, and draws the conclusions here."""
+    """Runs what blocks in threads, one after the other, and draws the conclusions here. One line tells of all
+    that failed.
+    """
+    failed: list[OSError] = []
     for chore in chores:
         await run(chore.run)
         chore.finish()
         if chore.error is not None:
-            logger.error(failure, extra={"reason": str(chore.error)})
+            failed.append(chore.error)
+    if failed:
+        logger.error(failure, extra={"reason": str(failed[0]), "times": len(failed)})

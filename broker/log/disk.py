@@ -10,15 +10,23 @@ thread may call them.
 import contextlib
 import ctypes
 import fcntl
+import logging
 import mmap
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from errno import EINVAL, EIO, ENOSYS, EOPNOTSUPP
+from errno import EINVAL, EIO, EMFILE, ENFILE, ENOSYS, EOPNOTSUPP
 from itertools import count
 from typing import Final, Protocol
 
 from broker.records.header import Buffer
+
+logger = logging.getLogger(__name__)
+
+NO_DESCRIPTORS: Final = frozenset({EMFILE, ENFILE})
+
+FEWEST_OPEN: Final = 8
+"""Files that are held open where there are hardly any descriptors."""
 
 _MOST_BUFFERS: Final = 1_024
 """IOV_MAX of Linux: buffers that one writev takes."""
@@ -58,10 +66,14 @@ def open_file(path: str, *, make: bool = False) -> OpenFile:
 
 
 class OpenFiles:
-    """At most `capacity` files held open; the one that was unused the longest is let go for the next."""
+    """At most `capacity` files held open; the one that was unused the longest is let go for the next.
+
+    Where the process has no descriptor left, files are let go until there is one, and `capacity` becomes half
+    of what was held, so that connections find some too; `recover` raises it again step by step.
+    """
 
     def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
+        self.capacity = self._most = capacity
         self._files: OrderedDict[str, OpenFile] = OrderedDict()
 
     def __len__(self) -> int:
@@ -74,11 +86,43 @@ class OpenFiles:
         if file is not None:
             files.move_to_end(path)
             return file
-        file = open_file(path, make=make)
+        try:
+            file = open_file(path, make=make)
+        except OSError as error:
+            if error.errno not in NO_DESCRIPTORS:
+                raise
+            self.shrink(error)
+            file = self._open_at_any_price(path, make=make)
         while len(files) >= self.capacity:
             files.popitem(last=False)
         files[path] = file
         return file
+
+    def shrink(self, error: OSError) -> None:
+        """There was no descriptor: holds half as many files from now on."""
+        capacity = max(len(self._files) // 2, FEWEST_OPEN)
+        if capacity < self.capacity:
+            words = {"held": len(self._files), "now": capacity, "reason": str(error)}
+            logger.warning("no descriptor is left: fewer segments are held open", extra=words)
+            self.capacity = capacity
+        while len(self._files) > self.capacity:
+            self._files.popitem(last=False)
+
+    def recover(self) -> None:
+        """Holds twice as many files again, up to what it began with."""
+        self.capacity = min(self.capacity * 2, self._most)
+
+    def _open_at_any_price(self, path: str, *, make: bool) -> OpenFile:
+        """A slice on its way to a reader keeps its descriptor, so one let go may not be one more. Raises
+        OSError when none is held any more.
+        """
+        while True:
+            try:
+                return open_file(path, make=make)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS or not self._files:
+                    raise
+            self._files.popitem(last=False)
 
     def forget(self, path: str) -> None:
         """Nobody will ask for this path again, or it will mean another file."""

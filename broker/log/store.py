@@ -17,7 +17,7 @@ from broker.errors import ApiError
 from broker.log.chores import Checkpoint, Chore, Flush, Removal
 from broker.log.directories import Found, LogDirectories
 from broker.log.directory import NO_TOPIC_ID, LogDirectory
-from broker.log.disk import OpenFiles
+from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
 from broker.log.move import Move, Step
 from broker.log.moves import Moves
@@ -34,12 +34,16 @@ _NONE_FAILED: Final[tuple[FailedAppend, ...]] = ()
 class LogStore:
     """`open` before anything else, `close` last."""
 
-    def __init__(self, config: LogConfig) -> None:
+    def __init__(self, config: LogConfig, descriptors: int | None = None) -> None:
+        """`descriptors`: as many as the process may have (RLIMIT_NOFILE); at most half of them are for
+        segments, whatever log.max.open.files says.
+        """
         self.config = config
         transfer: Transfer = (
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
-        self._shared = Shared(OpenFiles(config.max_open_files), transfer)
+        most = config.max_open_files if descriptors is None else min(config.max_open_files, descriptors // 2)
+        self._shared = Shared(OpenFiles(most), transfer)
         self.directories = LogDirectories(config.dirs, self._shared)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
@@ -105,14 +109,28 @@ class LogStore:
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
         try:
-            known = self._known(topic, topic_id, index)
-            if known is None:
-                known = self.directories.place(topic, index).create(topic, topic_id, index, settings)
+            known = self._open_or_make(topic, topic_id, index, settings)
         except OSError as error:
-            raise storage_error(error) from error
+            if error.errno not in NO_DESCRIPTORS:
+                raise storage_error(error) from error
+            self._shared.files.shrink(error)
+            try:
+                known = self._open_or_make(topic, topic_id, index, settings)
+            except OSError as again:
+                raise storage_error(again) from again
         known.adopt(settings)
         self._partitions[topic, index] = known
         return known
+
+    def _open_or_make(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> PartitionLog:
+        """Raises OSError."""
+        known = self._known(topic, topic_id, index)
+        return known or self.directories.place(topic, index).create(topic, topic_id, index, settings)
+
+    @property
+    def most_open_files(self) -> int:
+        """Segment and index files that may be held open."""
+        return self._shared.files.capacity
 
     def _known(self, topic: str, topic_id: bytes, index: int) -> PartitionLog | None:
         known = self._partitions.get((topic, index))
@@ -256,6 +274,7 @@ class LogStore:
         """Lets go of what no topic keeps any longer. The chores remove files whose delay is over; call again
         after the shortest file.delete.delay.ms.
         """
+        self._shared.files.recover()
         for partition in self._partitions.values():
             if not partition.adopted:
                 continue

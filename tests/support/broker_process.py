@@ -30,8 +30,13 @@ ENDED_WITHIN_S: Final = 20.0
 class BrokerProcess:
     """A broker with a PLAINTEXT and a SASL_PLAINTEXT listener and its console. Left with SIGTERM."""
 
-    def __init__(self, directory: Path, *overrides: str, options: Sequence[str] = ()) -> None:
-        """`options` are of the command line, beside the settings that are overridden."""
+    def __init__(
+        self, directory: Path, *overrides: str, options: Sequence[str] = (), prefix: Sequence[str] = ()
+    ) -> None:
+        """`options` are of the command line, beside the settings that are overridden; `prefix` is a command
+        that starts the broker in its place.
+        """
+        self.prefix = prefix
         self.directory = directory
         self.options = options
         self.overrides = overrides
@@ -67,7 +72,7 @@ class BrokerProcess:
             *self.overrides,
         ]
         process = self._process = subprocess.Popen(
-            [WEIR, "serve", *self.options, *(f"--override={setting}" for setting in settings)],
+            [*self.prefix, WEIR, "serve", *self.options, *(f"--override={setting}" for setting in settings)],
             env=os.environ | {"WEIR_ADMIN_TOKEN": TOKEN},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -65,7 +65,8 @@ class LogConfig:
         "log.max.open.files",
         512,
         integer(16, 1_000_000),
-        "Segment and index files held open at once; the longest unused one is closed for the next.",
+        "Segment and index files held open at once; the longest unused one is closed for the next. "
+        "Never more than half of RLIMIT_NOFILE.",
         ours=True,
     )
     transfer: str = setting(
