@@ -82,7 +82,7 @@ def start_storage(
     """The tasks that outlive every client."""
 
     async def retain() -> None:
-        await _finish(log.retention(clock.wall_ms()), "cannot remove files", threads.run)
+        await _finish(log.retention(clock.wall_ms(), clock.ms()), "cannot remove files", threads.run)
 
     async def flush() -> None:
         await _finish(log.due_flushes(clock.wall_ms()), "cannot flush", threads.run)
@@ -93,6 +93,7 @@ def start_storage(
     async def expire_producers() -> None:
         log.expire_producers(clock.wall_ms())
 
+    log.note_clock(clock.wall_ms(), clock.ms())
     expiration_ms = config.producer_id_expiration_check_interval_ms
     retention_ms = min(config.retention_check_interval_ms, REMOVAL_CHECK_MS)
     flush_ms = min(config.flush_scheduler_interval_ms, FLUSH_CHECK_MS)

@@ -15,6 +15,7 @@ from broker.config.rooms.log import LogConfig
 from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError
 from broker.log.chores import Checkpoint, Chore, Flush, Removal
+from broker.log.clock_steps import ClockSteps
 from broker.log.directories import Found, LogDirectories
 from broker.log.directory import NO_TOPIC_ID, LogDirectory
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
@@ -47,6 +48,7 @@ class LogStore:
         self.directories = LogDirectories(config.dirs, self._shared)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
+        self._clock_steps = ClockSteps()
         self.moves = Moves(lambda paths, due_ms: self._removable.append((due_ms, paths)))
 
     def open(self, defaults: TopicSettings | None = None) -> Recovery:
@@ -270,13 +272,22 @@ class LogStore:
             if partition.adopted:
                 partition.producers.expire(before_ms)
 
-    def retention(self, now_wall_ms: int) -> list[Chore]:
+    def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
+        """What steps of the clock are measured from, before the first round of retention."""
+        self._clock_steps.is_believed(now_wall_ms, now_ms, 0)
+
+    def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[Chore]:
         """Lets go of what no topic keeps any longer. The chores remove files whose delay is over; call again
         after the shortest file.delete.delay.ms.
+
+        `now_ms` is monotonic: after a large step forward of the wall clock nothing more is let go for
+        log.retention.check.interval.ms. Without it the wall clock is believed.
         """
         self._shared.files.recover()
+        wait_ms = self.config.retention_check_interval_ms
+        is_believed = now_ms is None or self._clock_steps.is_believed(now_wall_ms, now_ms, wait_ms)
         for partition in self._partitions.values():
-            if not partition.adopted:
+            if not partition.adopted or not is_believed:
                 continue
             try:
                 paths = partition.retire(now_wall_ms)

@@ -94,7 +94,7 @@ def held_up(monkeypatch: pytest.MonkeyPatch, house: House, work: BlockedWork) ->
         def run(self) -> None:
             checkpoints.append(1)
 
-    monkeypatch.setattr(house.log, "retention", lambda _now_ms: [work])
+    monkeypatch.setattr(house.log, "retention", lambda _now_wall_ms, _now_ms: [work])
     monkeypatch.setattr(house.log, "checkpoint", Checkpoint)
     return checkpoints
 
