@@ -25,7 +25,7 @@ from broker.config.table import Rooms
 from broker.control.adoption import changes_to_adopt, check_all_known, check_metadata_exists
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.control import Control
-from broker.control.forgetting import blaming_dynamic, changes_to_forget
+from broker.control.forgetting import blaming_dynamic, changes_to_forget, not_forgotten
 from broker.control.inert import warn_of_kept
 from broker.control.reading import ControlViews
 from broker.control.views import Place
@@ -86,6 +86,8 @@ class House:
         callback = _quota_callback(configuration, clock)
         self.metadata = _open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.metadata, clock)
+        for warning in not_forgotten(configuration.forget, self.metadata.image):
+            logger.warning(warning)
         forgotten = changes_to_forget(configuration.forget, self.metadata.image)
         if forgotten:
             self.metadata.commit(forgotten, COMMAND_LINE, clock.wall_ms())

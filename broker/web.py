@@ -33,7 +33,7 @@ async def start_console(
     views: ControlViews,
     metrics: Callable[[], Iterable[bytes]],
 ) -> tuple[str, int]:
-    """The address that the console is really bound to. Raises OSError where it cannot be, and ConfigError for
+    """The address that the console is really bound to. Raises ConfigError where it cannot be, and for
     certificates that cannot be used.
 
     It serves until cancelled: a broker that drains still says so (/readyz), and shows what it waits for.

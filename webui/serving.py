@@ -14,9 +14,12 @@ from typing import Final
 
 import trio
 
+from broker.errors import ConfigError
 from webui.backend import Backend, ConsoleSettings
 
 log = logging.getLogger(__name__)
+
+LISTENER: Final = "console.listener"
 
 LOADED_AGAIN_AFTER_S: Final = 1.0
 
@@ -32,12 +35,16 @@ async def serve_console(
     """Serves `settings.listener` until `shutdown` is set and what is in hand has finished (3 s at most), or
     until cancelled. `tls` is what the next connection is to be encrypted with; without it there is none.
 
-    Started with the address that is really bound, once it is. Raises OSError where it cannot be.
+    Started with the address that is really bound, once it is. Raises ConfigError where it cannot be.
     """
     listener = settings.listener
     if listener is None:
         raise ValueError("console.listener is empty: there is nothing to serve")
-    sockets = await trio.open_tcp_listeners(listener.port, host=listener.host or None, backlog=100)
+    try:
+        sockets = await trio.open_tcp_listeners(listener.port, host=listener.host or None, backlog=100)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(LISTENER, str(listener), f"an address that can be bound ({reason})") from error
     async with AsyncExitStack() as until_served:
         for socket in sockets:
             await until_served.enter_async_context(socket)

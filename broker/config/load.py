@@ -77,7 +77,7 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
             places.append((place, entry.key))
     rooms = build_rooms(static)
     fate = "only the quota callback is told of it" if rooms.quotas.callback_class else "it is ignored"
-    warnings = [f"{place}: there is no key {key}; {fate}{_hint(key)}" for place, key in places]
+    warnings = [f"{place}: there is no key {key}; {fate}{hint(key)}" for place, key in places]
     token = _admin_token(environ)
     if token is not None and len(token) < _SHORT_TOKEN:
         warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
@@ -123,7 +123,8 @@ def _value(setting: Setting, values: Mapping[str, str]) -> Any:
     return setting.default
 
 
-def _hint(key: str) -> str:
+def hint(key: str) -> str:
+    """What was probably meant by a key that does not exist, in brackets; empty where nothing is like it."""
     if key in _MISNOMERS:
         return f" (Kafka calls it {_MISNOMERS[key]})"
     if key in _NO_KEYS:

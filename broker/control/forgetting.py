@@ -8,6 +8,8 @@ holds.)
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from broker.config.load import hint
+from broker.config.table import setting_of
 from broker.errors import ConfigError
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image
@@ -23,6 +25,18 @@ def changes_to_forget(keys: Iterable[str], image: Image) -> list[Change]:
         for resource, settings in image.broker_configs.items()
         for key in settings
         if key in wanted
+    ]
+
+
+def not_forgotten(keys: Iterable[str], image: Image) -> list[str]:
+    """A sentence for each of these keys that `changes_to_forget` finds nowhere, for the log."""
+    was_set = {key for settings in image.broker_configs.values() for key in settings}
+    return [
+        f"--forget {key}: there is no such key, nothing is taken back{hint(key)}"
+        if setting_of(key) is None
+        else f"--forget {key}: it was not set while the broker ran, nothing is taken back"
+        for key in dict.fromkeys(keys)
+        if key not in was_set
     ]
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from broker.log import disk
 from broker.log.store import LogStore
 from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 
@@ -25,6 +26,8 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
         Sample((("topic", log.topic), ("partition", str(log.index))), log.missing)
         for log in list(store.gapped)[:MAX_SERIES]
     ]
+    space = [(each.path, _space(each.path)) for each in store.directories if each.offline is None]
+    of_volumes = [((("logDirectory", path),), known) for path, known in space if known is not None]
     for name, text, samples in (
         (
             "kafka_server_replicamanager_offlinereplicacount",
@@ -32,6 +35,16 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
             [Sample((), len(store.offline))],
         ),
         ("weir_log_offline_partitions", "The same by topic", by_topic),
+        (
+            "weir_log_directory_free_bytes",
+            "Bytes that the broker may still write to the volume",
+            [Sample(labels, free) for labels, (_, free) in of_volumes],
+        ),
+        (
+            "weir_log_directory_total_bytes",
+            "Bytes of the volume",
+            [Sample(labels, total) for labels, (total, _) in of_volumes],
+        ),
         ("weir_log_missing_offsets", "Offsets whose records were there and are not", missing),
         (
             "kafka_log_logmanager_offlinelogdirectorycount",
@@ -43,3 +56,11 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
         (f"{MANAGER}_failedpartitionscount", "Moves that met an error", [Sample((), store.moves.failed)]),
     ):
         yield FamilySamples(name, text, Kind.GAUGE, samples)
+
+
+def _space(path: str) -> tuple[int, int] | None:
+    """Bytes of the volume and those that are free; None where it does not say."""
+    try:
+        return disk.space(path)
+    except OSError:
+        return None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.control.forgetting import blaming_dynamic, changes_to_forget
+from broker.control.forgetting import blaming_dynamic, changes_to_forget, not_forgotten
 from broker.errors import ConfigError
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image
@@ -22,6 +22,15 @@ def test_a_setting_is_taken_back_at_every_level_and_others_stay() -> None:
         Change(Kind.BROKER_CONFIG, "1", "num.io.threads", None),
     ]
     assert changes_to_forget([], IMAGE) == []
+
+
+def test_a_key_that_is_taken_back_nowhere_is_told() -> None:
+    keys = ["num.io.threads", "num.io.thread", "queued.max.requests", "num.io.thread"]
+    assert not_forgotten(keys, IMAGE) == [
+        "--forget num.io.thread: there is no such key, nothing is taken back (did you mean num.io.threads?)",
+        "--forget queued.max.requests: it was not set while the broker ran, nothing is taken back",
+    ]
+    assert not_forgotten(["num.io.threads", "listeners"], IMAGE) == []
 
 
 @pytest.mark.parametrize(("key", "blamed"), [("num.io.threads", True), ("listeners", False)])

@@ -47,6 +47,31 @@ async def test_an_address_that_another_broker_uses_is_refused(tmp_path: Path) ->
         await client.stream.aclose()
 
 
+def test_a_console_port_that_is_taken_is_told_with_its_key_and_address(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        overrides = command(tmp_path)[:-1]
+        ended = subprocess.run(
+            [*overrides, f"--override=console.listener={address}"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    assert ended.returncode == 1
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("weir: ")]
+    assert line == (
+        f"weir: console.listener='{address}' is not allowed: "
+        "an address that can be bound (Address already in use)"
+    )
+
+
+def test_a_setting_to_forget_that_does_not_exist_is_told_and_the_broker_serves(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, options=("--forget", "listener")) as broker:
+        pass
+    assert any("--forget listener: there is no such key" in line for line in broker.log_lines)
+
+
 def started(command: list[str]) -> tuple[subprocess.Popen[str], int]:
     """A broker that serves, and its port."""
     process = subprocess.Popen(
