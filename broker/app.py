@@ -25,6 +25,7 @@ from broker.house import House
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
+from broker.network.handling.sliced_requests import SLICED
 from broker.network.measuring.client_accounts import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
 from broker.web import start_console
@@ -85,6 +86,7 @@ async def run_house(
             for reaper in (*house.reapers, flush_waits, *users, house.telemetry_reaper):
                 timers.start_soon(reaper.run, name=reaper.name)
             timers.start_soon(house.server.handlers.run_callbacks, name=CALLBACKS)
+            timers.start_soon(house.server.handlers.sliced.run, name=SLICED)
             timers.start_soon(house.events.run, name="event-writer")
             timers.start_soon(house.push_reader.run, name=PUSHES)
             if house.forwarder is not None:

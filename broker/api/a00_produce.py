@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent
+from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, in_slices
 from broker.api.produce_repeat import ProduceRepeats
 from broker.api.produce_rules import append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.registry import api
@@ -29,6 +29,7 @@ from broker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from broker.records.slices import Slices
 from broker.services.partitions import HostedTopic
 
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
@@ -36,7 +37,13 @@ Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, repeats=ProduceRepeats)
 def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome:
+    return in_slices(_append_all(message, context, broker))
+
+
+def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    """Stages everything together, after the last slice of what had to be read first."""
     refusal = refusal_of(message, broker)
+    faults = {} if refusal else (yield from _faults(message, context.wall_ms, broker))
     appended: Appended = []
     responses = []
     for topic in message.topic_data:
@@ -46,16 +53,39 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
             TopicProduceResponse(
                 topic.name,
                 topic.topic_id,
-                [_append(data, hosted, refused, context.wall_ms, appended) for data in topic.partition_data],
+                [
+                    _append(data, hosted, refused, faults.get(id(data)), context.wall_ms, appended)
+                    for data in topic.partition_data
+                ],
             )
         )
     return _Pending(message, responses, appended, context, broker)
+
+
+def _faults(message: ProduceRequest, wall_ms: int, broker: Broker) -> Slices[dict[int, ApiError]]:
+    """Why batches for topics that want every record read cannot be taken, by the `id` of their data."""
+    faults: dict[int, ApiError] = {}
+    for topic in message.topic_data:
+        hosted = hosted_topic(topic, broker)
+        if hosted is None or topic_refusal(topic, hosted, message.acks):
+            continue
+        for data in topic.partition_data:
+            try:
+                log = hosted.log(data.index)
+                if log is None or data.records is None:
+                    continue
+                if log.inspects:
+                    yield from log.inspect(memoryview(data.records), wall_ms)
+            except ApiError as error:
+                faults[id(data)] = error
+    return faults
 
 
 def _append(
     data: PartitionProduceData,
     hosted: HostedTopic | None,
     refused: ErrorCode,
+    fault: ApiError | None,
     wall_ms: int,
     appended: Appended,
 ) -> PartitionProduceResponse:
@@ -65,13 +95,16 @@ def _append(
         response.error_code = refused
         return response
     try:
+        if fault is not None:
+            raise fault
         log = hosted.log(data.index)
         if log is None:
             response.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         elif data.records is None:
             response.error_code = ErrorCode.INVALID_RECORD
         else:
-            appended.append((log, log.stage(memoryview(data.records), now_wall_ms=wall_ms), response))
+            records = memoryview(data.records)
+            appended.append((log, log.stage(records, now_wall_ms=wall_ms, inspected=True), response))
     except ApiError as error:
         hosted.failed_appends += 1
         response.error_code = error.code

@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
@@ -25,6 +25,7 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from broker.records.slices import Slices
 from broker.services.fetching import check_epoch
 from broker.services.partitions import LEADER_EPOCH, HostedTopic
 
@@ -43,6 +44,10 @@ NO_OFFSET: Final = -1
 
 @api(ApiKey.LIST_OFFSETS, versions=(1, 10))
 def handle(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Outcome:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     asked = Counter((t.name, each.partition_index) for t in message.topics for each in t.partitions)
     topics = []
     for topic in message.topics:
@@ -54,14 +59,14 @@ def handle(message: ListOffsetsRequest, context: RequestContext, broker: Broker)
             elif each.timestamp < 0 and SINCE.get(each.timestamp, 0) > context.api_version:
                 error = ErrorCode.UNSUPPORTED_VERSION
             else:
-                answers.append(_answer(each, hosted))
+                answers.append((yield from _answer(each, hosted)))
                 continue
             answers.append(ListOffsetsPartitionResponse(each.partition_index, error))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
     return Answered(ListOffsetsResponse(topics=topics))
 
 
-def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> ListOffsetsPartitionResponse:
+def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> Slices[ListOffsetsPartitionResponse]:
     answer = ListOffsetsPartitionResponse(asked.partition_index)
     try:
         log = None if hosted is None else hosted.log(asked.partition_index)
@@ -72,14 +77,14 @@ def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> ListOffs
         if error := check_epoch(asked.current_leader_epoch):
             answer.error_code = error
         else:
-            answer.timestamp, answer.offset = _find(asked.timestamp, log)
+            answer.timestamp, answer.offset = yield from _find(asked.timestamp, log)
             answer.leader_epoch = -1 if answer.offset == NO_OFFSET else LEADER_EPOCH
     except ApiError as refused:
         answer.error_code = refused.code
     return answer
 
 
-def _find(timestamp: int, log: PartitionLog) -> tuple[int, int]:
+def _find(timestamp: int, log: PartitionLog) -> Slices[tuple[int, int]]:
     """Timestamp and offset; both -1 where no record is young enough."""
     if timestamp == LATEST:
         return NO_TIMESTAMP, log.high_watermark
@@ -87,7 +92,8 @@ def _find(timestamp: int, log: PartitionLog) -> tuple[int, int]:
         return NO_TIMESTAMP, log.log_start_offset
     if timestamp == LATEST_TIERED:
         return NO_TIMESTAMP, NO_OFFSET
-    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    search = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    found = yield from search
     if found is None:
         return NO_TIMESTAMP, NO_OFFSET
     offset, found_timestamp = found

@@ -13,6 +13,7 @@ from broker.api.context import Connection
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.quotas.verdict import Throttle
+from broker.records.slices import Slices, Unpack
 
 Imprint = Callable[[Connection], None]
 
@@ -123,7 +124,7 @@ class AfterCommit:
 
     @abstractmethod
     def finish(self) -> "Outcome":
-        """Any outcome; Parked only where `api.retry_storm` has its answer come later."""
+        """Any outcome but Sliced; Parked only where `api.retry_storm` has its answer come later."""
 
     def give_up(self) -> "Outcome":
         """The outcome when the disk does not have the records, be it that it took longer than `timeout_ms` or
@@ -132,8 +133,30 @@ class AfterCommit:
         return self.finish()
 
 
+class Sliced:
+    """The outcome takes longer to find out than others may be kept waiting: `slices` returns it, and is
+    resumed between other requests. `step` is what it has yielded last. (broker.records.slices)
+    """
+
+    __slots__ = ("slices", "step")
+
+    def __init__(self, slices: "Slices[Outcome]", step: Unpack | None) -> None:
+        self.slices = slices
+        self.step = step
+
+
+def in_slices(slices: "Slices[Outcome]") -> "Outcome":
+    """The outcome where the first slice finds it out, else the work that is left."""
+    try:
+        step = next(slices)
+    except StopIteration as end:
+        outcome: Outcome = end.value
+        return outcome
+    return Sliced(slices, step)
+
+
 PARKED = Parked()
 SILENT = Silent()
 
-Outcome = Answered | Encoded | Silent | Parked | Hangup | AfterCommit
+Outcome = Answered | Encoded | Silent | Parked | Hangup | AfterCommit | Sliced
 """What a handler returns; a completion posts one of Answered, Silent or Hangup."""

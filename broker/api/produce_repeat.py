@@ -42,6 +42,7 @@ NO_TAGS: Final = b"\0\0\0"
 
 _SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 _THROTTLE: Final = 0x44556677
+_DONE: Final = object()
 
 
 class AnswerWithHoles:
@@ -144,8 +145,11 @@ class ProduceRepeats:
         if length <= 0 or end + self._tail != len(frame) or (self._flexible and frame[end:] != NO_TAGS):
             return None
         context.client_id = shape.client_id
+        log, records = shape.log, memoryview(frame)[at:end]
         try:
-            staged = shape.log.stage(memoryview(frame)[at:end], now_wall_ms=context.wall_ms)
+            if log.inspects and next(log.inspect(records, context.wall_ms), _DONE) is not _DONE:
+                return None  # it is too large to be inspected at once
+            staged = log.stage(records, now_wall_ms=context.wall_ms, inspected=True)
         except ApiError:
             return None
         return _Repeat(shape, staged, context, broker)

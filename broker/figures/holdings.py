@@ -19,6 +19,7 @@ from broker.network.automq.callback_queues import CallbackQueues
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.request_channel import Requests
+from broker.network.handling.sliced_requests import SLICED
 from broker.network.loop_idle import LoopIdle
 from broker.network.plane import Plane
 from broker.network.processor import NEW_CONNECTIONS, Processor
@@ -63,6 +64,7 @@ def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, Holdi
     callbacks = broker.callbacks
     waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
     yield CALLBACKS, Holding((waiting,))
+    yield SLICED, Holding((Owned("requests in slices", len(server.handlers.sliced)),))
 
 
 def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:

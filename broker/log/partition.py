@@ -32,6 +32,7 @@ from broker.records.header import (
 )
 from broker.records.inspect import check_records
 from broker.records.rewrite import stamp_append_time
+from broker.records.slices import Slices, run_through
 from broker.records.validate import check_batch
 
 _UNUSUAL: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
@@ -66,10 +67,11 @@ class PartitionLog(SegmentedLog):
         """Holds from the next append on; when the disk must have it, for what was appended before too."""
         self.settings = settings
         self._max_bytes = settings.max_message_bytes
+        self._max_records = settings.max_message_records
         self._stamps = settings.uses_append_time
         self._ahead_ms = _FOR_EVER if self._stamps else settings.message_timestamp_after_max_ms
         bounded = settings.message_timestamp_before_max_ms < _FOR_EVER and not self._stamps
-        self._inspects = settings.compacts or bounded
+        self.inspects = settings.compacts or bounded
         self._flushes = settings.flush_ms < _FOR_EVER or settings.flush_messages < _FOR_EVER
         if self._flushes and self.high_watermark > self.recovery_point:
             self._note_unflushed()
@@ -77,10 +79,17 @@ class PartitionLog(SegmentedLog):
         self._roll_bytes = self._roll_ms = self._roll_offset = -1
 
     def stage(
-        self, records: memoryview, *, now_wall_ms: int, leader_epoch: int = 0, internal: bool = False
+        self,
+        records: memoryview,
+        *,
+        now_wall_ms: int,
+        leader_epoch: int = 0,
+        internal: bool = False,
+        inspected: bool = False,
     ) -> Staged:
         """Takes one batch, writing its offset and the epoch into the (writable) buffer, which the caller
-        keeps as it is until the commit.
+        keeps as it is until the commit. `inspected`: the caller has run `inspect` to its end, if the log
+        asked for it when the request came; else that is done here, in one go.
 
         Raises ApiError as records.validate, producers and the topic's settings have it;
         UNKNOWN_TOPIC_OR_PARTITION after the partition was deleted; KAFKA_STORAGE_ERROR when it is offline or
@@ -88,14 +97,14 @@ class PartitionLog(SegmentedLog):
         """
         if self.offline is not None or self.deleted:
             raise self.refusal()
-        header = check_batch(records, self._max_bytes)
+        header = check_batch(records, self._max_bytes, self._max_records)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
         if base_offset or attributes & _UNUSUAL or max_timestamp - now_wall_ms > self._ahead_ms:
             self._check_unusual(header, now_wall_ms, internal)
-        if self._inspects and not internal:
-            self._inspect(records, now_wall_ms)
+        if self.inspects and not internal and not inspected:
+            run_through(self.inspect(records, now_wall_ms))
         if producer_id >= 0:
             taken = self.producers.check(producer_id, epoch, sequence, delta)
             if taken is not None:
@@ -259,10 +268,19 @@ class PartitionLog(SegmentedLog):
                 f"Timestamp {max_timestamp} is more than {self._ahead_ms} ms ahead of the broker's clock",
             )
 
-    def _inspect(self, records: memoryview, now_wall_ms: int) -> None:
+    def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
+        """Reads every record of a batch that `stage` may take; to be done before it where `inspects` is true.
+        Changes nothing. Raises ApiError as records.validate and records.inspect have it.
+        """
+        check_batch(records, self._max_bytes, self._max_records)
         settings = self.settings
         earliest_ms = 0 if self._stamps else now_wall_ms - settings.message_timestamp_before_max_ms
-        check_records(records, keys_needed=settings.compacts, earliest_ms=earliest_ms)
+        yield from check_records(
+            records,
+            keys_needed=settings.compacts,
+            earliest_ms=earliest_ms,
+            max_parts=settings.max_message_records,
+        )
 
     def _make_room(self, size: int, max_timestamp: int, delta: int) -> None:
         """Sees to it that the active segment takes the batch, by rolling if it must. Raises ApiError."""

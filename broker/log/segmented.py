@@ -5,7 +5,7 @@ Knows offsets, files and settings; no batch that is on its way in, no request, n
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from errno import EMFILE, ENFILE, ENOMEM
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from broker.log.segment import Segment
 from broker.log.shared import Shared
 from broker.log.snapshot import snapshot
 from broker.log.traffic import Traffic
+from broker.records.slices import Slices
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
 """Errors of opening and reading that say nothing of the disk."""
@@ -112,25 +113,35 @@ class SegmentedLog:
             if not self.gaps:
                 self._shared.gapped.pop(self, None)
 
-    def offset_for_timestamp(self, timestamp: int) -> tuple[int, int] | None:
+    def offset_for_timestamp(self, timestamp: int) -> Slices[tuple[int, int] | None]:
         """(offset, timestamp) of the first record that is not older. Raises ApiError."""
-        if self.offline is not None or self.deleted:
-            raise self.refusal()
-        try:
-            return timestamps.first_at_or_after(self.segments, timestamp, self.log_start_offset)
-        except OSError as error:
-            raise self.unreadable(error) from error
+        return self._lookup(
+            lambda segments: timestamps.first_at_or_after(segments, timestamp, self.log_start_offset)
+        )
 
-    def max_timestamp(self) -> tuple[int, int] | None:
+    def max_timestamp(self) -> Slices[tuple[int, int] | None]:
         """(offset, timestamp) of the newest record by its own time; None where no record has one. Raises
         ApiError.
         """
+        return self._lookup(timestamps.newest)
+
+    def _lookup(
+        self, search: Callable[[Sequence[Segment]], Slices[tuple[int, int] | None]]
+    ) -> Slices[tuple[int, int] | None]:
+        while True:
+            self._check_usable()
+            segments = tuple(self.segments)
+            try:
+                return (yield from search(segments))
+            except OSError as error:
+                self._check_usable()
+                if set(segments) <= set(self.segments):
+                    raise self.unreadable(error) from error
+                # Retention took a segment between two slices.
+
+    def _check_usable(self) -> None:
         if self.offline is not None or self.deleted:
             raise self.refusal()
-        try:
-            return timestamps.newest(self.segments)
-        except OSError as error:
-            raise self.unreadable(error) from error
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log start, at once and for good; files follow with the next retention. Returns the low

@@ -20,6 +20,9 @@ MAX_RATIO: Final = 1_032
 
 _HARMLESS: Final = 16_777_216
 
+_GZIP_CHUNK: Final = 16_384
+_GZIP_PIECE: Final = 1_048_576
+
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK: Final = 32_768
@@ -84,52 +87,60 @@ def compress(codec: int, data: Buffer) -> Buffer:
     return framed + _LZ4_END
 
 
-def _gunzip(data: Buffer, most: int) -> bytes:
-    """Members follow one another, as gzip allows."""
-    pieces: list[bytes] = []
-    left, room = bytes(data), most
+def _gunzip(data: Buffer, most: int) -> Buffer:
+    """Members follow one another, as gzip allows. Nothing longer than a chunk is copied at once, so that the
+    interpreter is never held for long where this runs in a thread.
+    """
+    unpacked = bytearray()
+    view = memoryview(data)
+    at = 0
     try:
-        while left:
+        while at < len(view):
             member = zlib.decompressobj(wbits=31)
-            piece = member.decompress(left, room + 1)
-            pieces.append(piece)
-            room -= len(piece)
-            if room < 0:
-                raise _too_large(most)
-            if not member.eof:
-                raise _corrupt("gzip data ends early")
-            left = member.unused_data
+            while not member.eof:
+                left: Buffer = member.unconsumed_tail
+                if not left:
+                    left = view[at : at + _GZIP_CHUNK]
+                    at += len(left)
+                    if not left:
+                        raise _corrupt("gzip data ends early")
+                unpacked += member.decompress(left, _GZIP_PIECE)
+                if len(unpacked) > most:
+                    raise _too_large(most)
+            at -= len(member.unused_data)
     except zlib.error as error:
         raise _corrupt(str(error)) from error
-    return b"".join(pieces)
+    return unpacked
 
 
-def _unsnap(data: Buffer, most: int) -> bytes:
+def _unsnap(data: Buffer, most: int) -> Buffer:
     """Java and most clients write xerial's framing of blocks, librdkafka a single raw block."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _unsnap_block(view, most)
-    pieces: list[bytes] = []
-    at, room = len(_XERIAL_HEADER), most
+    unpacked = bytearray()
+    at = len(_XERIAL_HEADER)
     while at < len(view):
         start = at + 4
         end = start + int.from_bytes(view[at:start], "big")
         if end > len(view) or end == start:
             raise _corrupt("a snappy block is longer than what is left")
-        piece = _unsnap_block(view[start:end], room)
-        pieces.append(piece)
-        room -= len(piece)
+        unpacked += _unsnap_block(view[start:end], most - len(unpacked))
         at = end
-    return b"".join(pieces)
+    return unpacked
 
 
-def _unsnap_block(block: memoryview, room: int) -> bytes:
+def _unsnap_block(block: memoryview, room: int) -> Buffer:
     import cramjam
 
     try:
-        if cramjam.snappy.decompress_raw_len(block) > room:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if size > room:
             raise _too_large(room)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        unpacked = bytearray(size)
+        if size:
+            cramjam.snappy.decompress_raw_into(block, unpacked)
+        return unpacked
     except cramjam.DecompressionError as error:
         raise _corrupt(str(error)) from error
 

@@ -27,12 +27,12 @@ _LEAST_LENGTH: Final = HEADER_BYTES - LENGTH_OVERHEAD
 _unpack = HEADER.unpack_from
 
 
-def check_batch(batch: memoryview, max_bytes: int) -> HeaderFields:
+def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFields:
     """The header of the one batch that fills the buffer.
 
     Raises ApiError: INVALID_RECORD (not exactly one batch, an older format, counts that contradict each
     other, an unknown codec), CORRUPT_MESSAGE (an impossible length or magic, a wrong CRC), MESSAGE_TOO_LARGE
-    (more than `max_bytes`).
+    (more than `max_bytes`, or more than `max_records`: Kafka's producer splits a compressed batch then).
     """
     size = len(batch)
     if size < HEADER_BYTES:
@@ -53,6 +53,11 @@ def check_batch(batch: memoryview, max_bytes: int) -> HeaderFields:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
             f"Inconsistent batch: {count} records, but a last offset delta of {header[6]}",
+        )
+    if count > max_records:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"The record batch has {count} records, which exceeds the maximum of {max_records}",
         )
     if header[5] & 0x07 > 4:
         raise ApiError(ErrorCode.INVALID_RECORD, f"Unknown compression type {header[5] & 0x07}")

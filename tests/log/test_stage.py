@@ -45,7 +45,7 @@ def test_offset_and_epoch_are_written_where_the_crc_does_not_look(log):
     log.stage(made, now_wall_ms=NOW, leader_epoch=5)
     header = header_at(made)
     assert (header.base_offset, header.leader_epoch) == (2, 5)
-    check_batch(made, 1_000)
+    check_batch(made, 1_000, 1_000_000)
 
 
 def test_one_commit_writes_every_partition_that_has_something(store):
@@ -108,7 +108,7 @@ def test_the_broker_s_time_replaces_the_producer_s_where_the_topic_says_so(store
     made = batch(b"a", b"b", timestamp=NOW + 2 * HOUR)
     (staged,) = append(log, made, now=NOW + 7)
     assert staged.log_append_time == NOW + 7
-    check_batch(made, 1_000)
+    check_batch(made, 1_000, 1_000_000)
     assert [record.timestamp for record in all_records(log)] == [NOW + 7, NOW + 7]
 
 

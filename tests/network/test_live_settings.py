@@ -42,12 +42,20 @@ def log_of(broker: RunningBroker) -> PartitionLog:
 
 
 async def produce(
-    broker: RunningBroker, *, size: int = 10, ahead_ms: int = 0, acks: int = 1, producer_id: int = -1
+    broker: RunningBroker,
+    *,
+    size: int = 10,
+    ahead_ms: int = 0,
+    acks: int = 1,
+    producer_id: int = -1,
+    count: int = 1,
 ) -> PartitionProduceResponse:
-    """One batch, one record of `size` bytes, its timestamp so far ahead of the broker's clock."""
+    """One batch, `count` records of `size` bytes, their timestamp so far ahead of the broker's clock."""
     record = NewRecord(None, b"x" * size, wall_ms(broker) + ahead_ms)
     epoch = sequence = 0 if producer_id >= 0 else -1
-    batch = build_batch([record], producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
+    batch = build_batch(
+        [record] * count, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
     client = broker.clients[0]
     answer = await client.ask(produce_request(bytearray(batch), acks=acks), PRODUCE_VERSION)
     partition = answer.responses[0].partition_responses[0]
@@ -66,6 +74,15 @@ async def test_the_largest_batch(broker: RunningBroker) -> None:
     assert await error_of_produce(broker, size=2_000) is ErrorCode.MESSAGE_TOO_LARGE
     await alter(broker, message_max_bytes=None)
     assert await error_of_produce(broker, size=2_000) is ErrorCode.NONE
+
+
+@takes_effect("message.max.records")
+async def test_the_most_records_in_a_batch(broker: RunningBroker) -> None:
+    await alter(broker, message_max_records="3")
+    for count, error in ((2, ErrorCode.NONE), (3, ErrorCode.NONE), (4, ErrorCode.MESSAGE_TOO_LARGE)):
+        assert await error_of_produce(broker, count=count) is error
+    await alter(broker, message_max_records=None)
+    assert await error_of_produce(broker, count=4) is ErrorCode.NONE
 
 
 @takes_effect("log.message.timestamp.after.max.ms")

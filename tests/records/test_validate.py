@@ -26,13 +26,13 @@ def patched(at: int, form: str, value: int, of: memoryview | None = None) -> mem
 
 def refusal(of: memoryview, max_bytes: int = MEGABYTE) -> ErrorCode:
     with pytest.raises(ApiError) as caught:
-        check_batch(of, max_bytes)
+        check_batch(of, max_bytes, 1_000_000)
     return caught.value.code
 
 
 def test_a_good_batch_gives_its_header():
     good = batch(records=3, producer_id=7, producer_epoch=1, base_sequence=9)
-    assert check_batch(good, MEGABYTE) == tuple(header_at(good))
+    assert check_batch(good, MEGABYTE, 1_000_000) == tuple(header_at(good))
     assert header_at(good).record_count == 3
     assert is_whole(good)
 
@@ -41,7 +41,7 @@ def test_a_good_batch_gives_its_header():
 def test_a_batch_may_have_exactly_the_largest_size(spare, taken):
     good = batch()
     if taken:
-        check_batch(good, len(good) + spare)
+        check_batch(good, len(good) + spare, 1_000_000)
     else:
         assert refusal(good, len(good) + spare) is ErrorCode.MESSAGE_TOO_LARGE
 
@@ -111,12 +111,23 @@ def test_no_records_are_refused_even_if_the_offsets_agree():
 def test_unknown_codecs_are_refused(codec, taken):
     of = patched(21, ">h", codec)
     if taken:
-        check_batch(of, MEGABYTE)
+        check_batch(of, MEGABYTE, 1_000_000)
     else:
         assert refusal(of) is ErrorCode.INVALID_RECORD
 
 
 def test_an_idempotent_batch_needs_a_sequence():
     assert refusal(batch(producer_id=0, producer_epoch=0, base_sequence=-1)) is ErrorCode.INVALID_RECORD
-    check_batch(batch(producer_id=0, producer_epoch=0, base_sequence=0), MEGABYTE)
-    check_batch(batch(producer_id=-1, producer_epoch=-1, base_sequence=-1), MEGABYTE)
+    check_batch(batch(producer_id=0, producer_epoch=0, base_sequence=0), MEGABYTE, 1_000_000)
+    check_batch(batch(producer_id=-1, producer_epoch=-1, base_sequence=-1), MEGABYTE, 1_000_000)
+
+
+@pytest.mark.parametrize(("most", "taken"), [(2, False), (3, True), (4, True)])
+def test_a_batch_has_a_limited_number_of_records(most, taken):
+    made = build_batch([NewRecord(None, b"v", 1)] * 3)
+    if taken:
+        check_batch(made, MEGABYTE, most)
+    else:
+        with pytest.raises(ApiError) as caught:
+            check_batch(made, MEGABYTE, most)
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE

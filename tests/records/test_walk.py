@@ -12,7 +12,6 @@ from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES, header_at
-from broker.records.inspect import check_records
 from broker.records.walk import Record, batches, records
 
 some_bytes = some.none() | some.binary(max_size=40)
@@ -107,36 +106,6 @@ def test_an_absurd_number_of_headers_is_refused_before_anything_is_made():
     with pytest.raises(ApiError) as caught:
         list(records(batch))
     assert "headers" in str(caught.value)
-
-
-def test_a_compacted_topic_needs_keys():
-    check_records(build_batch([NewRecord(b"k", None, 1)]), keys_needed=True, earliest_ms=0)
-    without = build_batch([NewRecord(b"k", None, 1), NewRecord(None, b"v", 1)])
-    check_records(without, keys_needed=False, earliest_ms=0)
-    with pytest.raises(ApiError) as caught:
-        check_records(without, keys_needed=True, earliest_ms=0)
-    assert caught.value.code is ErrorCode.INVALID_RECORD
-
-
-@pytest.mark.parametrize(("timestamp", "taken"), [(99, False), (100, True), (101, True), (-1, True)])
-def test_a_record_may_be_as_old_as_the_topic_says(timestamp, taken):
-    batch = build_batch([NewRecord(None, b"v", 500), NewRecord(None, b"v", timestamp)])
-    if taken:
-        check_records(batch, keys_needed=False, earliest_ms=100)
-    else:
-        with pytest.raises(ApiError) as caught:
-            check_records(batch, keys_needed=False, earliest_ms=100)
-        assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
-
-
-def test_offsets_in_a_batch_go_up_by_one():
-    batch = bytearray(build_batch([NewRecord(b"k", b"v", 1)] * 2))
-    second = HEADER_BYTES + 1 + batch[HEADER_BYTES] // 2
-    assert batch[second + 3] == 2
-    batch[second + 3] = 4
-    with pytest.raises(ApiError) as caught:
-        check_records(batch, keys_needed=False, earliest_ms=0)
-    assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
 def test_the_greatest_time_is_in_the_header_wherever_its_record_is():

@@ -107,6 +107,19 @@ class TopicSettings:
         topic_key="max.message.bytes",
         dynamic=True,
     )
+    max_message_records: int = setting(
+        "message.max.records",
+        262_144,
+        integer(1),
+        "Records in the largest batch that is taken, however well it is compressed; where every record is "
+        "read (compacted topics, and topics with `message.timestamp.before.max.ms`), their headers count as "
+        "well. A larger batch is refused with MESSAGE_TOO_LARGE, on which a producer splits it. No "
+        "uncompressed batch within the default `message.max.bytes` has more.",
+        unit="records",
+        topic_key="max.message.records",
+        dynamic=True,
+        ours=True,
+    )
     message_timestamp_after_max_ms: int = setting(
         "log.message.timestamp.after.max.ms",
         3_600_000,

@@ -3,10 +3,15 @@
 Nobody leads: each waits for its own queue, and while it waits for a slow request so does its queue.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
+import trio
+
+from broker.api.outcome import Outcome, Sliced
 from broker.network.handling.crew import Crew
 from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.request import Request
 
 
 class Soloists(Crew):
@@ -24,3 +29,19 @@ class Soloists(Crew):
 
 class QueuePerHandler(HandlerPool):
     crew_type: ClassVar[type[Crew]] = Soloists
+
+    def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
+        """Waits, as for every slow request: the next one of the same connection may be in the queue."""
+        return self._last_slice(request, sliced)
+
+    async def _last_slice(self, request: Request, sliced: Sliced) -> Outcome:
+        done = trio.Event()
+        ended: list[Callable[[], Outcome]] = []
+
+        def conclude(outcome_of: Callable[[], Outcome]) -> None:
+            ended.append(outcome_of)
+            done.set()
+
+        self._put_sliced(request, sliced, conclude)
+        await done.wait()
+        return ended[0]()

@@ -3,12 +3,14 @@
 A handler takes a request from the bounded channel and goes on without awaiting while there are more: what
 it staged is then committed in one write per partition, and the processors write all answers of the batch.
 Only handlers that must wait (a metadata commit, an fsync) are awaited, one at a time, while the other tasks
-go on.
+go on. What takes long by itself is done in slices by a task of its own (`sliced_requests`), and occupies no
+handler.
 
 Knows outcomes, not APIs: the route says who answers.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import CoroutineType
 from typing import ClassVar, Final, assert_never
 
@@ -17,9 +19,9 @@ import trio
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.error_replies import error_reply
-from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, Parked, Silent
+from broker.api.outcome import AfterCommit, Answered, Encoded, Hangup, Outcome, Parked, Silent, Sliced
 from broker.api.waking import wake_fetches
-from broker.errors import ErrorCode, ProtocolViolation
+from broker.errors import BrokerBug, ErrorCode, ProtocolViolation
 from broker.log.chores import Flush
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
@@ -30,6 +32,7 @@ from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.request import Request
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.request_time import RequestTime
+from broker.network.handling.sliced_requests import Conclude, SlicedRequests
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
 from broker.network.supervisor import TaskStarter
@@ -86,6 +89,7 @@ class HandlerPool:
             if main is None
             else main.flush_waits
         )
+        self.sliced: SlicedRequests = SlicedRequests() if main is None else main.sliced
         self._callbacks = broker.callbacks.queue
         self._left_over = trio.Event()
         self._leave_over = self._rest if main is None else main._rest
@@ -274,6 +278,8 @@ class HandlerPool:
             if outcome.__class__ is CoroutineType:
                 slow: Awaitable[Outcome] = outcome
                 return slow
+            if outcome.__class__ is Sliced:
+                return self._serve_in_slices(request, outcome)
             if repeats is not None:
                 repeats.learn(frame, offset, message, request, self._broker)
             self._conclude(request, outcome)
@@ -294,6 +300,38 @@ class HandlerPool:
             self._conclude(request, outcome)
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
             self._fail(request, Place.HANDLE, error)
+
+    def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
+        """The first slice is done. An awaitable of the outcome where this handler has to wait for the
+        others.
+        """
+        self._put_sliced(request, sliced, partial(self._conclude_sliced, request))
+        self._last = self._clock.ns()
+        return None
+
+    def _put_sliced(self, request: Request, sliced: Sliced, conclude: Conclude) -> None:
+        if self._request_time is not None:
+            self._request_time.add_handler(request)
+        self.sliced.put(request, sliced, partial(self._run_slice, request), conclude)
+
+    def _run_slice(self, request: Request, advance: Callable[[], None]) -> None:
+        time = self._request_time
+        if time is None:
+            advance()
+            return
+        time.begin()
+        advance()
+        time.add_handler(request)
+
+    def _conclude_sliced(self, request: Request, outcome_of: Callable[[], Outcome]) -> None:
+        request.local_complete = self._clock.ns()
+        if self._request_time is not None:
+            self._request_time.begin()
+        try:
+            self._conclude(request, outcome_of())
+        except Exception as error:  # noqa: BLE001 - reported, and answered as an error
+            self._fail(request, Place.HANDLE, error)
+        self.deliver()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """Concludes a request that has waited. The time that this takes is its own, and none of the wait."""
@@ -341,6 +379,8 @@ class HandlerPool:
                 if request.channel.fd < 0:
                     request.channel.abandon()  # it went while its request was on its way here
                 return
+            case Sliced():
+                raise BrokerBug("an outcome in slices after the handler")
             case Hangup():
                 request.close_reason = outcome.reason
                 if outcome.error:

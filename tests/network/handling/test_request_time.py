@@ -14,14 +14,16 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from broker.api.outcome import Answered, Outcome, in_slices
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.handling.routes import Route
 from broker.network.responder import Responder
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.quotas.kinds import QuotaKind
+from broker.records.slices import Slices
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -130,6 +132,25 @@ async def test_each_client_is_charged_its_own_time_however_requests_come_togethe
     for client in clients:
         await client.receive(0, PRODUCE_VERSION)
     assert (charged_ms(broker), charged_ms(broker, "other")) == (200, 0)
+
+
+async def test_every_slice_of_a_request_is_charged(broker: RunningBroker, mock_clock: MockClock) -> None:
+    await limit(broker, "request_percentage", 1_000)
+    client = await broker.connect(CLIENT)
+
+    def handle(*_: Any) -> Outcome:
+        return in_slices(slices())
+
+    def slices() -> Slices[Outcome]:
+        for _ in range(3):
+            mock_clock.jump(0.1)
+            yield None
+        mock_clock.jump(0.05)
+        return Answered(MetadataResponse())
+
+    route_of(broker, ApiKey.METADATA, 9).handle = handle
+    await client.ask(MetadataRequest([]), 9)
+    assert charged_ms(broker) == 350
 
 
 async def test_writing_the_answer_is_charged_to_who_gets_it(

@@ -1,0 +1,99 @@
+"""Requests whose handling takes longer than others may be kept waiting: they are continued one slice at a
+time, and everybody else has a turn in between.
+
+Filled by the handlers of every plane, run by `app` as one task, so that there is one slice between two looks
+at the network, however many requests wait here. They are served one after the other, because each may have an
+unpacked batch in memory. The work for a connection that is gone is dropped. Knows no API and no record.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from broker.api.outcome import Hangup, Outcome, Sliced
+from broker.errors import ApiError
+from broker.network.handling.request import Request
+
+SLICED: Final = "data-plane-kafka-request-handler-slices"
+
+Conclude = Callable[[Callable[[], Outcome]], None]
+"""Is given a function that returns the outcome, or raises what the handler raised."""
+
+Slice = Callable[[Callable[[], None]], None]
+"""Runs a slice, and charges its time to the request."""
+
+
+class SlicedRequests:
+    """At most one for each connection that waits for an answer, and those whose connection has gone."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[Request, Sliced, Slice, Conclude]] = deque()
+        self._filled = trio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, request: Request, sliced: Sliced, in_slice: Slice, conclude: Conclude) -> None:
+        """`conclude` is called once, when the last slice is done; never if `run` is cancelled before."""
+        self._waiting.append((request, sliced, in_slice, conclude))
+        self._filled.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._filled.wait()
+            request, sliced, in_slice, conclude = self._waiting[0]
+            work = _Work(sliced)
+            while not work.done:
+                await work.before()
+                if request.channel.fd < 0:
+                    work.give_up()
+                else:
+                    in_slice(work.advance)
+            self._waiting.popleft()
+            if not self._waiting:
+                self._filled = trio.Event()
+            conclude(work.outcome)
+
+
+class _Work:
+    """The slices of one request, and how they ended."""
+
+    def __init__(self, sliced: Sliced) -> None:
+        self._slices = sliced.slices
+        self._step = sliced.step
+        self._refusal: ApiError | None = None
+        self._outcome: Outcome | None = None
+        self._error: Exception | None = None
+        self.done = False
+
+    async def before(self) -> None:
+        """Does what the generator asked for, and lets others have a turn."""
+        if self._step is None:
+            await trio.lowlevel.checkpoint()
+            return
+        try:
+            await trio.to_thread.run_sync(self._step.run)
+        except ApiError as error:
+            self._refusal = error
+
+    def advance(self) -> None:
+        refusal, self._refusal = self._refusal, None
+        try:
+            self._step = next(self._slices) if refusal is None else self._slices.throw(refusal)
+        except StopIteration as end:
+            self._outcome, self.done = end.value, True
+        except Exception as error:  # noqa: BLE001 - raised again by `outcome`, where it is reported
+            self._error, self.done = error, True
+
+    def give_up(self) -> None:
+        self._slices.close()
+        self._outcome, self.done = Hangup("the client has gone"), True
+
+    def outcome(self) -> Outcome:
+        if self._error is not None:
+            raise self._error
+        assert self._outcome is not None
+        return self._outcome

@@ -1,0 +1,125 @@
+"""What a client waits while another one sends the most expensive requests that there are.
+
+The broker has one thread: work that is not divided shows as the worst answer of an innocent client. The bound
+is far above what a free machine needs and far below what an undivided request takes; how large a slice may be
+is held exactly, without a clock, by the tests of each mechanism.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trio
+
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.records.compression import Codec, compress
+from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES
+from broker.records.validate import crc32c
+from broker.records.varint import write_varint
+from tests.support.broker_process import BrokerProcess
+from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
+from tests.support.wire import WireClient, connect
+
+pytestmark = pytest.mark.endtoend
+
+WORST_MS: Final = 250.0
+NOW_MS: Final = 1_700_000_000_000
+MANY: Final = "message.max.records=4000000"
+
+
+def port_of(broker: BrokerProcess) -> int:
+    return int(broker.plain.rpartition(":")[2])
+
+
+def raw_batch(body: bytes, count: int, codec: Codec = Codec.NONE, *, newest: int = NOW_MS) -> bytearray:
+    """A batch whose header says `count` records, the last as young as `newest`, whatever `body` holds."""
+    packed = bytes(compress(codec, body))
+    batch = bytearray(HEADER_BYTES) + packed
+    fields = (0, len(batch) - 12, 0, 2, 0, int(codec), count - 1, NOW_MS, newest, -1, -1, -1, count)
+    HEADER.pack_into(batch, 0, *fields)
+    CRC.pack_into(batch, CRC_AT, crc32c(batch[CRC_FROM:]))
+    return batch
+
+
+def varint(value: int) -> bytes:
+    into = bytearray()
+    write_varint(value, into)
+    return bytes(into)
+
+
+def keyed_record(at: int, headers: int = 0) -> bytes:
+    body = b"\0\0" + varint(at) + b"\0\1" + varint(headers) + b"\0\0" * headers
+    return varint(len(body)) + body
+
+
+async def worst_wait_ms(port: int, attack: Callable[[WireClient], Awaitable[Any]]) -> float:
+    """Of an innocent client that asks for ApiVersions all the time, while `attack` runs to its end."""
+    waits: list[float] = []
+    innocent, attacker = await connect(port), await connect(port)
+
+    async def ask() -> None:
+        while True:
+            before = time.perf_counter()
+            await innocent.ask(ApiVersionsRequest(), 0)
+            waits.append((time.perf_counter() - before) * 1000)
+            await trio.sleep(0.001)
+
+    async with innocent.stream, attacker.stream, trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.sleep(0.2)
+        waits.clear()
+        before = time.perf_counter()
+        await attack(attacker)
+        took = (time.perf_counter() - before) * 1000
+        await trio.sleep(0.05)
+        nursery.cancel_scope.cancel()
+    waits.sort()
+    print(f"attack {took:.0f} ms; others: median {waits[len(waits) // 2]:.2f} ms, worst {waits[-1]:.1f} ms")
+    return waits[-1]
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.GZIP], ids=str)
+async def test_a_lookup_by_time_in_two_million_records(tmp_path: Path, codec: Codec) -> None:
+    """One compressed batch of some kilobytes, none of whose records is as young as its header says."""
+    with BrokerProcess(tmp_path, MANY) as broker:
+        client = await connect(port_of(broker))
+        await client.ask(create_topic(), 5)
+        batch = raw_batch(b"\x0c\0\0\0\1\1\0" * 2_000_000, 2_000_000, codec, newest=NOW_MS + 1_000)
+        answer = await client.ask(produce_request(batch), PRODUCE_VERSION)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+        await client.stream.aclose()
+
+        async def attack(attacker: WireClient) -> None:
+            asked = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW_MS + 1)])
+            answer = await attacker.ask(ListOffsetsRequest(-1, 0, [asked]), 4)
+            assert answer.topics[0].partitions[0].error_code == 0
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+
+
+@pytest.mark.parametrize(("records", "headers"), [(1, 469_000), (105_000, 0)], ids=["headers", "records"])
+async def test_keyed_batches_of_a_megabyte_on_a_compacted_topic(
+    tmp_path: Path, records: int, headers: int
+) -> None:
+    batch = raw_batch(b"".join(keyed_record(at, headers) for at in range(records)), records)
+    assert 930_000 < len(batch) < 1_048_588
+    with BrokerProcess(tmp_path, MANY) as broker:
+        client = await connect(port_of(broker))
+        topic = CreatableTopic("events", 1, 1, configs=[CreatableTopicConfig("cleanup.policy", "compact")])
+        await client.ask(CreateTopicsRequest([topic], 5_000, False), 5)
+        await client.stream.aclose()
+
+        async def attack(attacker: WireClient) -> None:
+            for _ in range(3):
+                answer = await attacker.ask(produce_request(bytearray(batch)), PRODUCE_VERSION)
+                assert answer.responses[0].partition_responses[0].error_code == 0
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS

@@ -1,0 +1,203 @@
+"""Requests that are handled in slices: everybody else has a turn between two of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from broker.api.outcome import SILENT, Hangup, Outcome, Sliced, in_slices
+from broker.errors import ApiError, ErrorCode
+from broker.network.handling.sliced_requests import SlicedRequests
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from broker.records.slices import Slices, Unpack
+from tests.network.handling.test_request_time import limit
+from tests.support.produce import PRODUCE_VERSION, produce_request
+from tests.support.running import running_broker
+
+NOW = 1_700_000_000_000
+
+
+class Rig:
+    """Requests without a broker; `seen` is what happened, in order."""
+
+    def __init__(self) -> None:
+        self.queue = SlicedRequests()
+        self.seen: list[Any] = []
+
+    def put(self, name: str, slices: Slices[Outcome], step: Unpack | None = None, fd: int = 3) -> Any:
+        request: Any = SimpleNamespace(channel=SimpleNamespace(fd=fd))
+
+        def in_slice(advance: Callable[[], None]) -> None:
+            self.seen.append(name)
+            advance()
+
+        def conclude(outcome_of: Callable[[], Outcome]) -> None:
+            try:
+                self.seen.append(outcome_of())
+            except (ApiError, ZeroDivisionError) as error:
+                self.seen.append(error)
+
+        self.queue.put(request, Sliced(slices, step), in_slice, conclude)
+        return request
+
+
+def pauses(count: int) -> Slices[Outcome]:
+    for _ in range(count):
+        yield None
+    return SILENT
+
+
+class Looks(trio.abc.Instrument):
+    """Counts the times that trio looks at the network."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_one_slice_between_two_looks_at_the_network_however_many_requests_wait(
+    nursery: trio.Nursery,
+) -> None:
+    rig, looks = Rig(), Looks()
+    at: list[int] = []
+
+    def work(count: int) -> Slices[Outcome]:
+        for _ in range(count):
+            at.append(looks.count)
+            yield None
+        at.append(looks.count)
+        return SILENT
+
+    for name in "ab":
+        rig.put(name, work(2))
+    trio.lowlevel.add_instrument(looks)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    trio.lowlevel.remove_instrument(looks)
+    assert rig.seen == ["a", "a", "a", SILENT, "b", "b", "b", SILENT]
+    assert len(at) == 6 and len(set(at)) == 6
+
+
+async def test_it_goes_on_with_what_comes_later(nursery: trio.Nursery) -> None:
+    rig = Rig()
+    nursery.start_soon(rig.queue.run)
+    for _ in range(2):
+        rig.put("a", pauses(0))
+        await wait_all_tasks_blocked()
+        assert len(rig.queue) == 0
+    assert rig.seen == ["a", SILENT] * 2
+
+
+async def test_what_cannot_be_unpacked_is_raised_in_the_handler(nursery: trio.Nursery) -> None:
+    rig = Rig()
+    caught: list[Any] = []
+    done = trio.Event()
+
+    def slices() -> Slices[Outcome]:
+        try:
+            yield Unpack(Codec.ZSTD, b"nonsense")
+        except ApiError as error:
+            caught.append(error.code)
+        good = Unpack(Codec.NONE, b"plain")
+        yield good
+        caught.append(good.data)
+        done.set()
+        return SILENT
+
+    work = slices()
+    rig.put("a", work, next(work))
+    nursery.start_soon(rig.queue.run)
+    await done.wait()
+    assert caught == [ErrorCode.CORRUPT_MESSAGE, b"plain"]
+
+
+async def test_a_failing_handler_fails_its_own_request_only(nursery: trio.Nursery) -> None:
+    rig = Rig()
+
+    def failing() -> Slices[Outcome]:
+        yield None
+        raise ZeroDivisionError
+
+    rig.put("a", failing())
+    rig.put("b", pauses(0))
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    assert isinstance(rig.seen[2], ZeroDivisionError) and rig.seen[3:] == ["b", SILENT]
+
+
+async def test_work_for_a_client_that_has_gone_is_dropped(nursery: trio.Nursery) -> None:
+    rig = Rig()
+    work = pauses(1_000)
+    next(work)
+    rig.put("a", work, fd=-1)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    (end,) = rig.seen
+    assert isinstance(end, Hangup)
+    assert next(work, "closed") == "closed"
+
+
+def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
+    assert in_slices(pauses(0)) is SILENT
+    assert isinstance(in_slices(pauses(1)), Sliced)
+
+
+@pytest.mark.parametrize("mode", ["kafka", "automq"])
+@pytest.mark.parametrize("quota", [False, True], ids=["", "request-quota"])
+async def test_large_batches_are_inspected_and_searched(tmp_path: Path, mode: str, quota: bool) -> None:
+    async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
+        client, other = await broker.connect(), await broker.connect()
+        if quota:
+            await limit(broker, "request_percentage", 1_000, client.client_id)
+        configs = [CreatableTopicConfig("cleanup.policy", "compact")]
+        topic = CreatableTopic("events", 1, 1, configs=configs)
+        await client.ask(CreateTopicsRequest([topic], 5_000, False), 5)
+        new = [NewRecord(b"k", b"v" * 100, NOW + at) for at in range(3_000)]
+        refused = [*new[:2_999], NewRecord(None, b"v", NOW)]
+        sizes = broker.house.server.handlers.sliced
+        for records, codec, error in (
+            (new, Codec.NONE, 0),
+            (new, Codec.ZSTD, 0),
+            (refused, Codec.NONE, ErrorCode.INVALID_RECORD),
+        ):
+            batch = bytearray(build_batch(records, codec=codec))
+            await client.send(produce_request(batch), PRODUCE_VERSION)
+            assert (await other.ask(ApiVersionsRequest(), 0)).error_code == 0
+            _, answer = await client.receive(0, PRODUCE_VERSION)
+            assert answer.responses[0].partition_responses[0].error_code == error
+        for at, offset in ((0, 0), (2_500, 2_500), (2_999, 2_999), (3_000, -1)):
+            asked = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW + at)])
+            answer = await client.ask(ListOffsetsRequest(-1, 0, [asked]), 4)
+            assert answer.topics[0].partitions[0].offset == offset
+        assert len(sizes) == 0
+
+
+async def test_a_pipelined_producer_keeps_its_order_in_slices(tmp_path: Path) -> None:
+    """With many requests of a connection in hand a small batch does not overtake a large one."""
+    async with running_broker(tmp_path, "socket.server.mode=automq") as broker:
+        client = await broker.connect()
+        configs = [CreatableTopicConfig("cleanup.policy", "compact")]
+        topic = CreatableTopic("events", 1, 1, configs=configs)
+        await client.ask(CreateTopicsRequest([topic], 5_000, False), 5)
+        for count in (3_000, 1):
+            batch = build_batch([NewRecord(b"k", b"v", NOW)] * count)
+            await client.send(produce_request(bytearray(batch)), PRODUCE_VERSION)
+        offsets = []
+        for _ in range(2):
+            _, answer = await client.receive(0, PRODUCE_VERSION)
+            offsets.append(answer.responses[0].partition_responses[0].base_offset)
+        assert offsets == [0, 3_000]
