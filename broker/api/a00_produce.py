@@ -8,7 +8,7 @@ connection, which is all that such a client can be told. Left out: transactions 
 refused).
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
@@ -36,7 +36,7 @@ Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 
 @api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, repeats=ProduceRepeats)
-def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
     return in_slices(_append_all(message, context, broker))
 
 

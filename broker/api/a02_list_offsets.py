@@ -9,6 +9,7 @@ remotely.
 """
 
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.broker import Broker
@@ -43,7 +44,9 @@ NO_OFFSET: Final = -1
 
 
 @api(ApiKey.LIST_OFFSETS, versions=(1, 10))
-def handle(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: ListOffsetsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
     return in_slices(_answers(message, context, broker))
 
 

@@ -2,24 +2,27 @@
 
 Versions 0-13; answers have topic ids from 10 on, and questions may from 12 on. A null topic list asks for all
 topics (an empty one did in version 0). A topic that does not exist is made where `auto.create.topics.enable`
-and the client allow it. Answers without surprises are kept until the metadata image changes, or a partition
-goes offline. An offline partition has KAFKA_STORAGE_ERROR, no leader, and its replica among the offline ones
-(Kafka: LEADER_NOT_AVAILABLE; clients ask again in both cases, and this one says why). Left out:
-authorized operations (no authorizer: the field says "not asked"), racks.
+and the client allow it, at most 100 by one request. Many topics are looked up in slices. Answers without
+surprises are kept until the metadata image changes, or a partition goes offline. An offline partition has
+KAFKA_STORAGE_ERROR, no leader, and its replica among the offline ones (Kafka: LEADER_NOT_AVAILABLE; clients ask
+again in both cases, and this one says why). Left out: authorized operations (no authorizer: the field says "not
+asked"), racks.
 """
 
 from collections.abc import Awaitable
+from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.mutations import automatic_charge
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import CreateTopics
-from broker.errors import ErrorCode
-from broker.metadata.image import Topic
+from broker.control.topic_names import validate_topic_name
+from broker.errors import ApiError, ErrorCode
+from broker.metadata.image import Image, Topic
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import (
     MetadataRequest,
@@ -30,52 +33,100 @@ from broker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID
+from broker.records.slices import SLICE, Slices
 from broker.services.partitions import LEADER_EPOCH, NO_LEADER
+
+CREATED_AT_ONCE: Final = 100
+"""Topics that one request makes; ours. The others of it are answered as unknown, which clients ask again."""
 
 
 @api(ApiKey.METADATA, versions=(0, 13))
 def handle(message: MetadataRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
     if message.topics is None or (context.api_version == 0 and not message.topics):
         image = broker.control.image
-        return Answered(
-            _reply([_known(t, broker) for t in image.topics.values()], context, broker), cacheable=True
-        )
+        return in_slices(_all_topics(image, context, broker))
     if context.api_version < 12 and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics
     ):
         # Versions 10 and 11 have a place for ids and no meaning for them, as in Kafka.
         refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
         return Answered(_reply(refused, context, broker))
-    answers = [_find(topic, broker) for topic in message.topics]
+    return in_slices(_answers(message.topics, message, context, broker))
+
+
+def _answers(
+    asked: list[MetadataRequestTopic], message: MetadataRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    """Looks up the topics, and begins to make those that are missing and may be made."""
     may_create = message.allow_auto_topic_creation if context.api_version >= 4 else True
-    missing = [
-        each.name
-        for each in answers
-        if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and each.name is not None
-    ]
-    if missing and may_create and broker.topic_defaults.auto_create_topics:
-        return _create(missing, message.topics, context, broker)
-    return Answered(_reply(answers, context, broker), cacheable=not missing)
+    creates = may_create and broker.topic_defaults.auto_create_topics
+    answers: list[MetadataResponseTopic] = []
+    missing: dict[str, list[MetadataResponseTopic]] = {}
+    image, known = broker.control.image, True
+    resting = SLICE
+    for topic in asked:
+        answer = _find(topic, broker)
+        answers.append(answer)
+        resting -= 1 + len(answer.partitions)
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            known = False
+            if creates and answer.name is not None:
+                _note_missing(answer.name, answer, missing)
+        if resting <= 0:
+            resting = SLICE
+            yield None
+    if missing:
+        return _create(missing, answers, context, broker)
+    return Answered(_reply(answers, context, broker), cacheable=known and broker.control.image is image)
+
+
+def _note_missing(
+    name: str, answer: MetadataResponseTopic, missing: dict[str, list[MetadataResponseTopic]]
+) -> None:
+    if name not in missing and len(missing) == CREATED_AT_ONCE:
+        return
+    try:
+        validate_topic_name(name)
+    except ApiError as error:
+        answer.error_code = error.code
+    else:
+        missing.setdefault(name, []).append(answer)
 
 
 async def _create(
-    names: list[str], asked: list[MetadataRequestTopic], context: RequestContext, broker: Broker
+    missing: dict[str, list[MetadataResponseTopic]],
+    answers: list[MetadataResponseTopic],
+    context: RequestContext,
+    broker: Broker,
 ) -> Outcome:
-    topics = tuple(automatic_topic(name, broker) for name in names)
+    """`missing` are those among `answers` whose topics are to be made, by name."""
+    topics = tuple(automatic_topic(name, broker) for name in missing)
     command = CreateTopics(topics, charge=automatic_charge(context, broker))
     outcomes = await broker.control.apply(command, wire_actor(context, broker, automatic=True))
     errors = {outcome.name: outcome.error for outcome in outcomes if not outcome.ok}
-    answers = []
-    for topic in asked:
-        answer = _find(topic, broker)
-        error = errors.get(answer.name)
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and error not in (
-            None,
-            ErrorCode.TOPIC_ALREADY_EXISTS,
-        ):
-            answer.error_code = int(error)
-        answers.append(answer)
+    for name, unknown in missing.items():
+        topic = broker.control.image.topics.get(name)
+        error = errors.get(name)
+        for answer in unknown:
+            if topic is not None:
+                made = _known(topic, broker)
+                answer.error_code, answer.topic_id = made.error_code, made.topic_id
+                answer.is_internal, answer.partitions = made.is_internal, made.partitions
+            elif error not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
+                answer.error_code = int(error)
     return Answered(_reply(answers, context, broker))
+
+
+def _all_topics(image: Image, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    answers = []
+    resting = SLICE
+    for topic in image.topics.values():
+        answers.append(_known(topic, broker))
+        resting -= 1 + topic.partitions
+        if resting <= 0:
+            resting = SLICE
+            yield None
+    return Answered(_reply(answers, context, broker), cacheable=broker.control.image is image)
 
 
 def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:

@@ -5,7 +5,7 @@ marked as throttled before the response is enqueued (KIP-219: answer first, mute
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -134,23 +134,24 @@ class AfterCommit:
 
 
 class Sliced:
-    """The outcome takes longer to find out than others may be kept waiting: `slices` returns it, and is
-    resumed between other requests. `step` is what it has yielded last. (broker.records.slices)
+    """The outcome takes longer to find out than others may be kept waiting: `slices` is resumed between other
+    requests, and returns the outcome, or an awaitable of it, as a handler may. `step` is what it has yielded
+    last. (broker.records.slices)
     """
 
     __slots__ = ("slices", "step")
 
-    def __init__(self, slices: "Slices[Outcome]", step: Unpack | None) -> None:
+    def __init__(self, slices: "Slices[Outcome | Awaitable[Outcome]]", step: Unpack | None) -> None:
         self.slices = slices
         self.step = step
 
 
-def in_slices(slices: "Slices[Outcome]") -> "Outcome":
+def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awaitable[Outcome]":
     """The outcome where the first slice finds it out, else the work that is left."""
     try:
         step = next(slices)
     except StopIteration as end:
-        outcome: Outcome = end.value
+        outcome: Outcome | Awaitable[Outcome] = end.value
         return outcome
     return Sliced(slices, step)
 

@@ -37,16 +37,18 @@ class _Compiler(Emitter):
         super().__init__(f"error codes of {message.__name__} v{version}")
         self._version = version
         with self.block("def run(m0):"):
-            self.emit("found = ()")
+            self.emit("found = ()")  # a list from the first code on: growing a tuple takes quadratic time
             self._struct(message, 0)
-            self.emit("return found")
+            self.emit("return tuple(found) if found else ()")
 
     def _struct(self, struct_type: type[Struct], depth: int) -> None:
         this, inner = f"m{depth}", f"m{depth + 1}"
         for field in in_version(struct_type, self._version):
             if is_error_code(field):
                 with self.block(f"if {this}.{field.name}:"):
-                    self.emit(f"found += ({this}.{field.name},)")
+                    with self.block("if not found:"):
+                        self.emit("found = []")
+                    self.emit(f"found.append({this}.{field.name})")
             elif not isinstance(field.type, str) and self._has_codes(field.type):
                 items = f"{this}.{field.name}"
                 if not field.array:

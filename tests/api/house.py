@@ -51,7 +51,7 @@ Reply = TypeVar("Reply", bound=Message)
 WALL_MS = 1_700_000_000_000
 
 
-def _all_of(sliced: Sliced) -> Slices[Outcome]:
+def _all_of(sliced: Sliced) -> Slices[Any]:
     """From the step on that the handler has come to."""
     yield sliced.step
     return (yield from sliced.slices)
@@ -209,9 +209,11 @@ class House:
         body = parse_request_header(frame).body_offset
         question = codec.decode_request(key, asking.api_version)(frame, body)
         outcome = entry.handle(question, asking, self.broker)
+        if isinstance(outcome, Sliced):
+            outcome = run_through(_all_of(outcome))
         if hasattr(outcome, "__await__"):
             outcome = await outcome
-        asking.outcome = run_through(_all_of(outcome)) if isinstance(outcome, Sliced) else outcome
+        asking.outcome = outcome
         return asking
 
     def deliver(self, batch: Sequence[Asking] = ()) -> None:

@@ -20,6 +20,7 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.records.compression import Codec, compress
 from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES
 from broker.records.validate import crc32c
@@ -31,7 +32,11 @@ from tests.support.wire import WireClient, connect
 pytestmark = pytest.mark.endtoend
 
 WORST_MS: Final = 250.0
+WORST_OF_A_LARGE_MESSAGE_MS: Final = 500.0
+"""A message of a megabyte is decoded and encoded in one go, which takes some 50 ms each on a free machine."""
+
 NOW_MS: Final = 1_700_000_000_000
+QUIET: Final = "events.topics="
 MANY: Final = "message.max.records=4000000"
 
 
@@ -121,5 +126,35 @@ async def test_keyed_batches_of_a_megabyte_on_a_compacted_topic(
             for _ in range(3):
                 answer = await attacker.ask(produce_request(bytearray(batch)), PRODUCE_VERSION)
                 assert answer.responses[0].partition_responses[0].error_code == 0
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+
+
+@pytest.mark.parametrize("name", ["unknown-{}", "refused!{}"])
+@pytest.mark.parametrize("create", [False, True], ids=["", "create"])
+async def test_metadata_of_sixty_thousand_topics_that_do_not_exist(
+    tmp_path: Path, name: str, create: bool
+) -> None:
+    names = [MetadataRequestTopic(name=name.format(at)) for at in range(60_000)]
+    with BrokerProcess(tmp_path, QUIET) as broker:
+
+        async def attack(attacker: WireClient) -> None:
+            await attacker.send(MetadataRequest(names, create), 9)
+            await attacker.receive_frame()
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_OF_A_LARGE_MESSAGE_MS
+
+
+async def test_metadata_of_ten_thousand_topics(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, QUIET) as broker:
+        client = await connect(port_of(broker))
+        for at in range(0, 10_000, 2_000):
+            topics = [CreatableTopic(f"events-{number}", 1, 1) for number in range(at, at + 2_000)]
+            await client.ask(CreateTopicsRequest(topics, 60_000, False), 5)
+        await client.stream.aclose()
+
+        async def attack(attacker: WireClient) -> None:
+            await attacker.send(MetadataRequest(None), 9)
+            assert len(await attacker.receive_frame()) > 300_000
 
         assert await worst_wait_ms(port_of(broker), attack) < WORST_MS

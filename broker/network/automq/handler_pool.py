@@ -3,7 +3,7 @@
 Nobody leads: each waits for its own queue, and while it waits for a slow request so does its queue.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import ClassVar
 
 import trio
@@ -12,6 +12,7 @@ from broker.api.outcome import Outcome, Sliced
 from broker.network.handling.crew import Crew
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.request import Request
+from broker.network.handling.sliced_requests import End
 
 
 class Soloists(Crew):
@@ -36,12 +37,13 @@ class QueuePerHandler(HandlerPool):
 
     async def _last_slice(self, request: Request, sliced: Sliced) -> Outcome:
         done = trio.Event()
-        ended: list[Callable[[], Outcome]] = []
+        ended: list[End] = []
 
-        def conclude(outcome_of: Callable[[], Outcome]) -> None:
-            ended.append(outcome_of)
+        def conclude(end: End) -> None:
+            ended.append(end)
             done.set()
 
         self._put_sliced(request, sliced, conclude)
         await done.wait()
-        return ended[0]()
+        outcome = ended[0]()
+        return await outcome if isinstance(outcome, Awaitable) else outcome

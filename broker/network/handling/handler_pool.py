@@ -12,7 +12,7 @@ Knows outcomes, not APIs: the route says who answers.
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import CoroutineType
-from typing import ClassVar, Final, assert_never
+from typing import ClassVar, Final, assert_never, cast
 
 import trio
 
@@ -32,7 +32,7 @@ from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.request import Request
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.request_time import RequestTime
-from broker.network.handling.sliced_requests import Conclude, SlicedRequests
+from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
 from broker.network.supervisor import TaskStarter
@@ -323,14 +323,23 @@ class HandlerPool:
         advance()
         time.add_handler(request)
 
-    def _conclude_sliced(self, request: Request, outcome_of: Callable[[], Outcome]) -> None:
+    def _conclude_sliced(self, request: Request, end: End) -> None:
         request.local_complete = self._clock.ns()
         if self._request_time is not None:
             self._request_time.begin()
         try:
-            self._conclude(request, outcome_of())
+            outcome = end()
+            if outcome.__class__ is CoroutineType:
+                assert self._nursery is not None
+                self._nursery.start_soon(self._finish_slow, request, outcome, name=SLICED)
+                return
+            self._conclude(request, cast(Outcome, outcome))
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
             self._fail(request, Place.HANDLE, error)
+        self.deliver()
+
+    async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
+        await self._serve_slow(request, slow)
         self.deliver()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:

@@ -7,7 +7,7 @@ unpacked batch in memory. The work for a connection that is gone is dropped. Kno
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -18,8 +18,10 @@ from broker.network.handling.request import Request
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
 
-Conclude = Callable[[Callable[[], Outcome]], None]
-"""Is given a function that returns the outcome, or raises what the handler raised."""
+End = Callable[[], Outcome | Awaitable[Outcome]]
+
+Conclude = Callable[[End], None]
+"""Is given a function that returns what the handler returned, or raises what it raised."""
 
 Slice = Callable[[Callable[[], None]], None]
 """Runs a slice, and charges its time to the request."""
@@ -65,7 +67,7 @@ class _Work:
         self._slices = sliced.slices
         self._step = sliced.step
         self._refusal: ApiError | None = None
-        self._outcome: Outcome | None = None
+        self._outcome: Outcome | Awaitable[Outcome] | None = None
         self._error: Exception | None = None
         self.done = False
 
@@ -92,7 +94,7 @@ class _Work:
         self._slices.close()
         self._outcome, self.done = Hangup("the client has gone"), True
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Outcome | Awaitable[Outcome]:
         if self._error is not None:
             raise self._error
         assert self._outcome is not None

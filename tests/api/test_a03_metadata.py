@@ -1,0 +1,70 @@
+"""Metadata of many topics: what is made, what is kept, and how much is looked up at once."""
+
+from typing import Any
+
+import pytest
+
+from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, handle
+from broker.api.outcome import Answered, Sliced
+from broker.errors import ErrorCode
+from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from broker.records.slices import SLICE, run_through
+from tests.api.house import Asking, Connection, House
+
+UNKNOWN, INVALID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def asking_for(*names: str, create: bool = True) -> MetadataRequest:
+    return MetadataRequest([MetadataRequestTopic(name=name) for name in names], create)
+
+
+def a_context() -> Any:
+    context = Asking()
+    context.api_version = 9
+    context.connection = Connection()
+    return context
+
+
+@pytest.mark.parametrize("count", [CREATED_AT_ONCE - 1, CREATED_AT_ONCE, CREATED_AT_ONCE + 1])
+async def test_one_request_makes_a_hundred_topics_and_the_next_one_the_others(
+    house: House, count: int
+) -> None:
+    names = [f"events-{at}" for at in range(count)]
+    for unmade in (max(count - CREATED_AT_ONCE, 0), 0):
+        answer = await house.ask(asking_for(*names), 9)
+        errors = [topic.error_code for topic in answer.topics]
+        assert errors == [0] * (count - unmade) + [UNKNOWN] * unmade
+        assert all(len(topic.partitions) == 1 for topic in answer.topics[: count - unmade])
+        assert len(house.control.image.topics) == count - unmade
+
+
+async def test_bad_names_do_not_count_among_the_hundred(house: House) -> None:
+    answer = await house.ask(asking_for(*["a!"] * 300, "good", "good"), 9)
+    assert [topic.error_code for topic in answer.topics] == [INVALID] * 300 + [0, 0]
+    assert list(house.control.image.topics) == ["good"]
+
+
+async def test_nothing_is_made_unless_the_client_allows_it(house: House) -> None:
+    answer = await house.ask(asking_for("events", "a!", create=False), 9)
+    assert [topic.error_code for topic in answer.topics] == [UNKNOWN, UNKNOWN]
+    assert not house.control.image.topics
+
+
+@pytest.mark.parametrize(("count", "sliced"), [(SLICE - 1, False), (SLICE, True), (SLICE + 1, True)])
+def test_a_slice_of_names_is_looked_up_at_once(house: House, count: int, sliced: bool) -> None:
+    names = [f"events-{at}" for at in range(count)]
+    context = a_context()
+    outcome = handle(asking_for(*names, create=False), context, house.broker)
+    assert isinstance(outcome, Sliced) is sliced
+
+
+async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(house: House) -> None:
+    await house.ask(asking_for("events"), 9)
+    context = a_context()
+    image = house.control.image
+    same = run_through(_all_topics(image, context, house.broker))
+    assert isinstance(same, Answered) and same.cacheable
+    late = _all_topics(image, context, house.broker)
+    await house.ask(asking_for("others"), 9)
+    changed = run_through(late)
+    assert isinstance(changed, Answered) and not changed.cacheable
