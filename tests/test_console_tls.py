@@ -69,7 +69,7 @@ def test_a_key_with_a_password_is_read_with_it() -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (("keystore.location=/nowhere.pem",), (LOCATION, "/nowhere.pem", "a file that can be read")),
+        (("keystore.location=/nowhere.pem",), (LOCATION, "/nowhere.pem", "regular file")),
         (("keystore.location={ca}",), (LOCATION, "one key and its certificate chain as PEM", "0 keys")),
         (("keystore.key=nonsense",), ("console.ssl.keystore.key", "(hidden)", "one key")),
         (("keystore.location={store}", "keystore.key=x"), (LOCATION, "not together with")),

@@ -5,8 +5,10 @@ Made by the socket server for each listener that speaks TLS. Everything wrong wi
 list of ciphers is a ConfigError of the start, which names the key and never shows a secret. Knows no socket.
 """
 
+import logging
 import os
 import ssl
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +19,15 @@ from broker.errors import ConfigError
 from broker.security.pem import Pem, parse
 from broker.security.principal_rules import KEY, PrincipalRules
 
+logger = logging.getLogger(__name__)
+
 CHECK_EVERY_MS: Final = 1_000
 """How often at most the files are looked at; a new certificate is a matter of minutes."""
+
+MAX_STORE_BYTES: Final = 1_048_576
+"""Of a keystore or truststore, be it a file or text; ours. Kafka reads whatever there is."""
+
+_STORE: Final = f"a PEM file: a regular file of at most {MAX_STORE_BYTES} bytes that the broker can read"
 
 _CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
@@ -166,6 +175,7 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             "",
             f"a PEM file, as the listener {config.listener} speaks TLS",
         )
+    _check_length(key, text)
     pem = parse(text)
     if len(pem.keys) != 1 or not pem.certificates:
         raise ConfigError(
@@ -207,6 +217,7 @@ def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
                 "none, unless ssl.truststore.location says whose certificates are good",
             )
         return
+    _check_length(key, text)
     certificates = parse(text).certificates
     try:
         context.load_verify_locations(cadata="".join(certificates))
@@ -229,11 +240,42 @@ def _file_of(pem: Pem) -> Iterator[str]:
         os.close(descriptor)
 
 
+def _check_length(key: str, text: str) -> None:
+    if len(text) > MAX_STORE_BYTES:
+        raise ConfigError(key, "(hidden)", f"at most {MAX_STORE_BYTES} characters of PEM")
+
+
 def _read(key: str, name: str) -> str:
+    """Raises ConfigError in one wording, whatever is at that path: the name may come from a client, who is to
+    learn nothing about the files of this machine. The reason is in the log.
+    """
     try:
-        return Path(name).read_text(encoding="latin-1")
-    except OSError as error:
-        raise ConfigError(key, name, f"a file that can be read ({error.strerror})") from error
+        text = _read_regular(name).decode("latin-1")
+        if "-----BEGIN " in text:
+            return text
+        reason = "there is no PEM in it"
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    logger.info("a store cannot be used", extra={"key": key, "reason": reason})
+    raise ConfigError(key, name, _STORE)
+
+
+def _read_regular(name: str) -> bytes:
+    """Never waits for another process, and opens no device. Raises OSError, ValueError."""
+    if not stat.S_ISREG(os.stat(name).st_mode):
+        raise ValueError("it is not a regular file")
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:
+        seen = os.fstat(descriptor)
+        if not stat.S_ISREG(seen.st_mode):
+            raise ValueError("it is not a regular file")
+        content = bytearray()
+        while seen.st_size <= MAX_STORE_BYTES and len(content) <= MAX_STORE_BYTES:
+            piece = file.read(MAX_STORE_BYTES + 1 - len(content))
+            if not piece:
+                return bytes(content)
+            content += piece
+    raise ValueError(f"it has more than {MAX_STORE_BYTES} bytes")
 
 
 def _stamps(files: Iterable[Path]) -> list[tuple[int, int, int] | None]:
@@ -241,11 +283,11 @@ def _stamps(files: Iterable[Path]) -> list[tuple[int, int, int] | None]:
     stamps: list[tuple[int, int, int] | None] = []
     for file in files:
         try:
-            stat = file.stat()
-        except OSError:
+            seen = file.stat()
+        except (OSError, ValueError):
             stamps.append(None)
         else:
-            stamps.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            stamps.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))
     return stamps
 
 

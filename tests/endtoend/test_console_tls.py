@@ -32,7 +32,7 @@ def test_a_console_over_tls_from_its_first_start(tmp_path: Path) -> None:
     refused = subprocess.run(command(tmp_path, "/nowhere.pem"), capture_output=True, text=True, timeout=30)
     assert refused.returncode == 1 and refused.stdout == ""
     (line,) = [line for line in refused.stderr.splitlines() if line.startswith("weir: ")]
-    assert "console.ssl.keystore.location='/nowhere.pem'" in line and "a file that can be read" in line
+    assert "console.ssl.keystore.location='/nowhere.pem'" in line and "regular file" in line
 
     good = command(tmp_path, str(known.server.store))
     process = subprocess.Popen(good, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

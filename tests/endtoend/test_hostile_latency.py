@@ -5,6 +5,7 @@ is far above what a free machine needs and far below what an undivided request t
 is held exactly, without a clock, by the tests of each mechanism.
 """
 
+import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,11 @@ import trio
 
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from broker.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -26,6 +32,7 @@ from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES
 from broker.records.validate import crc32c
 from broker.records.varint import write_varint
 from tests.support.broker_process import BrokerProcess
+from tests.support.certificates import certificates
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
 from tests.support.wire import WireClient, connect
 
@@ -156,5 +163,28 @@ async def test_metadata_of_ten_thousand_topics(tmp_path: Path) -> None:
         async def attack(attacker: WireClient) -> None:
             await attacker.send(MetadataRequest(None), 9)
             assert len(await attacker.receive_frame()) > 300_000
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+
+
+@pytest.mark.parametrize("where", ["/dev/zero", "a pipe"])
+async def test_a_keystore_that_never_ends(tmp_path: Path, where: str) -> None:
+    """The broker reads the file before it takes the setting."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    store = where if where.startswith("/") else str(pipe)
+    settings = [
+        "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        f"ssl.keystore.location={certificates().server.store}",
+    ]
+    with BrokerProcess(tmp_path / "log", *settings) as broker:
+
+        async def attack(attacker: WireClient) -> None:
+            change = AlterableConfig("listener.name.ssl.ssl.keystore.location", 0, store)
+            resource = AlterConfigsResource(4, "1", [change])
+            with trio.fail_after(10):
+                answer = await attacker.ask(IncrementalAlterConfigsRequest([resource]), 1)
+            assert answer.responses[0].error_code == 42
+            assert "a regular file of at most" in answer.responses[0].error_message
 
         assert await worst_wait_ms(port_of(broker), attack) < WORST_MS

@@ -1,5 +1,9 @@
 """PEM in files and in properties, where line breaks get lost."""
 
+import textwrap
+
+import pytest
+
 from broker.security.pem import parse
 from tests.support.certificates import certificates
 
@@ -30,3 +34,28 @@ def test_blocks_that_do_not_end_or_are_something_else_are_left_out() -> None:
     text = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END PRIVATE KEY-----\n"
     other = "-----BEGIN EC PARAMETERS-----\nQUJD\n-----END EC PARAMETERS-----\n"
     assert parse(text + other) == ((), ())
+
+
+def test_a_block_ends_at_the_next_end_of_its_own_label() -> None:
+    text = (
+        "-----BEGIN A PRIVATE KEY-----QUJD-----BEGIN CERTIFICATE-----QQ-----END CERTIFICATE-----"
+        "-----END A PRIVATE KEY----------BEGIN CERTIFICATE-----QUJD-----END CERTIFICATE-----"
+    )
+    pem = parse(text)
+    assert [len(pem.keys), len(pem.certificates)] == [1, 1]
+    unlike = parse("-----BEGIN CERTIFICATE-----QQ-----END B-----" + text)
+    assert (len(unlike.keys), len(unlike.certificates)) == (0, 2)
+    assert "ENDB" in unlike.certificates[0] and unlike.certificates[1] == pem.certificates[0]
+    assert parse("-----BEGIN X PRIVATE KEY-----QQ" + text) == pem
+
+
+def test_a_megabyte_of_beginnings_takes_no_longer_than_a_megabyte_of_anything() -> None:
+    """Every one of 40,000 would be looked for to the end of the text."""
+    assert parse("-----BEGIN CERTIFICATE-----" * 40_000) == ((), ())
+    assert parse("-----BEGIN " + "A" * 1_000_000) == ((), ())
+
+
+@pytest.mark.parametrize("size", [63, 64, 65, 128, 129])
+def test_lines_have_sixty_four_characters(size: int) -> None:
+    (found,) = parse(f"-----BEGIN CERTIFICATE-----{'Q' * size}-----END CERTIFICATE-----").certificates
+    assert found.splitlines()[1:-1] == textwrap.wrap("Q" * size, 64)

@@ -12,7 +12,13 @@ from broker.config.listeners import Listener, SecurityProtocol
 from broker.config.load import build_rooms
 from broker.config.rooms import TlsConfig
 from broker.errors import ConfigError
-from broker.security.tls import CHECK_EVERY_MS, Certificates, is_readable_by_others, server_context
+from broker.security.tls import (
+    CHECK_EVERY_MS,
+    MAX_STORE_BYTES,
+    Certificates,
+    is_readable_by_others,
+    server_context,
+)
 from tests.support.certificates import PASSWORD, certificates
 
 LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)
@@ -33,6 +39,68 @@ def refusal(settings: TlsConfig) -> tuple[str, object, str]:
     with pytest.raises(ConfigError) as caught:
         server_context(settings)
     return caught.value.key, caught.value.value, caught.value.allowed
+
+
+# Files
+
+STORE = "a PEM file: a regular file of at most 1048576 bytes that the broker can read"
+
+
+@pytest.mark.parametrize("which", ["keystore_location", "truststore_location"])
+@pytest.mark.parametrize(
+    "what", ["missing", "directory", "fifo", "/dev/zero", "/dev/tty", "locked", "text", "nul"]
+)
+def test_what_is_no_store_is_refused_at_once_in_one_wording(tmp_path: Path, which: str, what: str) -> None:
+    """A client that may alter settings learns nothing about other files, and nothing waits for one."""
+    path = Path(what) if what.startswith("/") else tmp_path / what
+    if what == "directory":
+        path.mkdir()
+    elif what == "fifo":
+        os.mkfifo(path)
+    elif what == "memory":
+        path.symlink_to("/proc/self/mem")
+    elif what == "text":
+        path.write_text("root:x:0:0")
+    name = "a\0b" if what == "nul" else str(path)
+    assert refusal(good(**{which: name})) == (f"ssl.{which.replace('_', '.')}", name, STORE)
+
+
+def test_a_device_is_never_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    really = os.open
+
+    def watched(name: str, *how: int) -> int:
+        opened.append(name)
+        return really(name, *how)
+
+    settings = good(), good(keystore_location="/dev/zero")
+    monkeypatch.setattr(os, "open", watched)
+    assert server_context(settings[0])
+    before = list(opened)
+    refusal(settings[1])
+    assert before == [str(certificates().server.store)] == opened
+
+
+@pytest.mark.parametrize(
+    ("size", "taken"), [(MAX_STORE_BYTES - 1, True), (MAX_STORE_BYTES, True), (MAX_STORE_BYTES + 1, False)]
+)
+@pytest.mark.parametrize("inline", [False, True])
+def test_a_store_has_at_most_a_megabyte(tmp_path: Path, size: int, taken: bool, inline: bool) -> None:
+    path = tmp_path / "store.pem"
+    content = certificates().server.store.read_bytes()
+    path.write_bytes(content + b"#" * (size - len(content)))
+    if inline:
+        server = certificates().server
+        chain = server.certificate.read_text().strip()
+        key = server.key.read_text()
+        key += "#" * (size - len(key) - len(chain) - 1)
+        settings = config(keystore_key=key, keystore_certificate_chain=chain)
+    else:
+        settings = config(keystore_location=str(path))
+    if taken:
+        assert server_context(settings)
+    else:
+        assert "at most 1048576" in refusal(settings)[2]
 
 
 # Keys
@@ -72,8 +140,8 @@ def test_stores_that_cannot_be_used_are_told_with_their_file(tmp_path: Path) -> 
     broken = tmp_path / "broken.pem"
     begin, end = "-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n"
     cases = {
-        str(tmp_path / "missing.pem"): "a file that can be read (No such file or directory)",
-        str(tmp_path): "a file that can be read (Is a directory)",
+        str(tmp_path / "missing.pem"): STORE,
+        str(tmp_path): STORE,
         str(known.server.certificate): "there are 0 keys and 1 certificates",
         str(known.server.key): "there are 1 keys and 0 certificates",
     }
@@ -223,12 +291,12 @@ def test_a_store_that_cannot_be_used_is_told_once_and_the_old_one_stays(tmp_path
     loaded = Certificates(config(keystore_location=str(store)))
     first = loaded.context
     _replace(store, "half of a")
-    with pytest.raises(ConfigError, match="there are 0 keys and 0 certificates"):
+    with pytest.raises(ConfigError, match="a PEM file: a regular file"):
         loaded.renew(0)
     loaded.renew(CHECK_EVERY_MS)
     assert loaded.context is first
     store.unlink()
-    with pytest.raises(ConfigError, match="No such file"):
+    with pytest.raises(ConfigError, match="a PEM file: a regular file"):
         loaded.renew(2 * CHECK_EVERY_MS)
     store.write_text(known.alice.text())
     loaded.renew(3 * CHECK_EVERY_MS)

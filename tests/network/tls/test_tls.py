@@ -389,7 +389,7 @@ async def test_a_renewed_certificate_is_shown_to_new_connections_and_a_broken_on
         assert [await shown(running), await shown(running)] == ["broker", "broker"]
         (line,) = told(caplog)
         assert line.startswith(
-            f"listener.name.ssl.ssl.keystore.location={str(store)!r} is not allowed: one key"
+            f"listener.name.ssl.ssl.keystore.location={str(store)!r} is not allowed: a PEM file"
         )
         store.write_text(known.alice.text())
         mock_clock.jump(1)
