@@ -4,17 +4,30 @@ SslPrincipalMapper)
     RULE:^CN=([^,]+),OU=ops,.*$/$1/L, DEFAULT
 
 The first rule whose pattern fits the whole name wins; `DEFAULT` is the name itself. Called by security.tls at
-the start, and by the network for every connection with a client certificate.
+the start and at a change, and by the network for every connection with a client certificate.
+
+Patterns are matched by RE2, in time that grows with the name and with nothing else: Java's and Python's
+engines go back over their own steps, so that one certificate could hold up the broker. What RE2 cannot do so,
+looking around and referring back, is refused with the pattern. Its module is loaded with the first pattern.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, cast
 
 from broker.errors import ConfigError
 
 KEY: Final = "ssl.principal.mapping.rules"
+
+MOST_RULES: Final = 100
+"""Of one listener; ours."""
+
+LONGEST_NAME: Final = 8_192
+"""Characters of a subject that rules are tried on; a longer one fits none of them. Ours."""
+
+_MOST_MEMORY: Final = 1_048_576
+"""Bytes that a pattern may take up compiled, its matching included; ours. RE2's own is eight times that."""
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
 _ALL = re.compile(rf"\s*(?:{_RULE})\s*(?:[,\n]|\Z)")
@@ -22,12 +35,25 @@ _REPLACED = re.compile(r"\\(?P<literal>.)|\$(?P<group>[0-9]+)", re.DOTALL)
 _ALLOWED: Final = "DEFAULT, or RULE:pattern/replacement/ with L or U behind it, separated by commas"
 
 
+_Groups = re.Match[str]
+"""RE2's matches have the interface of Python's."""
+
+
+class _Pattern(Protocol):
+    @property
+    def groups(self) -> int: ...
+
+    def fullmatch(self, text: str) -> object | None: ...
+
+    def sub(self, replacement: Callable[[_Groups], str], text: str) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    pattern: re.Pattern[str] | None
+    pattern: _Pattern | None
     """None: DEFAULT."""
 
-    replacement: Callable[[re.Match[str]], str]
+    replacement: Callable[[_Groups], str]
     case: str
 
     def apply(self, name: str) -> str | None:
@@ -54,9 +80,11 @@ class PrincipalRules:
                 raise ConfigError(key, text, _ALLOWED)
             default, pattern, replacement, case = match.groups()
             try:
-                compiled = None if default else re.compile(pattern)
-            except re.error as error:
-                raise ConfigError(key, text, f"a pattern that can be read ({error})") from error
+                compiled = None if default else _compile(pattern)
+            except ValueError as error:
+                raise ConfigError(key, text, f"a pattern that RE2 can read ({error})") from error
+            if len(self._rules) == MOST_RULES:
+                raise ConfigError(key, text, f"at most {MOST_RULES} rules")
             groups = compiled.groups if compiled is not None else 0
             self._rules.append(_Rule(compiled, _replacing(replacement or "", groups), case or ""))
             at = match.end()
@@ -65,13 +93,29 @@ class PrincipalRules:
 
     def apply(self, name: str) -> str | None:
         """The user's name; None where no rule fits."""
+        if len(name) > LONGEST_NAME:
+            return None
         return next((mapped for rule in self._rules if (mapped := rule.apply(name)) is not None), None)
 
 
-def _replacing(replacement: str, groups: int) -> Callable[[re.Match[str]], str]:
+def _compile(pattern: str) -> _Pattern:
+    """Raises ValueError, with what is wrong in words."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MOST_MEMORY
+    try:
+        return cast(_Pattern, re2.compile(pattern, options))
+    except re2.error as error:
+        (why,) = error.args
+        raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from error
+
+
+def _replacing(replacement: str, groups: int) -> Callable[[_Groups], str]:
     """Java's replacement string. A group that the pattern does not have stands for itself."""
 
-    def replace(match: re.Match[str]) -> str:
+    def replace(match: _Groups) -> str:
         def part(found: re.Match[str]) -> str:
             if found["literal"] is not None:
                 return found["literal"]

@@ -32,9 +32,9 @@ from broker.records.header import CRC, CRC_AT, CRC_FROM, HEADER, HEADER_BYTES
 from broker.records.validate import crc32c
 from broker.records.varint import write_varint
 from tests.support.broker_process import BrokerProcess
-from tests.support.certificates import certificates
+from tests.support.certificates import certificates, tls_settings
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request
-from tests.support.wire import WireClient, connect
+from tests.support.wire import WireClient, connect, connect_tls
 
 pytestmark = pytest.mark.endtoend
 
@@ -186,5 +186,20 @@ async def test_a_keystore_that_never_ends(tmp_path: Path, where: str) -> None:
                 answer = await attacker.ask(IncrementalAlterConfigsRequest([resource]), 1)
             assert answer.responses[0].error_code == 42
             assert "a regular file of at most" in answer.responses[0].error_message
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+
+
+async def test_a_principal_mapping_rule_that_goes_back_over_its_steps(tmp_path: Path) -> None:
+    """The pattern can be divided among 35 characters in 50 million ways, and none fits."""
+    settings = tls_settings(client_auth="required", principal_mapping_rules=f"RULE:^{'.*' * 8}!$/x/,DEFAULT")
+    with BrokerProcess(tmp_path, *settings, "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0") as broker:
+        port = int(broker.sasl.rpartition(":")[2])
+        context = certificates().client_context(certificates().alice)
+
+        async def attack(_: WireClient) -> None:
+            client = await connect_tls(port, context)
+            async with client.stream:
+                await client.ask(ApiVersionsRequest(), 0)
 
         assert await worst_wait_ms(port_of(broker), attack) < WORST_MS

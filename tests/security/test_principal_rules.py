@@ -73,3 +73,43 @@ def test_replacements_are_javas(rule: str, name: str) -> None:
 def test_what_is_no_rule_is_refused_with_its_key(text: str) -> None:
     with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules"):
         PrincipalRules(text)
+
+
+@pytest.mark.parametrize("pattern", ["^(a*)*b$", "^(a+)+$", "^(.*a){20}$", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_a_pattern_with_repetitions_in_repetitions_is_matched_in_linear_time(pattern: str) -> None:
+    """An engine that goes back would not end in the life of this machine."""
+    assert PrincipalRules(f"RULE:{pattern}/x/").apply("a" * 8_000 + ",") is None
+
+
+@pytest.mark.parametrize("pattern", ["^CN=(?=a).*$", "^(a)\\1$", "^a++$", "^a{1001}$"])
+def test_what_re2_cannot_match_is_refused_with_the_pattern(pattern: str) -> None:
+    with pytest.raises(ConfigError, match="a pattern that RE2 can read"):
+        PrincipalRules(f"RULE:{pattern}/x/")
+
+
+@pytest.mark.parametrize(("length", "name"), [(8_191, "x"), (8_192, "x"), (8_193, None)])
+def test_a_subject_has_a_longest_length(length: int, name: str | None) -> None:
+    assert PrincipalRules("RULE:^a*$/x/").apply("a" * length) == name
+
+
+@pytest.mark.parametrize(("count", "taken"), [(99, True), (100, True), (101, False)])
+def test_a_listener_has_at_most_a_hundred_rules(count: int, taken: bool) -> None:
+    text = ",".join(["RULE:^a$/b/"] * (count - 1) + ["DEFAULT"])
+    if taken:
+        assert PrincipalRules(text).apply("c") == "c"
+    else:
+        with pytest.raises(ConfigError, match="at most 100 rules"):
+            PrincipalRules(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "name"),
+    [
+        ("RULE:^CN=([^,]+),.*$/$1/", "CN=J\u00f6rg \u2603,O=x", "J\u00f6rg \u2603"),
+        ("RULE:^CN=(a)?b$/[$1]/", "CN=b", "[]"),
+        ("RULE:a|ab/x/", "ab", "xb"),
+        ("RULE:(?i)^cn=(\\w+)$/$1/U", "CN=duke", "DUKE"),
+    ],
+)
+def test_rules_do_what_javas_do(rule: str, subject: str, name: str) -> None:
+    assert PrincipalRules(rule).apply(subject) == name
