@@ -136,14 +136,15 @@ class AfterCommit:
 class Sliced:
     """The outcome takes longer to find out than others may be kept waiting: `slices` is resumed between other
     requests, and returns the outcome, or an awaitable of it, as a handler may. `step` is what it has yielded
-    last. (broker.records.slices)
+    last; `then`, if somebody sets it, makes another outcome of what is returned. (broker.records.slices)
     """
 
-    __slots__ = ("slices", "step")
+    __slots__ = ("slices", "step", "then")
 
     def __init__(self, slices: "Slices[Outcome | Awaitable[Outcome]]", step: Unpack | None) -> None:
         self.slices = slices
         self.step = step
+        self.then: Callable[[Outcome | Awaitable[Outcome]], Outcome | Awaitable[Outcome]] | None = None
 
 
 def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awaitable[Outcome]":

@@ -8,13 +8,14 @@ already, as that of a fetch or of a JoinGroup may, goes out at once.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import CoroutineType
 from typing import Any, Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.delayed_answer import DelayedAnswer
-from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome
+from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome, Sliced
 from broker.api.registry import Api, Repeats
 from broker.api.retry_errors import errors_of
 from broker.log.partition import PartitionLog
@@ -48,6 +49,9 @@ class RetryStormGate:
             outcome = handle(message, context, broker)
             if isinstance(outcome, CoroutineType):
                 return self._later(outcome, key, message, context)
+            if isinstance(outcome, Sliced):
+                outcome.then = partial(self._after_slices, api=key, message=message, context=context)
+                return outcome
             return self.passed(outcome, key, message, context)  # type: ignore[arg-type]
 
         return gated
@@ -78,6 +82,13 @@ class RetryStormGate:
         self._broker.delayed_answers.try_complete_else_watch(operation, (), now_ms)
         context.connection.waiting = operation
         return PARKED
+
+    def _after_slices(
+        self, outcome: Outcome | Awaitable[Outcome], api: int, message: Any, context: RequestContext
+    ) -> Outcome | Awaitable[Outcome]:
+        if isinstance(outcome, CoroutineType):
+            return self._later(outcome, api, message, context)
+        return self.passed(outcome, api, message, context, self._broker.clock.ms())  # type: ignore[arg-type]
 
     async def _later(
         self, outcome: Awaitable[Outcome], api: int, message: Any, context: RequestContext

@@ -25,6 +25,7 @@ from broker.protocol.messages.offset_commit import (
 )
 from broker.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from broker.quotas.entity import Entity
+from broker.records.slices import SLICE
 from tests.support.live import alter, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import RunningBroker, running_broker
@@ -286,3 +287,17 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
         assert broker.delayed_answers.next_deadline() == 1_000
         encoded = Encoded(b"", None)
         assert RetryStormGate(broker).passed(encoded, PRODUCE, None, context) is encoded
+
+
+async def test_an_answer_that_was_made_in_slices_waits_like_any_other(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
+    client = await broker.connect()
+    await alter(broker, automq_retry_storm_backoff_enabled="true")
+    many = MetadataRequest([MetadataRequestTopic(name=f"missing-{at}") for at in range(SLICE + 1)], False)
+    for _ in range(5):
+        await client.ask(many, 9)
+    await client.send(many, 9)
+    assert await is_answered_after(mock_clock, client, 1_000)
+    _, answer = await client.receive(METADATA, 9)
+    assert len(answer.topics) == SLICE + 1

@@ -66,6 +66,7 @@ class _Work:
     def __init__(self, sliced: Sliced) -> None:
         self._slices = sliced.slices
         self._step = sliced.step
+        self._then = sliced.then
         self._refusal: ApiError | None = None
         self._outcome: Outcome | Awaitable[Outcome] | None = None
         self._error: Exception | None = None
@@ -98,4 +99,4 @@ class _Work:
         if self._error is not None:
             raise self._error
         assert self._outcome is not None
-        return self._outcome
+        return self._outcome if self._then is None else self._then(self._outcome)

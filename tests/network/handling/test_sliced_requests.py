@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import SILENT, Hangup, Outcome, Sliced, in_slices
+from broker.api.outcome import PARKED, SILENT, Hangup, Outcome, Sliced, in_slices
 from broker.errors import ApiError, ErrorCode
 from broker.network.handling.sliced_requests import SlicedRequests
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -36,7 +36,10 @@ class Rig:
         self.queue = SlicedRequests()
         self.seen: list[Any] = []
 
-    def put(self, name: str, slices: Slices[Outcome], step: Unpack | None = None, fd: int = 3) -> Any:
+    def put(self, name: str, slices: Slices[Any], step: Unpack | None = None, fd: int = 3) -> None:
+        self.put_sliced(name, Sliced(slices, step), fd)
+
+    def put_sliced(self, name: str, sliced: Sliced, fd: int = 3) -> None:
         request: Any = SimpleNamespace(channel=SimpleNamespace(fd=fd))
 
         def in_slice(advance: Callable[[], None]) -> None:
@@ -49,8 +52,7 @@ class Rig:
             except (ApiError, ZeroDivisionError) as error:
                 self.seen.append(error)
 
-        self.queue.put(request, Sliced(slices, step), in_slice, conclude)
-        return request
+        self.queue.put(request, sliced, in_slice, conclude)
 
 
 def pauses(count: int) -> Slices[Outcome]:
@@ -137,6 +139,18 @@ async def test_a_failing_handler_fails_its_own_request_only(nursery: trio.Nurser
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
     assert isinstance(rig.seen[2], ZeroDivisionError) and rig.seen[3:] == ["b", SILENT]
+
+
+async def test_another_outcome_is_made_of_the_last_slice_s_and_may_fail(nursery: trio.Nursery) -> None:
+    rig = Rig()
+    parked, failing = Sliced(pauses(1), None), Sliced(pauses(1), None)
+    parked.then = lambda outcome: PARKED if outcome is SILENT else outcome
+    failing.then = lambda _: 1 // 0  # type: ignore[assignment,return-value]
+    for name, sliced in (("a", parked), ("b", failing)):
+        rig.put_sliced(name, sliced)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    assert rig.seen[:3] == ["a", "a", PARKED] and isinstance(rig.seen[-1], ZeroDivisionError)
 
 
 async def test_work_for_a_client_that_has_gone_is_dropped(nursery: trio.Nursery) -> None:
