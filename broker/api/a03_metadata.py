@@ -4,9 +4,9 @@ Versions 0-13; answers have topic ids from 10 on, and questions may from 12 on. 
 topics (an empty one did in version 0). A topic that does not exist is made where `auto.create.topics.enable`
 and the client allow it, at most 100 by one request. Many topics are looked up in slices. Answers without
 surprises are kept until the metadata image changes, or a partition goes offline. An offline partition has
-KAFKA_STORAGE_ERROR, no leader, and its replica among the offline ones (Kafka: LEADER_NOT_AVAILABLE; clients ask
-again in both cases, and this one says why). Left out: authorized operations (no authorizer: the field says "not
-asked"), racks.
+KAFKA_STORAGE_ERROR, no leader, and its replica among the offline ones (Kafka: LEADER_NOT_AVAILABLE; clients
+ask again in both cases, and this one says why). Left out: authorized operations (no authorizer: the field
+says "not asked"), racks.
 """
 
 from collections.abc import Awaitable

@@ -129,19 +129,15 @@ class SegmentedLog:
         self, search: Callable[[Sequence[Segment]], Slices[tuple[int, int] | None]]
     ) -> Slices[tuple[int, int] | None]:
         while True:
-            self._check_usable()
+            self.check_usable()
             segments = tuple(self.segments)
             try:
                 return (yield from search(segments))
             except OSError as error:
-                self._check_usable()
+                self.check_usable()
                 if set(segments) <= set(self.segments):
                     raise self.unreadable(error) from error
                 # Retention took a segment between two slices.
-
-    def _check_usable(self) -> None:
-        if self.offline is not None or self.deleted:
-            raise self.refusal()
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log start, at once and for good; files follow with the next retention. Returns the low
