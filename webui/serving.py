@@ -10,7 +10,8 @@ import logging
 import ssl
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import trio
 
@@ -18,6 +19,8 @@ from broker.errors import ConfigError
 from webui.backend import Backend, ConsoleSettings
 
 log = logging.getLogger(__name__)
+
+Loaded = TypeVar("Loaded")
 
 LISTENER: Final = "console.listener"
 
@@ -50,7 +53,7 @@ async def serve_console(
             await until_served.enter_async_context(socket)
         host, port = sockets[0].socket.getsockname()[:2]
         task_status.started((host, port))
-        await _loaded()
+        await _with_descriptors(_load)
 
         from webui.console import make_console
         from webui.http.app import build_app
@@ -58,7 +61,7 @@ async def serve_console(
         from webui.http.front import serve_connections
 
         console = make_console(backend, settings, port)
-        app = await trio.to_thread.run_sync(build_app, console)
+        app = await _with_descriptors(partial(build_app, console))
 
         async def stopping() -> None:
             await shutdown.wait()
@@ -72,18 +75,20 @@ async def serve_console(
             nursery.cancel_scope.cancel()
 
 
-async def _loaded() -> None:
-    """The framework is there. Without descriptors to read it with there are none for browsers either, but
-    Kafka clients are served all the time.
+async def _with_descriptors(load: Callable[[], Loaded]) -> Loaded:
+    """What `load` gives, in a thread, tried again while it cannot read its files. Without descriptors to read
+    them with there are none for browsers either, but Kafka clients are served all the time.
     """
     while True:
         try:
-            return await trio.to_thread.run_sync(_load)
+            return await trio.to_thread.run_sync(load)
         except OSError as error:
             log.warning("The console cannot be loaded yet", extra={"reason": str(error)})
             await trio.sleep(LOADED_AGAIN_AFTER_S)
 
 
 def _load() -> None:
+    import webui.console
     import webui.http.app
+    import webui.http.encryption
     import webui.http.front  # noqa: F401

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from broker.control.rows.tasks import TaskRow
+from broker.errors import ConfigError
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
@@ -187,7 +188,7 @@ async def test_a_broken_connection_is_logged_and_the_broker_goes_on(
 async def test_a_taken_port_stops_the_start(broker: FakeBroker) -> None:
     async with served(broker) as server:
         again = partial(serve_console, broker.backend(), FakeSettings(FakeAddress(port=server.port)))
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(ConfigError, match="in use"):
             await again(shutdown=trio.Event())
 
 
