@@ -14,6 +14,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
+from broker.records.slices import run_through
 from tests.log.house import NOW, append, fill, log_files, make, open_store, sized
 
 Use = Callable[[PartitionLog], object]
@@ -42,8 +43,8 @@ def reopened(where: Path) -> Iterator[LogStore]:
 
 USES: dict[str, Use] = {
     "read": lambda log: log.read(0, 1_000, min_one_batch=True),
-    "lookup by time": lambda log: log.offset_for_timestamp(NOW),
-    "newest record": lambda log: log.max_timestamp(),
+    "lookup by time": lambda log: run_through(log.offset_for_timestamp(NOW)),
+    "newest record": lambda log: run_through(log.max_timestamp()),
     "retention": lambda log: log.retire(NOW),
 }
 

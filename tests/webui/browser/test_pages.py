@@ -50,7 +50,7 @@ def test_the_doctor_tells_what_is_wrong_and_what_would_change_it(
     page.sign_in("viewer-token")
     opened = page.go("/doctor")
     expect(opened.locator("#verdict")).to_contain_text("Nothing is wrong")
-    expect(opened.locator(".symptom")).to_have_count(4)
+    expect(opened.locator(".symptom")).to_have_count(5)
     broker.configs["max.connections"] = "100"
     broker.version += 1
     broker.limit_rows = [ConnectionLimitRow("", 96, 100, 1.0, None, ())]
