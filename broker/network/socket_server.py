@@ -309,7 +309,10 @@ class SocketServer:
     def time_requests(self, is_timed: bool) -> None:
         """Whether a request quota is to be kept from now on."""
         quota = self._broker.quotas.request
-        self.measure(RequestTime(quota, self._clock, self.gate.quotas.protected) if is_timed else None)
+        # A listener that is the brokers' own by default alone is one that clients use.
+        named = self._assembly.config.inter_broker_listener_name
+        exempt = self.gate.quotas.protected if named else frozenset[str]()
+        self.measure(RequestTime(quota, self._clock, exempt) if is_timed else None)
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Splits the thread's time among clients from now on, or no longer (None)."""

@@ -17,7 +17,7 @@ request is done, with a check of the quota |
 | encoding the response | the request's `handler_ns` | when the send completes |
 
 What an exempt request takes is recorded in the exempt sensor: replica fetches and their refusals, requests
-without a response (acks=0), and requests of a dedicated inter-broker listener.
+without a response (acks=0), and requests of the listener that `inter.broker.listener.name` sets apart.
 """
 
 from collections.abc import Awaitable, Collection, Generator, Sequence

@@ -264,3 +264,23 @@ async def test_a_rule_from_before_the_start_is_kept(tmp_path: Path, mock_clock: 
         take(second, mock_clock, ApiKey.METADATA, 9, 220)
         client = await second.connect(CLIENT)
         assert (await client.ask(MetadataRequest([]), 9)).throttle_time_ms == 1_000
+
+
+@pytest.mark.parametrize(
+    ("named", "is_exempt"),
+    [("", False), ("inter.broker.listener.name=INTERNAL", True)],
+    ids=["default", "named"],
+)
+async def test_only_a_listener_that_is_named_for_brokers_is_exempt(
+    tmp_path: Path, mock_clock: MockClock, named: str, is_exempt: bool
+) -> None:
+    """Without the name one of two listeners is the inter-broker one by its protocol, and clients use it."""
+    listeners = [
+        "listeners=INTERNAL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        "listener.security.protocol.map=INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    ]
+    async with running_broker(tmp_path, *listeners, *([named] if named else [])) as broker:
+        await limit(broker, "request_percentage", 2)
+        time = broker.house.server.handlers._request_time
+        assert time is not None
+        assert set(time._exempt) == ({"INTERNAL"} if is_exempt else set())
