@@ -21,7 +21,7 @@ without a response (acks=0), and requests of the listener that `inter.broker.lis
 """
 
 from collections.abc import Awaitable, Collection, Generator, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
 from broker.network.clock import TrioClock
@@ -31,6 +31,9 @@ from broker.quotas.request import RequestQuotaManager
 from broker.quotas.verdict import larger
 
 Result = TypeVar("Result")
+
+WAITING: Final = (AfterCommit, Parked)
+"""Outcomes of requests that are not done yet."""
 
 
 class RequestTime:
@@ -95,9 +98,10 @@ class RequestTime:
         now = self._ns()
         spent = request.handler_ns + now - self._last
         self._last = now
-        if isinstance(outcome, AfterCommit | Parked):
+        kind = outcome.__class__
+        if kind is not Encoded and isinstance(outcome, WAITING):
             request.handler_ns = spent
-            if isinstance(outcome, Parked):
+            if kind is Parked:
                 self._parked.setdefault(request.channel, set()).add(request)
             return outcome
         request.handler_ns = 0
@@ -107,7 +111,6 @@ class RequestTime:
             if not parked:
                 del self._parked[channel]
         now_ms = now // 1_000_000 + self._base_ms
-        kind = outcome.__class__
         if kind is Silent or request.exempt or channel.listener in self._exempt:
             request.exempt = True
             self._quota.record_exempt(spent, now_ms)
