@@ -4,6 +4,7 @@ the collector happens to come by.
 """
 
 import gc
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +18,16 @@ def _connections_end_with_their_test() -> Iterator[None]:
     for stream in OPENED:
         stream.socket._sock.close()
     OPENED.clear()
+
+
+@pytest.fixture(autouse=True)
+def _the_root_logger_keeps_its_level() -> Iterator[None]:
+    """A level that a test leaves behind would add log lines to tests that run after it."""
+    before = logging.root.level
+    yield
+    after = logging.root.level
+    logging.root.setLevel(before)
+    assert after == before, f"the test left the root logger at level {logging.getLevelName(after)}"
 
 
 def pytest_collection_finish() -> None:

@@ -78,7 +78,7 @@ NEEDS: dict[str, tuple[Role, Command[Any]]] = {
         Role.ADMIN,
         config(ResourceType.BROKER, "1", "num.io.threads", "9", validate_only=True),
     ),
-    "set a log level": (Role.ADMIN, config(ResourceType.BROKER_LOGGER, "1", "root", "INFO")),
+    "set a log level": (Role.ADMIN, config(ResourceType.BROKER_LOGGER, "1", "root", "WARN")),
     "take producer ids": (Role.ADMIN, AllocateProducerIds()),
     "make a token": (Role.ADMIN, IssueAdminToken("mine", Role.ADMIN)),
     "renew a token": (Role.ADMIN, IssueAdminToken("spare", Role.VIEWER)),

@@ -122,6 +122,7 @@ async def test_a_client_that_does_not_read_holds_up_the_stop_until_the_deadline(
             await client.ask(produce_request(batch_of(bytes(1_000_000))), PRODUCE_VERSION)
         await client.send(fetch(0, most=16_000_000), 11)
         await wait_all_tasks_blocked(0.1)
+        caplog.clear()
         caplog.set_level(logging.WARNING)
         broker.stop.set()
         await wait_all_tasks_blocked(0.02)
