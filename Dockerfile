@@ -1,11 +1,12 @@
 # One broker in an image: no compiler, no root, its data in a volume.
 #
 #   docker build -t weir .
-#   docker run -p 9092:9092 -p 127.0.0.1:8080:8080 -v weir-data:/var/lib/weir weir
+#   docker run -p 127.0.0.1:9092:9092 -p 127.0.0.1:8080:8080 -v weir-data:/var/lib/weir weir
 #
 # Arguments after the image's name are passed on: `docker run weir --override advertised.listeners=PLAINTEXT://kafka.example:9092`.
 # `--build-arg EXTRAS=[insights]` adds what reads the pipeline's tables for the console: 140 MB more.
 # The first administrator's token comes from WEIR_ADMIN_TOKEN, or from a secret's file named in WEIR_ADMIN_TOKEN_FILE.
+# Kafka clients may not administer the broker: the console and the REST API do, or `--override wire.role=admin` lets them.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build

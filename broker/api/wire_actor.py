@@ -15,5 +15,5 @@ def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = Fal
     if automatic or name in broker.security_config.super_users:
         role = Role.ADMIN
     else:
-        role = Role[broker.security_config.wire_role.upper()]
+        role = Role[broker.security_config.role_on(context.connection.listener).upper()]
     return Actor(name, role, context.connection.address, Door.WIRE)

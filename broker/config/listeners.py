@@ -6,6 +6,7 @@ Used by broker.config.rooms.network and .console. Knows nothing of sockets and r
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final
 
 from broker.config.kinds import ConfigType, Kind, list_of
@@ -67,7 +68,13 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        """Whether only this machine reaches it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,16 @@ class Listener:
     advertised_host: str
     advertised_port: int
     plane: Plane = Plane.DATA
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return Address(self.host, self.port).is_loopback
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on loopback, without TLS and without a login."""
+        return self.is_loopback and self.protocol is SecurityProtocol.PLAINTEXT
 
 
 def read_address(text: str) -> Address:

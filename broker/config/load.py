@@ -20,6 +20,8 @@ from broker.errors import ConfigError
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
 _TOKEN_FILE: Final = "WEIR_ADMIN_TOKEN_FILE"  # noqa: S105
 _SHORT_TOKEN: Final = 16
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Every client that does not authenticate. (Kafka: KafkaPrincipal.ANONYMOUS)"""
 _MISNOMERS: Final = {
     "connection.creation.rate.limit": "max.connection.creation.rate",
     "connection.creation.rate.window.ms": "quota.window.size.seconds",
@@ -92,7 +94,8 @@ def build_rooms(values: Mapping[str, str]) -> Rooms:
     rooms.automq.check()
     rooms.connections.check()
     rooms.groups.check()
-    return rooms
+    local = frozenset(each.name for each in rooms.network.resolved_listeners() if each.is_local)
+    return replace(rooms, security=replace(rooms.security, local_listeners=local))
 
 
 def _fill(room: type, values: Mapping[str, str]) -> Any:
@@ -169,6 +172,28 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
     return token
 
 
+def _open_administration(rooms: Rooms) -> Iterable[str]:
+    """One line for each listener on which other machines may change more than a viewer may."""
+    security = rooms.security
+    for listener in rooms.network.resolved_listeners():
+        if listener.is_loopback:
+            continue
+        key, role = "wire.role", security.role_on(listener.name)
+        if any(name == listener.name and field == "wire_role" for name, field, _ in security.overrides):
+            key = f"{LISTENER_PREFIX}{listener.name.lower()}.wire.role"
+        setting = f"{key}={role}"
+        by_certificate = listener.protocol.is_encrypted and rooms.tls.of(listener).client_auth == "required"
+        authenticates = listener.protocol.has_login or by_certificate
+        if not authenticates and ANONYMOUS in security.super_users:
+            setting, role = f"super.users={ANONYMOUS}", "admin"
+        if role == "viewer":
+            continue
+        reached = "from other machines" if authenticates else "from other machines without authentication"
+        who = "every user who logs in" if authenticates else "every client"
+        noun = "an administrator" if role == "admin" else "an editor of quotas and topics"
+        yield f"the listener {listener.name} can be reached {reached}, and {setting} makes {who} {noun}"
+
+
 def _doubts(rooms: Rooms) -> Iterable[str]:
     listeners = rooms.network.resolved_listeners()
     with_users = {name for name, _ in rooms.security.plain_jaas}
@@ -186,6 +211,7 @@ def _doubts(rooms: Rooms) -> Iterable[str]:
     for endpoint in rooms.network.listeners:
         if not endpoint.address.is_loopback and endpoint.name not in encrypted:
             yield f"the listener {endpoint} is not encrypted and can be reached from other machines"
+    yield from _open_administration(rooms)
     console = rooms.console.listener
     if console is not None and not console.is_loopback and not rooms.console.is_encrypted:
         yield f"the console at {console} is not encrypted and can be reached from other machines"

@@ -186,3 +186,32 @@ async def test_no_api_is_left_out(house: House) -> None:
     changing = {ApiKey(key).name for key in asked if key} - {"FETCH"}
     assert changing | FOR_EVERYBODY == {entry.key.name for entry in house.broker.registry}
     assert not changing & FOR_EVERYBODY
+
+
+@pytest.mark.parametrize(
+    ("listener", "allowed"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", True),
+        ("PLAINTEXT://0.0.0.0:9092", False),
+        ("SSL://127.0.0.1:9092", False),
+        ("SASL_PLAINTEXT://127.0.0.1:9092", False),
+    ],
+)
+async def test_unless_it_is_said_otherwise_only_local_clients_without_a_login_administer(
+    tmp_path: Path, listener: str, allowed: bool
+) -> None:
+    name = listener.partition(":")[0]
+    house = House(
+        tmp_path,
+        f"listeners={listener}",
+        f"advertised.listeners={name}://broker.example:9092",
+        "super.users=User:ops",
+    )
+    request = CreateTopicsRequest([CreatableTopic("orders", 1, 1)])
+    refused = set(errors_in(await house.ask(request, connection=Connection(name)))) & REFUSALS
+    assert not refused if allowed else refused == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    named = operator()
+    named.listener = name
+    again = CreateTopicsRequest([CreatableTopic("others", 1, 1)])
+    assert set(errors_in(await house.ask(again, connection=named))) == {ErrorCode.NONE}
+    house.close()

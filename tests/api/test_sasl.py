@@ -113,6 +113,7 @@ async def scrambled(tmp_path: Path) -> AsyncIterator[House]:
         tmp_path,
         "listeners=SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms=SCRAM-SHA-256,PLAIN",
+        "wire.role=admin",
         JAAS,
     )
     await scram_user(house)

@@ -40,6 +40,8 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         ("::1", True),
         ("", False),
         ("0.0.0.0", False),
+        ("127.0.0.1.evil.example", False),
+        ("127.evil.example", False),
     ],
 )
 def test_loopback_is_known_by_its_address(host: str, loopback: bool) -> None:

@@ -1,12 +1,13 @@
 """File, command line and environment together."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from broker.config.listeners import Address
 from broker.config.load import Configuration, build_rooms, load
-from broker.config.rooms import LogConfig
+from broker.config.rooms import LogConfig, SecurityConfig
 from broker.config.setting import settings_of
 from broker.config.table import ROOM_TYPES, SETTINGS, SPELLINGS, Rooms
 from broker.errors import ConfigError
@@ -21,7 +22,8 @@ def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Con
 
 def test_nothing_set_is_every_rooms_defaults() -> None:
     configuration = load(None, [], {})
-    assert configuration.rooms == Rooms()
+    security = replace(SecurityConfig(), local_listeners=frozenset({"PLAINTEXT"}))
+    assert configuration.rooms == Rooms(security=security)
     assert configuration.warnings == ()
     assert configuration.static == {}
 
@@ -220,6 +222,111 @@ def test_doubtful_listeners_are_warned_about() -> None:
         "the console at 0.0.0.0:80 is not encrypted and can be reached from other machines",
         "listener.name.other.plain.sasl.jaas.config is set, and there is no such listener",
     )
+
+
+# Who administers over the wire
+
+
+@pytest.mark.parametrize(
+    ("listener", "role"),
+    [
+        ("PLAINTEXT://127.0.0.1:9092", "admin"),
+        ("PLAINTEXT://localhost:9092", "admin"),
+        ("PLAINTEXT://[::1]:9092", "admin"),
+        ("PLAINTEXT://127.0.0.1.evil.example:9092", "viewer"),
+        ("PLAINTEXT://0.0.0.0:9092", "viewer"),
+        ("PLAINTEXT://:9092", "viewer"),
+        ("PLAINTEXT://[::]:9092", "viewer"),
+        ("PLAINTEXT://10.0.0.7:9092", "viewer"),
+        ("SSL://127.0.0.1:9092", "viewer"),
+        ("SASL_PLAINTEXT://127.0.0.1:9092", "viewer"),
+        ("SASL_SSL://127.0.0.1:9092", "viewer"),
+    ],
+)
+def test_unset_the_wire_role_is_admin_on_a_plain_loopback_listener_only(listener: str, role: str) -> None:
+    name = listener.partition(":")[0]
+    rooms = build_rooms({"listeners": listener, "advertised.listeners": f"{name}://h:1"})
+    assert rooms.security.role_on(name) == role
+
+
+def test_a_wire_role_that_is_set_holds_on_every_listener_that_has_none_of_its_own() -> None:
+    listeners = "PLAINTEXT://127.0.0.1:9092,SASL_PLAINTEXT://127.0.0.1:9093"
+    both = build_rooms({"listeners": listeners, "wire.role": "editor"}).security
+    assert (both.role_on("PLAINTEXT"), both.role_on("SASL_PLAINTEXT")) == ("editor", "editor")
+    own = {"listener.name.sasl_plaintext.wire.role": "admin"}
+    one = build_rooms({"listeners": listeners, **own}).security
+    assert (one.role_on("PLAINTEXT"), one.role_on("SASL_PLAINTEXT")) == ("admin", "admin")
+    other = build_rooms({"listeners": listeners, "wire.role": "viewer", **own}).security
+    assert (other.role_on("PLAINTEXT"), other.role_on("SASL_PLAINTEXT")) == ("viewer", "admin")
+
+
+def test_a_listener_that_is_added_while_the_broker_runs_has_the_role_of_its_address() -> None:
+    configuration = load(None, ["listeners=PLAINTEXT://127.0.0.1:9092"], {})
+    listeners = "PLAINTEXT://127.0.0.1:9092,OUT://10.0.0.7:9093"
+    more = {"listeners": listeners, "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUT:PLAINTEXT"}
+    security = configuration.with_dynamic(more).security
+    assert (security.role_on("PLAINTEXT"), security.role_on("OUT")) == ("admin", "viewer")
+
+
+def administration_warnings(*settings: str) -> list[str]:
+    warnings = load(None, ["advertised.listeners=", *settings], {}).warnings
+    return [line for line in warnings if "administrator" in line or "an editor" in line]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["listeners=PLAINTEXT://127.0.0.1:9092"], None),
+        (["listeners=PLAINTEXT://127.0.0.1:9092", "wire.role=admin"], None),
+        (["listeners=PLAINTEXT://10.0.0.7:9092"], None),
+        (["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=viewer"], None),
+        (
+            ["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=admin"],
+            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "wire.role=admin makes every client an administrator",
+        ),
+        (
+            ["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=editor"],
+            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "wire.role=editor makes every client an editor of quotas and topics",
+        ),
+        (
+            ["listeners=PLAINTEXT://10.0.0.7:9092", "listener.name.plaintext.wire.role=admin"],
+            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "listener.name.plaintext.wire.role=admin makes every client an administrator",
+        ),
+        (["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ops"], None),
+        (
+            ["listeners=PLAINTEXT://10.0.0.7:9092", "super.users=User:ops;User:ANONYMOUS"],
+            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "super.users=User:ANONYMOUS makes every client an administrator",
+        ),
+        (
+            ["listeners=PLAINTEXT://10.0.0.7:9092", "wire.role=admin", "ssl.client.auth=required"],
+            "the listener PLAINTEXT can be reached from other machines without authentication, and "
+            "wire.role=admin makes every client an administrator",
+        ),
+        (
+            ["listeners=SSL://10.0.0.7:9092", "wire.role=admin"],
+            "the listener SSL can be reached from other machines without authentication, and "
+            "wire.role=admin makes every client an administrator",
+        ),
+        (
+            ["listeners=SSL://10.0.0.7:9092", "wire.role=admin", "ssl.client.auth=required"],
+            "the listener SSL can be reached from other machines, and wire.role=admin makes every user who "
+            "logs in an administrator",
+        ),
+        (
+            ["listeners=SASL_SSL://10.0.0.7:9092", "wire.role=admin", "super.users=User:ANONYMOUS"],
+            "the listener SASL_SSL can be reached from other machines, and wire.role=admin makes every user "
+            "who logs in an administrator",
+        ),
+    ],
+)
+def test_administration_that_is_open_to_the_network_is_one_warning_that_names_the_key(
+    settings: list[str], words: str | None
+) -> None:
+    assert administration_warnings(*settings) == ([] if words is None else [words])
 
 
 # The administrator's token

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -120,9 +120,18 @@ def _runs_as(user: str) -> None:
     print(f"runs as user {uids[0]}")
 
 
-def _produce(value: bytes) -> None:
+def _clients_do_not_administer() -> None:
     admin = AdminClient({"bootstrap.servers": BOOTSTRAP})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(10)
+    try:
+        admin.create_topics([NewTopic("refused", 1, 1)])["refused"].result(10)
+    except KafkaException as refused:
+        assert refused.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, refused
+    else:
+        raise AssertionError("a client of the published port made a topic")
+
+
+def _produce(value: bytes) -> None:
+    """The topic is made by the first record."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": BOOTSTRAP, "acks": "all"})
     producer.produce(
@@ -173,6 +182,7 @@ def main() -> None:
             _runs_as(image.user)
             assert _status("/api/v1/overview", None) == 401
             assert _status("/api/v1/overview", TOKEN) == 200
+            _clients_do_not_administer()
             _produce(b"hello from the image test")
         with _serving(container, image, mounts, output):
             assert _consume() == b"hello from the image test"

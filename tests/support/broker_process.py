@@ -67,6 +67,7 @@ class BrokerProcess:
         settings = [
             f"listeners=PLAINTEXT://{self.plain},SASL_PLAINTEXT://{self.sasl}",
             f"{SASL}={LOGIN_MODULE} {users};",
+            "wire.role=admin",
             f"log.dirs={self.directory}",
             f"console.listener={self.console}",
             *self.overrides,

@@ -103,8 +103,8 @@ class Certificates:
 
 
 def tls_settings(protocol: str = "SSL", **more: str) -> list[str]:
-    """Overrides for a broker that listens on one port, with TLS. `client_auth="required"` is
-    `ssl.client.auth=required` of this listener.
+    """Overrides for a broker that listens on one port, with TLS, and whose clients may administer it.
+    `client_auth="required"` is `ssl.client.auth=required` of this listener.
     """
     known = certificates()
     own = {
@@ -115,6 +115,7 @@ def tls_settings(protocol: str = "SSL", **more: str) -> list[str]:
     prefix = f"listener.name.{protocol.lower()}.ssl."
     return [
         f"listeners={protocol}://127.0.0.1:0",
+        "wire.role=admin",
         *(f"{prefix}{key.replace('_', '.')}={value}" for key, value in own.items()),
     ]
 

@@ -1,10 +1,15 @@
 """Who may connect and what they may change. For broker.security and broker.house."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from broker.config.kinds import SECRET, TEXT, integer, list_of, long, one_of
+from broker.config.kinds import SECRET, TEXT, Kind, integer, list_of, long, one_of
 from broker.config.setting import ListenerRoom, setting
+
+_ROLE: Final = one_of("viewer", "editor", "admin")
+WIRE_ROLE: Final = Kind(
+    _ROLE.type, f"{_ROLE.allowed}, or nothing at all", lambda text: _ROLE.read(text) if text else ""
+)
 
 
 def _max_reauth_ms(mechanism: str) -> Any:
@@ -22,7 +27,8 @@ def _max_reauth_ms(mechanism: str) -> Any:
 @dataclass(frozen=True, slots=True)
 class SecurityConfig(ListenerRoom):
     """`plain_jaas` holds (listener name in capitals, value) pairs. `admin_token` comes from the environment
-    (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file.
+    (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file. `local_listeners` are the names of the
+    PLAINTEXT listeners on a loopback address; `broker.config.load` derives them from `listeners`.
     """
 
     sasl_enabled_mechanisms: tuple[str, ...] = setting(
@@ -77,13 +83,21 @@ class SecurityConfig(ListenerRoom):
     )
     wire_role: str = setting(
         "wire.role",
-        "admin",
-        one_of("viewer", "editor", "admin"),
-        "What other Kafka clients may change: nothing; quotas, topics and their settings; everything. Kafka "
-        "without an authorizer is `admin`.",
+        "",
+        WIRE_ROLE,
+        "What other Kafka clients may change: nothing; quotas, topics and their settings; everything. "
+        "Unset, it is `admin` on PLAINTEXT listeners on a loopback address and `viewer` on all others. "
+        "Kafka without an authorizer is `admin`.",
         ours=True,
+        listener_too=True,
     )
     admin_token: str | None = field(default=None, repr=False)
+    local_listeners: frozenset[str] = frozenset()
+
+    def role_on(self, listener: str) -> str:
+        """The role of the listener's clients, without those that super.users names."""
+        role = self.for_listener(listener).wire_role
+        return role or ("admin" if listener in self.local_listeners else "viewer")
 
     def session_ms(self, listener: str, mechanism: str | None) -> int:
         """How long a login with this mechanism lasts; 0: it does not end."""

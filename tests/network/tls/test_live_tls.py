@@ -27,6 +27,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
     settings = [
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         f"ssl.keystore.location={certificates().server.store}",
+        "wire.role=admin",
     ]
     async with running_broker(tmp_path, *settings) as running:
         yield running

@@ -58,6 +58,7 @@ async def broker(
     settings = [
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         f"ssl.keystore.location={certificates().server.store}",
+        "wire.role=admin",
         f"socket.server.mode={request.param}",
     ]
     async with running_broker(tmp_path, *settings) as running:
