@@ -1,5 +1,5 @@
-"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir quotas`,
-`weir top`, `weir simulate` and `weir pipeline`.
+"""The command line: `weir serve [FILE.properties] [--override key=value]...`, `weir console-link`,
+`weir quotas`, `weir top`, `weir simulate` and `weir pipeline`.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ logger = logging.getLogger("broker")
 
 LATER: Final = {
     "quotas": "broker.commands.quotas:quotas",
+    "console-link": "broker.commands.console_link:console_link",
     "top": "broker.commands.top.command:top",
     "simulate": "broker.commands.simulate:simulate",
     "pipeline": "pipeline.command:pipeline",
@@ -126,8 +127,8 @@ def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F
     """What a first visitor needs: where clients connect, where the console is, and a record to send."""
     address = started.bootstrap[0]
     print(f"Kafka:   {', '.join(started.bootstrap)}")
-    if started.console_url is not None:
-        print(f"Console: {started.console_url}")
+    if started.console is not None:
+        _greet_browsers(started.console, at_terminal=sys.stdout.isatty())
     print(
         "\nA first record, with the console open beside it:\n\n"
         f"  echo hello | kcat -b {address} -t greetings -P\n\n"
@@ -137,6 +138,29 @@ def _greet(started: "Started") -> None:  # type: ignore[name-defined]  # noqa: F
         '  producer.produce("greetings", b"hello"); producer.flush()\n',
         flush=True,
     )
+
+
+def _greet_browsers(
+    console: "ConsoleStarted",  # type: ignore[name-defined]  # noqa: F821
+    *,
+    at_terminal: bool,
+) -> None:
+    """Elsewhere than at a terminal, output is kept in a journal or by a container's runtime. The token is not
+    printed there, and a link at the first start only, which has no other way in.
+    """
+    is_first = console.token is not None
+    if is_first or at_terminal:
+        print(f"Console: {console.make_link()}")
+        print("         It signs one browser in, within 15 minutes; `weir console-link` prints another one.")
+    else:
+        print(f"Console: {console.url}")
+        print("         `weir console-link` prints a link that signs a browser in.")
+    print(f"REST:    {console.address}api/v1/")
+    if is_first and at_terminal:
+        print(f"Token:   {console.token}")
+        print("         The first administrator's, for programs; it is not shown again.")
+    elif is_first:
+        print("Token:   shown at a terminal only; the page Access makes others.")
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:

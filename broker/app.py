@@ -7,7 +7,8 @@ closed, and what hangs on it ends.
 
 import gc
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import trio
@@ -19,6 +20,7 @@ from broker.collecting.otlp import TASK as OTLP
 from broker.collecting.pushes import TASK as PUSHES
 from broker.config.load import Configuration
 from broker.control.commands import IssueAdminToken
+from broker.control.views import TokenRow
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import start_storage
 from broker.house import House
@@ -28,7 +30,9 @@ from broker.network.handling.handler_pool import CALLBACKS
 from broker.network.handling.sliced_requests import SLICED
 from broker.network.measuring.client_accounts import NAME as CLIENT_USAGE
 from broker.network.supervisor import Supervisor, open_supervisor
-from broker.web import start_console
+from broker.security.console_link_file import ConsoleLink
+from broker.security.console_links import ConsoleLinks, link_with, new_key
+from broker.web import browser_url, monotonic_ms, program_url, start_console
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +42,25 @@ TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What `run_broker` reports once clients are served. `console_url` holds the token if one was just made;
-    it is None without a console. `stopped` is set when everything has ended.
+    """What `run_broker` reports once clients are served; `console` is None without one. `stopped` is set when
+    everything has ended.
     """
 
     bootstrap: tuple[str, ...]
-    console_url: str | None
+    console: "ConsoleStarted | None"
     stopped: trio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleStarted:
+    """`url` is for browsers, `address` for programs; `make_link` makes a link that signs one browser in.
+    `token` is the first administrator's if it was just made, and is nowhere else.
+    """
+
+    url: str
+    address: str
+    make_link: Callable[[], str]
+    token: str | None = field(repr=False)
 
 
 async def run_broker(
@@ -100,10 +116,10 @@ async def run_house(
                     async with open_supervisor() as front:
                         await house.server.start_connection_quotas(front)
                         house.server.start_acceptors(front)
-                        url = await _start_console(house, console, stop)
+                        told = await _start_console(house, console, stop)
                         await house.server.wait_started()
                         _calm_collector()
-                        task_status.started(Started(house.place.bootstrap, url, stopped))
+                        task_status.started(Started(house.place.bootstrap, told, stopped))
                         await stop.wait()
                         house.server.stop_following()
                         front.cancel_scope.cancel()
@@ -130,23 +146,31 @@ async def _drain(house: House) -> None:
         logger.warning("requests were still in hand at the end of the drain")
 
 
-async def _start_console(house: House, nursery: Supervisor, stop: trio.Event) -> str | None:
+async def _start_console(house: House, nursery: Supervisor, stop: trio.Event) -> ConsoleStarted | None:
     settings = house.rooms.console
     if settings.listener is None:
         return None
     page = house.exposition.pieces
+    links = ConsoleLinks(key := new_key())
+
+    def redeem(code: str, now_ms: int) -> TokenRow | None:
+        row = next((row for row in house.broker.views.tokens() if row.name == TOKEN_NAME), None)
+        return row if row is not None and links.redeem(code, now_ms) else None
+
     # Bound before the token is made: a start that fails here has not used up the one time it is shown.
-    host, port = await start_console(nursery, stop, settings, house.control, house.broker.views, page)
+    host, port = await start_console(nursery, stop, settings, house.control, house.broker.views, page, redeem)
     secret = house.rooms.security.admin_token
     made = secret is None and not house.control.image.tokens
     if made or secret is not None:
         issued = await house.control.apply(IssueAdminToken(TOKEN_NAME, Role.ADMIN, secret), BROKER_ITSELF)
         secret = issued.secret
-    shown = host if host not in ("0.0.0.0", "::") else "127.0.0.1"  # noqa: S104 - compared, not bound
-    scheme = "https" if settings.is_encrypted else "http"
-    url = f"{scheme}://[{shown}]:{port}/" if ":" in shown else f"{scheme}://{shown}:{port}/"
+    url = browser_url(settings, host, port)
+    house.keep_console_link(ConsoleLink(url, key))
     house.place = replace(house.place, console=url)
-    return f"{url}?token={secret}" if made else url
+    address = program_url(settings, host, port)
+    return ConsoleStarted(
+        url, address, lambda: link_with(url, links.make(monotonic_ms())), secret if made else None
+    )
 
 
 async def _expire_quotas(house: House) -> None:

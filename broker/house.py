@@ -61,6 +61,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.replication import ReplicationQuotas
+from broker.security.console_link_file import ConsoleLink, ConsoleLinkFile
 from broker.security.plain import PlainAuthenticator
 from broker.services.event_log import EventLog
 from broker.services.fetch_sessions import FetchSessions
@@ -83,6 +84,7 @@ class House:
 
     def __init__(self, configuration: Configuration, clock: TrioClock) -> None:
         self.clock = clock
+        self._console_link: ConsoleLinkFile | None = None
         callback = _quota_callback(configuration, clock)
         self.metadata = _open_metadata(configuration, clock.wall_ms())
         self.writer = MetadataWriter(self.metadata, clock)
@@ -226,8 +228,20 @@ class House:
         for error in self.log.close():
             logger.error("a log was not closed cleanly", extra={"reason": str(error)})
         self.metadata.close()
+        if self._console_link is not None:
+            self._console_link.close()
         if self.quotas.callback is not None:
             self.quotas.callback.close()
+
+    def keep_console_link(self, link: ConsoleLink) -> None:
+        """`weir console-link` makes links from now on, until the broker is closed."""
+        directory = self.rooms.log.dirs[0]
+        try:
+            self._console_link = ConsoleLinkFile(directory, link)
+        except OSError as error:
+            logger.warning(
+                "weir console-link cannot make links", extra={"directory": directory, "reason": str(error)}
+            )
 
     def tell_bootstrap(self) -> None:
         """Clients are to be told other addresses."""

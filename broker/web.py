@@ -14,10 +14,12 @@ from broker.config.rooms import ConsoleConfig
 from broker.control.control import Control
 from broker.control.passwords import hashed
 from broker.control.reading import ControlViews
+from broker.control.views import TokenRow
 from broker.errors import ConfigError
 from broker.network.supervisor import Supervisor
 from broker.security.tls import Certificates, is_readable_by_others
 from webui.backend import Backend
+from webui.security.own_host import OwnHost, shown_host
 from webui.serving import serve_console
 
 logger = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ async def start_console(
     control: Control,
     views: ControlViews,
     metrics: Callable[[], Iterable[bytes]],
+    redeem: Callable[[str, int], TokenRow | None],
 ) -> tuple[str, int]:
     """The address that the console is really bound to. Raises ConfigError where it cannot be, and for
     certificates that cannot be used.
@@ -42,6 +45,7 @@ async def start_console(
         control=control,
         views=views,
         identify=views.identify,
+        redeem=redeem,
         lock_of=views.lock_of,
         hash_password=hashed,
         metrics=metrics,
@@ -50,6 +54,16 @@ async def start_console(
     tls = _encryption(settings)
     address: tuple[str, int] = await nursery.start(_serve, backend, settings, tls, name=WEB_SERVER)
     return address
+
+
+def browser_url(settings: ConsoleConfig, host: str, port: int) -> str:
+    """Where browsers find a console that is bound to this address; with a slash at its end."""
+    return OwnHost(settings).url(host, port, is_encrypted=settings.is_encrypted)
+
+
+def program_url(settings: ConsoleConfig, host: str, port: int) -> str:
+    """The same for programs on this machine, by address."""
+    return f"{'https' if settings.is_encrypted else 'http'}://{shown_host(host)}:{port}/"
 
 
 def _encryption(settings: ConsoleConfig) -> Callable[[], ssl.SSLContext] | None:

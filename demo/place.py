@@ -21,21 +21,31 @@ from typing import Any, Final
 
 import click
 
+from broker.security.console_link_file import read_console_link
+from broker.security.console_links import link_with, make_code
+
 READY_WITHIN_S: Final = 15.0
 DRAINED_WITHIN_S: Final = 20.0
 
 
 @dataclass(frozen=True)
 class Place:
-    """`console` is an address without a scheme, as `bootstrap` is; `token` an administrator's."""
+    """`console` is an address without a scheme, as `bootstrap` is; `token` an administrator's. `directory` is
+    where the broker keeps its data, where that is known.
+    """
 
     bootstrap: str
     console: str
     token: str
+    directory: str = ""
 
     @property
     def url(self) -> str:
-        return f"http://{self.console}/?token={self.token}"
+        """For one browser: it signs in by it where the broker is our own."""
+        if not self.directory:
+            return f"http://{self.console}/"
+        url, key = read_console_link(self.directory)
+        return link_with(url, make_code(key, time.monotonic_ns() // 1_000_000))
 
     def limit(
         self,
@@ -106,8 +116,9 @@ class Place:
 @contextmanager
 def own_broker(bootstrap: str, console: str, *settings: str) -> Iterator[Place]:
     """A broker in a temporary folder, which is gone afterwards; `settings` are more of its own."""
-    place = Place(bootstrap, console, secrets.token_urlsafe(32))
+    token = secrets.token_urlsafe(32)
     with tempfile.TemporaryDirectory(prefix="weir-demo-") as data, tempfile.TemporaryFile() as log:
+        place = Place(bootstrap, console, token, data)
         broker = subprocess.Popen(  # noqa: S603 - our own program, found beside this Python
             [
                 str(Path(sys.executable).with_name("weir")),

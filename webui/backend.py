@@ -41,6 +41,12 @@ class ConsoleSettings(Protocol):
     def allowed_hosts(self) -> tuple[str, ...]: ...
 
     @property
+    def public_url(self) -> str: ...
+
+    @property
+    def is_encrypted(self) -> bool: ...
+
+    @property
     def session_idle_ms(self) -> int: ...
 
     @property
@@ -65,7 +71,8 @@ class Lock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None.
+    """`identify` answers the token that a secret belongs to, as `views.tokens()` shows it, or None; `redeem`
+    that of a link's one-time code, which is used up by it, with the time in ms of a monotonic clock.
     `hash_password` is slow, and raises ApiError for what is no password of that name. `metrics` is the
     Prometheus page in pieces, made as they are taken. `ready` says whether Kafka clients are being answered.
     """
@@ -77,3 +84,4 @@ class Backend:
     hash_password: Callable[[str, str], HashedPassword]
     metrics: Callable[[], Iterable[bytes]]
     ready: Callable[[], bool]
+    redeem: Callable[[str, int], TokenRow | None] = lambda _code, _now_ms: None

@@ -14,6 +14,7 @@ from webui.insights.what_if import WhatIf
 from webui.live.beat import Live
 from webui.security.doorkeeper import Doorkeeper
 from webui.security.hosts import AllowedHosts
+from webui.security.own_host import OwnHost
 
 
 def wall_clock_ms() -> int:
@@ -35,6 +36,7 @@ class Console:
     port: int
     doorkeeper: Doorkeeper
     hosts: AllowedHosts
+    own_host: OwnHost
     live: Live
     now_ms: Callable[[], int]
     insights: Reader
@@ -58,6 +60,7 @@ def make_console(
         port=port,
         doorkeeper=Doorkeeper(backend, settings, uptime_ms, now_ms),
         hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
+        own_host=OwnHost(settings),
         live=Live(backend.views, now_ms),
         now_ms=now_ms,
         insights=Reader(settings.insights_warehouse),

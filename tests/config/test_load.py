@@ -329,6 +329,48 @@ def test_administration_that_is_open_to_the_network_is_one_warning_that_names_th
     assert administration_warnings(*settings) == ([] if words is None else [words])
 
 
+# Where browsers reach the console
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("", ""),
+        ("http://weir.example", "http://weir.example"),
+        ("https://Weir.Example:8443/", "https://weir.example:8443"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://[2001:db8::7]:8080", "http://[2001:db8::7]:8080"),
+        ("https://weir.example:65535", "https://weir.example:65535"),
+    ],
+)
+def test_the_public_url_is_a_scheme_and_a_host(text: str, url: str) -> None:
+    assert build_rooms({"console.public.url": text}).console.public_url == url
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "weir.example",
+        "ftp://weir.example",
+        "https://",
+        "https://:8080",
+        "https://weir.example:",
+        "https://weir.example:65536",
+        "https://weir.example:x",
+        "https://weir.example/console",
+        "https://weir.example?x",
+        "https://weir.example#x",
+        "https://user@weir.example",
+        "https://weir example",
+        "https://wéir.example",
+    ],
+)
+def test_what_is_no_public_url_stops_the_start(text: str) -> None:
+    with pytest.raises(ConfigError, match="console.public.url") as caught:
+        build_rooms({"console.public.url": text})
+    assert "https://host" in caught.value.allowed
+
+
 # The administrator's token
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.broker_process import TOKEN, BrokerProcess
+from tests.support.broker_process import BrokerProcess
 
 SHOWN_WITHIN_MS: Final = 10_000
 PICKED: Final = {"user": "User", "client-id": "Client id"}
@@ -40,7 +40,7 @@ class Operator:
 
     def __init__(self, context: Any, broker: BrokerProcess) -> None:
         self._complaints: list[str] = []
-        self._quotas = self._window(context, f"http://{broker.console}/?token={TOKEN}")
+        self._quotas = self._window(context, broker.link)
         self._quotas.get_by_role("link", name="Client quotas").first.click()
         self._held = self._window(context, f"http://{broker.console}/throttled")
 

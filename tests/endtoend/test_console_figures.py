@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.endtoend.operator import chromium
-from tests.support.broker_process import PATIENCE, TOKEN, BrokerProcess, within
+from tests.support.broker_process import PATIENCE, BrokerProcess, within
 from tests.support.quota_doors import set_by_rest
 from tests.support.real_producers import Librdkafka
 from webui.pages.catalogue import PAGES
@@ -65,7 +65,7 @@ def opened(browser: Any, broker: BrokerProcess, path: str) -> Iterator[Any]:
     """A page of a browser of its own, live."""
     context = browser.new_context()
     page = context.new_page()
-    page.goto(f"http://{broker.console}/?token={TOKEN}")
+    page.goto(broker.link)
     page.goto(f"http://{broker.console}{path}")
     page.locator("#live[data-state=live]").wait_for()
     yield page

@@ -4,9 +4,11 @@ succeed, which leaves the first token to the next.
 
 import json
 import os
+import re
 import subprocess
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -38,24 +40,45 @@ def test_a_console_over_tls_from_its_first_start(tmp_path: Path) -> None:
     process = subprocess.Popen(good, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
-        url = ""
-        while not url.startswith("Console:"):
-            url = process.stdout.readline()
-            assert url, "the broker ended"
-        address, _, token = url.removeprefix("Console:").strip().partition("/?token=")
-        assert address.startswith("https://127.0.0.1:") and token
-        ask_it(address, token)
+        link = ""
+        while not link.startswith("Console:"):
+            link = process.stdout.readline()
+            assert link, "the broker ended"
+        address, _, code = link.removeprefix("Console:").strip().partition("/?code=")
+        assert address.startswith("https://127.0.0.1:") and code
+        ask_it(address, token_by(address, code, console_link(tmp_path)))
     finally:
         process.terminate()
         process.wait(20)
         process.stdout.close()  # type: ignore[union-attr]
 
 
+def console_link(directory: Path) -> str:
+    command = [str(WEIR), "console-link", f"--override=log.dirs={directory}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+
+
+def token_by(address: str, code: str, another_link: str) -> str:
+    """Signs in by the link of the start, and makes a token by showing the code of another one."""
+    https = urllib.request.HTTPSHandler(context=certificates().client_context())
+    browser = urllib.request.build_opener(https, urllib.request.HTTPCookieProcessor())
+    with browser.open(f"{address}/?code={code}", timeout=20) as page:
+        (csrf,) = re.findall(r'data-csrf="([\w-]+)"', page.read().decode())
+    present = another_link.partition("?code=")[2]
+    headers = {"X-CSRF-Token": csrf, "X-Present-Secret": b64encode(present.encode()).decode()}
+    body = json.dumps({"name": "ops", "role": "admin"}).encode()
+    asked = urllib.request.Request(
+        f"{address}/api/v1/tokens", body, headers | {"Content-Type": "application/json"}
+    )
+    with browser.open(asked, timeout=20) as answer:
+        return str(json.load(answer)["secret"])
+
+
 def ask_it(address: str, token: str) -> None:
     known = certificates()
     request = urllib.request.Request(f"{address}/api/v1/tokens", headers={"Authorization": f"Bearer {token}"})
     with urllib.request.urlopen(request, context=known.client_context(), timeout=20) as response:
-        assert json.load(response)["mine"] == "administrator"
+        assert json.load(response)["mine"] == "ops"
         assert response.headers["Strict-Transport-Security"]
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         urllib.request.urlopen(request, timeout=20)

@@ -78,7 +78,7 @@ class Run:
         )
         assert self.process.stdout is not None
         greeting = ""
-        while "Console:" not in greeting:
+        while "REST:" not in greeting:
             line = self.process.stdout.readline()
             assert line, self.process.communicate()
             greeting += line

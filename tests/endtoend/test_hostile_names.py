@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from tests.endtoend.operator import chromium
-from tests.support.broker_process import TOKEN, BrokerProcess, within
+from tests.support.broker_process import BrokerProcess, within
 from webui.pages.catalogue import PAGES
 
 pytestmark = [pytest.mark.endtoend, pytest.mark.browser]
@@ -95,7 +95,7 @@ def browser(broker: BrokerProcess) -> Iterator[Any]:
     with chromium() as started:
         context = started.new_context(viewport=PHONE)
         context.add_init_script(WATCH)
-        context.new_page().goto(f"http://{broker.console}/?token={TOKEN}")
+        context.new_page().goto(broker.link)
         yield context
 
 

@@ -48,8 +48,8 @@ async def busy(broker: RunningBroker) -> None:
 
 
 async def scraped(broker: RunningBroker) -> dict[str, Family]:
-    assert broker.started.console_url is not None
-    address, _, token = broker.started.console_url.partition("?token=")
+    assert broker.started.console is not None
+    address, token = broker.started.console.address, broker.started.console.token
     request = Request(f"{address}metrics", headers={"Authorization": f"Bearer {token}"})
 
     def ask() -> str:
@@ -211,8 +211,8 @@ async def test_each_plane_has_a_queue_and_a_pool_of_its_own(tmp_path: Path, mock
 
 async def test_the_request_log_is_switched_over_http_and_the_change_is_on_record(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
-        assert broker.started.console_url is not None
-        address, _, token = broker.started.console_url.partition("?token=")
+        assert broker.started.console is not None
+        address, token = broker.started.console.address, broker.started.console.token
         body = b'{"apis": ["Produce"], "client_ids": [], "max_per_second": 5}'
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         request = Request(f"{address}api/v1/request-log", body, headers, method="PUT")

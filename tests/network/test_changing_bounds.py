@@ -46,8 +46,8 @@ async def by_wire(broker: RunningBroker) -> Change:
 
 async def by_rest(broker: RunningBroker) -> Change:
     issued = await broker.house.control.apply(IssueAdminToken("automation", Role.EDITOR), BROKER_ITSELF)
-    assert broker.started.console_url is not None
-    host, port = broker.started.console_url.removeprefix("http://").partition("/")[0].split(":")
+    assert broker.started.console is not None
+    host, port = broker.started.console.address.removeprefix("http://").partition("/")[0].split(":")
 
     async def change(name: str | None, value: float | None) -> None:
         entry = {"entity": {"client-id": name}, "ops": [{"key": KEY, "value": value}]}

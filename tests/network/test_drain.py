@@ -217,8 +217,8 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
         return Answered(DescribeClusterResponse(cluster_id="late"))
 
     async with running_broker(tmp_path, "console.listener=127.0.0.1:0") as broker:
-        assert broker.started.console_url is not None
-        port = int(broker.started.console_url.split("?")[0].rstrip("/").rpartition(":")[2])
+        assert broker.started.console is not None
+        port = int(broker.started.console.address.rstrip("/").rpartition(":")[2])
         client = await broker.connect()
         await client.ask(DescribeClusterRequest(), 0)
         server = broker.house.server

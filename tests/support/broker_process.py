@@ -18,6 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
+from broker.security.console_link_file import read_console_link
+from broker.security.console_links import link_with, make_code
+
 WEIR: Final = Path(sys.executable).with_name("weir")
 TOKEN: Final = "a-token-for-the-tests-of-the-whole-broker"
 USERS: Final = {"alice": "alice-secret", "bob": "bob-secret"}
@@ -85,13 +88,19 @@ class BrokerProcess:
         late = threading.Timer(STARTED_WITHIN_S, process.kill)
         late.start()
         greeting = ""
-        while "Console:" not in greeting:
+        while "REST:" not in greeting:
             line = process.stdout.readline()
             assert line, "the broker ended before it served:\n" + "".join(self.log_lines)
             greeting += line
         late.cancel()
         self.plain, self.sasl = re.findall(r"[\d.]+:\d+", greeting.splitlines()[0])
-        self.console = greeting.partition("http://")[2].partition("/")[0]
+        self.console = greeting.partition("REST:    http://")[2].partition("/")[0]
+
+    @property
+    def link(self) -> str:
+        """Signs one browser in, as the administrator."""
+        url, key = read_console_link(str(self.directory))
+        return link_with(url, make_code(key, time.monotonic_ns() // 1_000_000))
 
     def kill(self) -> None:
         """kill -9, as a crash would."""

@@ -15,6 +15,7 @@ from webui.http.app import build_app
 from webui.tables import slices
 
 PORT = 8080
+OWN_HOST = f"weir-{PORT}.localhost:{PORT}"
 
 
 @dataclass
@@ -36,8 +37,8 @@ class Browserless:
     async def ask(
         self, method: str, path: str, *, token: str | None = "admin-token", body: Any = None, **headers: str
     ) -> Response:
-        """Header names are given with underscores: `If_Match`."""
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        """Header names are given with underscores: `If_Match`. The Host is that of the pages unless given."""
+        given = {"Host": OWN_HOST} | {name.replace("_", "-"): value for name, value in headers.items()}
         if token is not None:
             given["Authorization"] = f"Bearer {token}"
         arguments: dict[str, Any] = {"method": method, "headers": given}

@@ -10,8 +10,11 @@ from functools import partial
 
 import trio
 
+from broker.security.console_links import link_with
 from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
 from tests.webui.simulation import Simulation
+from webui.console import monotonic_ms
+from webui.security.own_host import OwnHost
 from webui.serving import serve_console
 
 
@@ -25,7 +28,8 @@ async def serve(port: int, *, empty: bool, warehouse: str) -> None:
         settings = FakeSettings(FakeAddress(port=port), insights_warehouse=warehouse)
         start = partial(serve_console, broker.backend(), settings, shutdown=trio.Event())
         host, bound = await nursery.start(start)
-        print(f"Console: http://{host}:{bound}/?token=admin-token", flush=True)
+        url = OwnHost(settings).url(host, bound, is_encrypted=False)
+        print(f"Console: {link_with(url, broker.links.make(monotonic_ms()))}", flush=True)
 
 
 def main() -> None:

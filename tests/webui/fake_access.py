@@ -14,6 +14,7 @@ from broker.control.commands import (
 from broker.control.passwords import HashedPassword, SetPassword
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
+from broker.security.console_links import ConsoleLinks
 from tests.webui.rows import NOW_MS
 
 ADMIN = TokenRow("root", "admin", NOW_MS, "broker", 11)
@@ -35,12 +36,13 @@ class FakeLock:
 
 class FakeAccess:
     """`secrets` are the tokens by their secrets, `passwords` those by name; `hashing` are the threads in
-    which something slow was done.
+    which something slow was done; `links` sign in by the first token.
     """
 
     secrets: dict[str, TokenRow]
     passwords: dict[str, str]
     hashing: list[str]
+    links: ConsoleLinks
     token_rows: list[TokenRow]
     version: int
     now_ms: int
@@ -51,6 +53,9 @@ class FakeAccess:
     def identify(self, secret: str) -> TokenRow | None:
         token = self.secrets.get(secret)
         return token if token in self.token_rows else None
+
+    def redeem(self, code: str, now_ms: int) -> TokenRow | None:
+        return self.token_rows[0] if self.links.redeem(code, now_ms) else None
 
     def tokens(self) -> list[TokenRow]:
         return list(self.token_rows)

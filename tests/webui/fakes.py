@@ -57,6 +57,7 @@ from broker.control.views import (
 )
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.alteration import validate_entity
+from broker.security.console_links import ConsoleLinks
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving
@@ -83,6 +84,8 @@ class FakeSettings:
     session_max_ms: int = 43_200_000
     request_max_bytes: int = 1_048_576
     insights_warehouse: str = ""
+    public_url: str = ""
+    is_encrypted: bool = False
 
 
 def address_rows(broker: "FakeBroker") -> list[AddressRow]:
@@ -123,6 +126,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     now: Figures = field(default_factory=figures)
     passwords: dict[str, str] = field(default_factory=dict)
     hashing: list[str] = field(default_factory=list)
+    links: ConsoleLinks = field(default_factory=lambda: ConsoleLinks(b"k" * 32))
     token_rows: list[TokenRow] = field(default_factory=lambda: [ADMIN, EDITOR, VIEWER])
     observed: dict[EntityPairs, dict[str, float]] = field(default_factory=dict)
     usage_rows: list[ClientUsage] = field(default_factory=list)
@@ -152,6 +156,7 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
             control=self,  # type: ignore[arg-type]
             views=self,
             identify=self.identify,
+            redeem=self.redeem,
             lock_of=self.lock_of,
             hash_password=self.hash_password,
             metrics=lambda: self.metrics(),

@@ -37,7 +37,7 @@ async def served(
     shutdown, ended = trio.Event(), trio.Event()
 
     async def run(task_status: trio.TaskStatus[tuple[str, int]]) -> None:
-        console = FakeSettings(**settings)
+        console = FakeSettings(is_encrypted=tls is not None, **settings)
         await serve_console(broker.backend(), console, shutdown=shutdown, tls=tls, task_status=task_status)
         ended.set()
 

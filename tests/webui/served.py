@@ -10,12 +10,14 @@ from webui.serving import serve_console
 
 
 class ServedConsole:
-    """A console on a loopback port, in a thread of its own. The test changes the broker from outside."""
+    """A console on a loopback port, in a thread of its own. The test changes the broker from outside.
+    `address` is for programs, `pages` where browsers are sent.
+    """
 
     def __init__(self, broker: FakeBroker, settings: FakeSettings = FakeSettings()) -> None:  # noqa: B008
         self.broker = broker
         self.settings = settings
-        self.address = ""
+        self.address = self.pages = ""
         self._started = threading.Event()
         self._thread = threading.Thread(target=lambda: trio.run(self._serve))
 
@@ -39,4 +41,5 @@ class ServedConsole:
             serve = partial(serve_console, self.broker.backend(), self.settings, shutdown=self._stop)
             host, port = await nursery.start(serve)
             self.address = f"http://{host}:{port}"
+            self.pages = f"http://weir-{port}.localhost:{port}"
             self._started.set()

@@ -5,6 +5,8 @@ program.
 """
 
 from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import quote
 
 from quart import Response, request
 from quart.typing import ResponseReturnValue
@@ -23,9 +25,20 @@ from webui.rest.schema import Record, Text
 from webui.rest.tokens import LONGEST_NAME
 from webui.security import headers
 from webui.security.doorkeeper import LONGEST_SECRET, role_of
-from webui.security.gate import check_body, cookie_name, session_of, visitor_of
-from webui.security.origin import is_foreign
+from webui.security.gate import Knock, check_body, cookie_name, session_of, visitor_of
+from webui.security.origin import is_foreign, says_where_from
 from webui.tables.json_text import encode
+
+REFUSED_ADDRESS: Final = (
+    "A token does not belong in an address, where histories and logs keep it. Paste it here, or open a "
+    "link that `weir console-link` prints."
+)
+UNPROVEN_LINK: Final = (
+    "Over plain HTTP from another machine this browser does not say who made the link, so it signs nobody "
+    "in. Use a token or a password here, or TLS."
+)
+IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
+"""What is left as it is in the query of a redirect."""
 
 _SECRET = Text(shortest=1, longest=LONGEST_SECRET)
 _BY_TOKEN = Record({"token": _SECRET})
@@ -52,10 +65,16 @@ def _add(app: QuartTrio, path: str, name: str, door: Door, method: str) -> None:
 
 def _page_door(console: Console, renderer: Renderer, page: Page) -> Door:
     async def door() -> ResponseReturnValue:
-        token = request.args.get("token")
-        if token is not None:
-            return _login_by_link(console, renderer, page, token)
-        session = session_of(console, knock_of(request))
+        knock = knock_of(request)
+        elsewhere = console.own_host.elsewhere(knock.scheme, knock.headers.get("Host", ""))
+        if elsewhere is not None:
+            return _redirect(elsewhere, page.path, request.query_string)
+        if "token" in request.args:
+            return _sign_in_page(renderer, REFUSED_ADDRESS, 403)
+        code = request.args.get("code")
+        if code is not None and request.method == "GET":
+            return _login_by_link(console, renderer, page, knock, code)
+        session = session_of(console, knock)
         if session is None:
             return _sign_in_page(renderer, "")
         html = renderer.render(
@@ -72,22 +91,34 @@ def _page_door(console: Console, renderer: Renderer, page: Page) -> Door:
     return door
 
 
-def _login_by_link(console: Console, renderer: Renderer, page: Page, token: str) -> ResponseReturnValue:
-    """The address that the broker prints. The token leaves the address bar with the answer."""
-    knock = knock_of(request)
+def _redirect(origin: str, path: str, query: bytes) -> Response:
+    """The same page where its cookies are its own."""
+    more = f"?{quote(query, safe=IN_QUERIES)}" if query else ""
+    return Response(b"", status=307, headers={"Location": f"{origin}{path}{more}"})
+
+
+def _login_by_link(
+    console: Console, renderer: Renderer, page: Page, knock: Knock, code: str
+) -> ResponseReturnValue:
+    """The link that the broker or `weir console-link` printed. Its code leaves the address bar with the
+    answer.
+    """
     if is_foreign(knock.headers):
         # A stranger's link must not sign the visitor in as the stranger.
         return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
+    if not says_where_from(knock.headers, knock.address):
+        return _sign_in_page(renderer, UNPROVEN_LINK, 403)
+    opened = Response(b"", status=303, headers={"Location": page.path})
     old = knock.cookies.get(cookie_name(console, knock.scheme))
     try:
-        secret, _ = console.doorkeeper.sign_in(token, knock.address, old)
+        secret, _ = console.doorkeeper.sign_in_by_link(code, old)
     except Problem as problem:
-        response = _sign_in_page(renderer, problem.detail, problem.status)
-        response.headers.update(problem.headers)
-        return response
-    response = Response(b"", status=303, headers={"Location": page.path})
-    _set_cookie(console, response, secret)
-    return response
+        if session_of(console, knock) is not None:
+            # The link once more in the browser that it has signed in.
+            return opened
+        return _sign_in_page(renderer, problem.detail, problem.status)
+    _set_cookie(console, opened, secret)
+    return opened
 
 
 def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Response:

@@ -79,6 +79,23 @@ class Doorkeeper:
         """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
         return self._open(self.bearer(secret, address), old_cookie)
 
+    def sign_in_by_link(self, code: str, old_cookie: str | None) -> tuple[str, Session]:
+        """The same by the one-time code of a link. Raises Problem 401."""
+        token = self._backend.redeem(code, self._now_ms())
+        if token is None:
+            detail = "This link was used before, or is older than fifteen minutes."
+            raise Problem(401, f"{detail} `weir console-link` prints another one.")
+        self._let_in(token)
+        return self._open(token, old_cookie)
+
+    async def prove_again(self, token: TokenRow, secret: str, address: str) -> None:
+        """Whoever is signed in shows the token, its password, or the code of a new link once more. Raises
+        Problem as `Passwords.prove` does.
+        """
+        shown = self._backend.redeem(secret, self._now_ms())
+        if shown is None or shown.name != token.name:
+            await self._passwords.prove(token.name, secret, address)
+
     async def sign_in_by_name(
         self, name: str, password: str, address: str, old_cookie: str | None
     ) -> tuple[str, Session]:

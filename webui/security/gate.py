@@ -15,6 +15,7 @@ from webui.console import Console
 from webui.rest.problem import Problem
 from webui.security.doorkeeper import actor_of
 from webui.security.headers import HeaderLookup
+from webui.security.hosts import host_name
 from webui.security.origin import SAFE_METHODS, is_ours
 from webui.security.sessions import Session
 
@@ -50,7 +51,8 @@ def check_origin(console: Console, knock: Knock, *, any_host: bool = False) -> N
     """`any_host`: for health checks, which ask by whatever address they have and learn nothing. Raises
     Problem.
     """
-    if not any_host and not console.hosts.allow(knock.headers.get("Host", "")):
+    host = knock.headers.get("Host", "")
+    if not any_host and not console.hosts.allow(host) and not console.own_host.knows(host_name(host)):
         raise Problem(421, "The console is not known by this host name; see console.allowed.hosts.")
     if not is_ours(knock.method, knock.scheme, knock.headers):
         raise Problem(403, "The request comes from another site.")

@@ -13,16 +13,26 @@ _ALWAYS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 def host_name(header: str) -> str:
     """The host of a Host header in lower case, without port and brackets; empty where it is malformed."""
+    return host_and_port(header)[0]
+
+
+def host_and_port(header: str) -> tuple[str, int | None]:
+    """The same with the port, None where there is none."""
     host = header.strip().lower()
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
-        return name if bracket and (not rest or _is_port(rest)) else ""
-    name, colon, port = host.partition(":")
-    return name if not colon or _is_port(colon + port) else ""
+        if not bracket:
+            return "", None
+    else:
+        name, colon, port = host.partition(":")
+        rest = colon + port
+    if not rest:
+        return name, None
+    return (name, int(rest[1:])) if _is_port(rest) else ("", None)
 
 
 def _is_port(text: str) -> bool:
-    return text[:1] == ":" and text[1:].isascii() and text[1:].isdigit()
+    return text[:1] == ":" and text[1:].isascii() and text[1:].isdigit() and len(text) <= 6
 
 
 class AllowedHosts:
@@ -40,10 +50,10 @@ class AllowedHosts:
         name = host_name(header)
         if not name:
             return False
-        return name in self._names or (self._any_address and _is_address(name))
+        return name in self._names or (self._any_address and is_address(name))
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
     try:
         ip_address(name)
     except ValueError:

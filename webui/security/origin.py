@@ -5,6 +5,7 @@ header for the others; programs send neither and are known by their bearer token
 the same machine is "same-site": SameSite cookies do reach us from there, so it is refused like any stranger.
 """
 
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from webui.security.headers import HeaderLookup
@@ -33,6 +34,22 @@ def is_navigation(method: str, headers: HeaderLookup) -> bool:
         and headers.get("Sec-Fetch-Mode") == "navigate"
         and headers.get("Sec-Fetch-Dest") == "document"
     )
+
+
+def says_where_from(headers: HeaderLookup, address: str) -> bool:
+    """Whether the browser says which site a link was opened from, as all do over TLS and on their own
+    machine. An old one that does not is believed on a loopback address.
+    """
+    return bool(headers.get("Sec-Fetch-Site", "")) or _is_loopback(address)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        peer = ip_address(address)
+    except ValueError:
+        return False
+    mapped = peer.ipv4_mapped if isinstance(peer, IPv6Address) else None
+    return (mapped or peer).is_loopback
 
 
 def is_foreign(headers: HeaderLookup) -> bool:

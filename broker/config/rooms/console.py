@@ -1,12 +1,32 @@
 """The admin page and its REST API. For webui, by way of broker.web."""
 
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
 
-from broker.config.kinds import SECRET, TEXT, integer, list_of, long
+from broker.config.kinds import SECRET, TEXT, ConfigType, Kind, integer, list_of, long
 from broker.config.listeners import OPTIONAL_ADDRESS, Address, read_host
 from broker.config.rooms.tls import TlsConfig
 from broker.config.setting import setting
 from broker.errors import ConfigError
+
+
+def _read_url(text: str) -> str:
+    if not text:
+        return ""
+    parts = urlsplit(text)
+    # An empty port, or one that is none, raises ValueError.
+    has_port = parts.port is not None or not parts.netloc.endswith(":")
+    bare = parts.path in ("", "/") and not (parts.query or parts.fragment or "@" in parts.netloc)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not bare or not has_port:
+        raise ValueError("not a scheme and a host")
+    read_host(parts.hostname)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+PUBLIC_URL: Final = Kind(
+    ConfigType.STRING, "http://host, https://host, either with a port, or nothing at all", _read_url
+)
 
 
 class ConsoleTls(TlsConfig):
@@ -33,6 +53,16 @@ class ConsoleConfig:
         list_of(read_host, "a list of host names or addresses, without ports"),
         "Host names by which browsers may reach the console, besides localhost, loopback addresses and the "
         "host of console.listener. Any other Host header is refused, which is what stops DNS rebinding.",
+        ours=True,
+    )
+    public_url: str = setting(
+        "console.public.url",
+        "",
+        PUBLIC_URL,
+        "Where browsers reach the console, such as https://weir.example: its host is answered, the printed "
+        "link has it, and pages that are asked for by an IP address or as localhost redirect there. Without "
+        "it, the pages of a console without TLS that listens on 127.0.0.1, or on every address, are at "
+        "http://weir-<port>.localhost:<port>, since cookies ignore ports.",
         ours=True,
     )
     session_idle_ms: int = setting(

@@ -142,7 +142,7 @@ def test_axe_finds_nothing_where_the_broker_does_not_answer(
 ) -> None:
     def unanswered(opened: Watched, path: str) -> None:
         opened.page.route("**/api/v1/**", lambda route: route.abort())
-        opened.page.goto(opened.console.address + path)
+        opened.page.goto(opened.console.pages + path)
         opened.page.get_by_text("This could not be loaded").wait_for()
 
     looked_at(browser, served, ("/", "/audit", "/access", "/explain?user=alice"), unanswered, looks)
@@ -150,6 +150,6 @@ def test_axe_finds_nothing_where_the_broker_does_not_answer(
 
 def test_axe_finds_nothing_where_one_signs_in(browser: Any, served: ServedConsole) -> None:
     with watched(browser, served) as opened:
-        opened.page.goto(served.address + "/")
+        opened.page.goto(served.pages + "/")
         opened.page.get_by_role("button", name="Sign in").wait_for()
         assert violations(opened.page, "sign-in", LOOKS) == {}

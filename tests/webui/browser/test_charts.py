@@ -99,7 +99,7 @@ def test_longer_ranges_are_asked_of_the_broker(page: Watched, expect: Any) -> No
         opened.get_by_role("button", name="24 h").click()
     expect(opened.locator("#throughput text.axis", has_text="20 h")).to_be_visible()
     expect(opened.get_by_role("button", name="24 h")).to_be_focused()
-    expect(opened).to_have_url(f"{page.console.address}/?range=24h")
+    expect(opened).to_have_url(f"{page.console.pages}/?range=24h")
 
 
 def test_the_last_hour_of_throttles_stands_below_them(page: Watched, expect: Any) -> None:

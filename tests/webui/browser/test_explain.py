@@ -33,7 +33,7 @@ def test_whoever_is_connected_is_a_click_away(ruled: Watched, expect: Any) -> No
         expect(verdict(opened, "Fetch")).to_contain_text(words)
     expect(verdict(opened, "Produce")).to_contain_text("No limit")
     expect(verdict(opened, "New connections")).to_contain_text("20/s")
-    expect(opened).to_have_url(f"{ruled.console.address}/explain?user=alice&client_id=app&ip=10.0.0.7")
+    expect(opened).to_have_url(f"{ruled.console.pages}/explain?user=alice&client_id=app&ip=10.0.0.7")
 
 
 def test_the_eight_rules_stand_in_order_with_the_one_that_governs(ruled: Watched, expect: Any) -> None:

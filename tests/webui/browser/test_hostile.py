@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.webui.browser.conftest import Watched
 from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, throttled
+from webui.console import monotonic_ms
 
 NAMES = (
     "<img src=x onerror=alert(1)>",
@@ -97,11 +99,13 @@ def test_the_browser_refuses_what_our_scripts_must_not_do(page: Watched) -> None
 
 
 @contextmanager
-def another_site(html: str) -> Iterator[str]:
-    """A page on another port of the same machine: same site, other origin."""
+def another_site(html: str, host: str, cookies: list[str] | None = None) -> Iterator[str]:
+    """A page on another port of this machine, found by `host`; `cookies` are those that it is sent."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if cookies is not None:
+                cookies.append(self.headers.get("Cookie", ""))
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -113,7 +117,7 @@ def another_site(html: str) -> Iterator[str]:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://{host}:{server.server_port}/"
         server.shutdown()
         thread.join()
 
@@ -153,10 +157,12 @@ def test_a_page_on_another_port_changes_nothing_and_reads_nothing(
     opened.goto("about:blank")
     answers: list[tuple[str, int]] = []
     opened.on("response", lambda response: answers.append((response.url, response.status)))
-    with another_site(ATTACKS[attack].format(target=page.console.address, body=BODY, token=TOKEN)) as site:
+    html = ATTACKS[attack].format(target=page.console.pages, body=BODY, token=TOKEN)
+    # Another port of the pages' own name: the same site, another origin.
+    with another_site(html, urlsplit(page.console.pages).hostname or "") as site:
         opened.goto(site)
         opened.wait_for_timeout(500)
-    ours = [(url, status) for url, status in answers if url.startswith(page.console.address)]
+    ours = [(url, status) for url, status in answers if url.startswith(page.console.pages)]
     assert all(status in (403, 404, 405, 421) for _, status in ours), ours
     assert broker.applied == [] and broker.rows == {} and broker.token_rows == [ADMIN, EDITOR, VIEWER]
     page.troubles.clear()
@@ -164,7 +170,21 @@ def test_a_page_on_another_port_changes_nothing_and_reads_nothing(
     assert "Client quotas" in opened.title() and 'data-may-edit="yes"' in opened.content()
 
 
+def test_the_session_is_not_sent_to_other_services_of_this_machine(page: Watched, broker: FakeBroker) -> None:
+    """Cookies ignore ports: whoever else listens on 127.0.0.1 would be sent those of 127.0.0.1."""
+    opened = page.page
+    opened.goto(f"{page.console.address}/?code={broker.links.make(monotonic_ms())}")
+    assert opened.title() == "Overview · Weir"
+    for host in ("127.0.0.1", "localhost", "weir-1.localhost"):
+        sent: list[str] = []
+        with another_site("<p>", host, sent) as site:
+            opened.goto(site)
+        assert sent[0] == "", host
+    assert page.go("/").title() == "Overview · Weir"
+    page.troubles.clear()
+
+
 def test_a_rebound_name_is_not_answered(browser: Any, page: Watched) -> None:
-    port = page.console.address.rpartition(":")[2]
+    port = page.console.pages.rpartition(":")[2]
     answer = page.page.request.get(f"{page.console.address}/", headers={"Host": f"evil.example:{port}"})
     assert answer.status == 421

@@ -14,7 +14,7 @@ from tests.webui.browser.conftest import Watched
 def test_a_page_is_imitated_to_the_letter(page: Watched, load: PageLoad, expect: Any) -> None:
     page.sign_in()
     asked: list[str] = []
-    page.page.on("request", lambda request: asked.append(request.url.removeprefix(page.console.address)))
+    page.page.on("request", lambda request: asked.append(request.url.removeprefix(page.console.pages)))
     page.go(load.path)
     api = [target for target in asked if target.startswith("/api/")]
     streams = [target for target in api if target.startswith("/api/v1/events")]

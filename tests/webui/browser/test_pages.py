@@ -5,19 +5,37 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from broker.control.views import ConnectionLimitRow
 from tests.webui.browser.conftest import PHONE, ServedConsole, Watched, watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import connection, tasks, throttled
+from webui.console import monotonic_ms
 from webui.pages.catalogue import PAGES
 
 PATHS = tuple(page.path for page in PAGES)
 
 
-def test_the_printed_link_opens_a_live_overview(page: Watched, expect: Any) -> None:
-    opened = page.go("/?token=admin-token")
+@pytest.mark.parametrize("host", ["pages", "address"])
+def test_the_printed_link_opens_a_live_overview(
+    page: Watched, expect: Any, broker: FakeBroker, host: str
+) -> None:
+    """By its own name, and by the address that it redirects from."""
+    opened = page.page
+    opened.goto(f"{getattr(page.console, host)}/?code={broker.links.make(monotonic_ms())}")
     expect(opened).to_have_title("Overview · Weir")
-    assert "token" not in opened.url
+    expect(opened).to_have_url(f"{page.console.pages}/")
+    expect(opened.locator("#live")).to_have_text("Live")
+
+
+def test_a_token_in_the_address_is_refused_and_said_so(page: Watched, expect: Any) -> None:
+    opened = page.page
+    opened.goto(f"{page.console.pages}/?token=admin-token")
+    expect(opened.get_by_role("alert")).to_contain_text("does not belong in an address")
+    opened.get_by_label("Token").fill("admin-token")
+    opened.keyboard.press("Enter")
+    expect(opened).to_have_url(f"{page.console.pages}/")
     expect(opened.locator("#live")).to_have_text("Live")
 
 
@@ -80,7 +98,7 @@ def test_a_longer_range_is_asked_for_and_kept_in_the_address(page: Watched, expe
     with opened.expect_request(lambda request: "history=86400" in request.url):
         opened.get_by_role("button", name="24 h").click()
     expect(opened.get_by_role("button", name="24 h")).to_have_attribute("aria-pressed", "true")
-    expect(opened).to_have_url(f"{page.console.address}/?range=24h")
+    expect(opened).to_have_url(f"{page.console.pages}/?range=24h")
     expect(opened.locator("#throughput")).to_contain_text("20 h")
     opened.get_by_role("button", name="1 min", exact=True).click()
     expect(opened.locator("#throughput")).to_contain_text("45 s")
@@ -279,10 +297,9 @@ def test_signing_in_by_hand_and_out_again(page: Watched, expect: Any) -> None:
 
 def test_a_link_from_elsewhere_finds_the_session(page: Watched, expect: Any) -> None:
     page.sign_in()
-    # Another site, as far as cookies go: localhost is not 127.0.0.1.
-    elsewhere = page.console.address.replace("127.0.0.1", "localhost")
-    page.page.goto(f"{elsewhere}/healthz")
-    page.page.evaluate("address => location.assign(address)", page.console.address + "/quotas")
+    # Another site, as far as cookies go.
+    page.page.goto(f"{page.console.address}/healthz")
+    page.page.evaluate("address => location.assign(address)", page.console.pages + "/quotas")
     expect(page.page.get_by_role("heading", name="Client quotas")).to_be_visible()
 
 

@@ -19,7 +19,7 @@ def call(browser: Any) -> Iterator[Call]:
     script = "async ([module, name, given]) => (await import(module))[name](...given)"
     with ServedConsole(FakeBroker()) as served:
         page = browser.new_page()
-        page.goto(served.address + "/?token=admin-token")
+        page.goto(served.pages + "/")
         yield lambda name, *given: page.evaluate(script, [module, name, list(given)])
         page.close()
 

@@ -14,6 +14,7 @@ from tests.support.certificates import certificates
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
+from webui.console import monotonic_ms
 from webui.http import encryption, front
 
 GET = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n"
@@ -50,8 +51,11 @@ async def ask(server: Served, path: bytes, headers: bytes = b"") -> bytes:
     return await rest_of(stream)  # type: ignore[arg-type]
 
 
-async def test_a_page_comes_encrypted_with_hsts_and_a_cookie_that_stays_so(server: Served) -> None:
-    answer = await ask(server, b"/?token=admin-token")
+async def test_a_page_comes_encrypted_with_hsts_and_a_cookie_that_stays_so(
+    server: Served, broker: FakeBroker
+) -> None:
+    code = broker.links.make(monotonic_ms())
+    answer = await ask(server, b"/?code=" + code.encode())
     assert answer.startswith(b"HTTP/1.1 303")
     head = answer.lower()
     assert b"strict-transport-security: max-age=31536000" in head

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 import trio
 
-from tests.webui.conftest import Browserless
+from tests.webui.conftest import OWN_HOST, Browserless, Clock
 from tests.webui.fake_access import ADMIN
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
@@ -57,11 +57,14 @@ async def test_a_request_of_two_lengths_hides_no_other(
 
 
 async def test_a_line_end_in_an_address_or_a_header_makes_no_header(server: Served) -> None:
-    for target in (b"/?token=a%0d%0aSet-Cookie:%20weir-0=x", b"/%0d%0aX-Injected:%201"):
-        stream = await server.open()
-        await stream.send_all(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        head = (await rest_of(stream)).partition(b"\r\n\r\n")[0].lower()
-        assert b"x-injected" not in head and b"set-cookie" not in head
+    own = b"weir-%d.localhost:%d" % (server.port, server.port)
+    for host in (b"localhost", own):
+        for target in (b"/?code=a%0d%0aSet-Cookie:%20weir-0=x", b"/%0d%0aX-Injected:%201"):
+            stream = await server.open()
+            end = b" HTTP/1.1\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n"
+            await stream.send_all(b"GET " + target + end)
+            lines = (await rest_of(stream)).partition(b"\r\n\r\n")[0].lower().splitlines()
+            assert not [line for line in lines if line.strip().startswith((b"x-injected", b"set-cookie"))]
 
 
 @pytest.mark.parametrize(
@@ -98,14 +101,20 @@ async def test_an_address_that_names_a_host_is_not_believed_for_it(server: Serve
     "query", ["next=//evil.example", "redirect=https://evil.example", "return_to=/\\evil.example"]
 )
 async def test_signing_in_leads_to_a_page_of_the_console_and_nowhere_else(
-    http: Browserless, query: str
+    http: Browserless, broker: FakeBroker, clock: Clock, query: str
 ) -> None:
-    for path in ("//evil.example/", "/\\evil.example", "/%2f%2fevil.example"):
-        answer = await http.get(f"{path}?token=admin-token", token=None, Sec_Fetch_Site="none")
-        assert answer.status_code in (404, 405) and "Location" not in answer.headers
+    def link(path: str) -> str:
+        return f"{path}?code={broker.links.make(clock.ms)}"
+
+    for host in (OWN_HOST, "127.0.0.1:8080"):
+        for path in ("//evil.example/", "/\\evil.example", "/%2f%2fevil.example"):
+            answer = await http.get(link(path), token=None, Sec_Fetch_Site="none", Host=host)
+            assert answer.status_code in (404, 405) and "Location" not in answer.headers
     for page in PAGES:
-        answer = await http.get(f"{page.path}?token=admin-token&{query}", token=None, Sec_Fetch_Site="none")
+        answer = await http.get(f"{link(page.path)}&{query}", token=None, Sec_Fetch_Site="none")
         assert answer.headers["Location"] == page.path
+        moved = await http.get(f"{page.path}?{query}", token=None, Host="127.0.0.1:8080")
+        assert moved.headers["Location"].startswith(f"http://{OWN_HOST}{page.path}?")
 
 
 async def test_a_body_that_never_ends_is_hung_up_on(

@@ -5,7 +5,7 @@ import re
 import pytest
 from quart import Response
 
-from tests.webui.conftest import Browserless
+from tests.webui.conftest import OWN_HOST, Browserless, Clock
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
@@ -21,8 +21,8 @@ def cookie_of(answer: Response) -> str:
 
 
 async def sign_in(http: Browserless, token: str = "admin-token") -> str:
-    answer = await http.get(f"/?token={token}", token=None, **NAVIGATION)
-    assert answer.status_code == 303
+    answer = await http.ask("POST", "/login", token=None, body={"token": token})
+    assert answer.status_code == 200
     return cookie_of(answer)
 
 
@@ -46,11 +46,61 @@ async def test_the_quotas_page_says_where_a_callback_decides(
     assert ("The quota callback <code>acme.quotas:Groups</code> decides" in page) is bool(callback)
 
 
-async def test_the_printed_link_signs_in_and_loses_its_token(http: Browserless) -> None:
-    answer = await http.get("/?token=admin-token", token=None, **NAVIGATION)
+async def by_link(http: Browserless, code: str, **headers: str) -> Response:
+    return await http.get(f"/?code={code}", token=None, **NAVIGATION | headers)
+
+
+async def test_a_link_signs_in_and_loses_its_code(
+    http: Browserless, broker: FakeBroker, clock: Clock
+) -> None:
+    answer = await by_link(http, broker.links.make(clock.ms))
     assert answer.status_code == 303 and answer.headers["Location"] == "/"
     attributes = answer.headers["Set-Cookie"].split("; ")[1:]
     assert set(attributes) == {"HttpOnly", "Path=/", "SameSite=Strict"}
+    page = await text_of(await http.get("/", token=None, Cookie=cookie_of(answer)))
+    assert 'data-who="root"' in page
+
+
+@pytest.mark.parametrize(("age_ms", "status"), [(899_999, 303), (900_000, 401), (900_001, 401)])
+async def test_a_link_is_good_for_fifteen_minutes(
+    http: Browserless, broker: FakeBroker, clock: Clock, age_ms: int, status: int
+) -> None:
+    code = broker.links.make(clock.ms)
+    clock.ms += age_ms
+    answer = await by_link(http, code)
+    assert answer.status_code == status and ("Set-Cookie" in answer.headers) is (status == 303)
+    if status == 401:
+        assert "older than fifteen minutes" in await text_of(answer)
+
+
+async def test_a_link_is_good_once(http: Browserless, broker: FakeBroker, clock: Clock) -> None:
+    code = broker.links.make(clock.ms)
+    cookie = cookie_of(await by_link(http, code))
+    again = await by_link(http, code)
+    assert again.status_code == 401 and "was used before" in await text_of(again)
+    # In the browser that it has signed in it leads to the page.
+    mine = await by_link(http, code, Cookie=cookie)
+    assert mine.status_code == 303 and "Set-Cookie" not in mine.headers
+
+
+async def test_asking_for_the_head_of_a_link_does_not_use_it_up(
+    http: Browserless, broker: FakeBroker, clock: Clock
+) -> None:
+    code = broker.links.make(clock.ms)
+    head = await http.ask("HEAD", f"/?code={code}", token=None, **NAVIGATION)
+    assert head.status_code == 401 and "Set-Cookie" not in head.headers
+    assert (await by_link(http, code)).status_code == 303
+
+
+@pytest.mark.parametrize("token", ["admin-token", "wrong"])
+async def test_a_token_in_an_address_signs_nobody_in_and_is_not_looked_at(
+    http: Browserless, broker: FakeBroker, token: str
+) -> None:
+    for _ in range(10):
+        answer = await http.get(f"/?token={token}", token=None, **NAVIGATION)
+        assert answer.status_code == 403 and "Set-Cookie" not in answer.headers
+        assert "does not belong in an address" in await text_of(answer)
+    assert (await http.get("/api/v1/overview")).status_code == 200
 
 
 async def test_every_page_is_shown_to_whoever_is_signed_in(http: Browserless) -> None:
@@ -112,23 +162,76 @@ async def test_strangers_are_shown_the_sign_in_page_and_no_figures(http: Browser
         assert answer.status_code == 401 and "Sign in" in text and "csrf" not in text
 
 
-async def test_a_wrong_token_in_the_link_is_said_so(http: Browserless) -> None:
-    answer = await http.get("/?token=wrong", token=None, **NAVIGATION)
-    assert answer.status_code == 401 and "not known here" in await text_of(answer)
-    assert "Set-Cookie" not in answer.headers
-
-
-async def test_guessing_by_link_makes_wait_too(http: Browserless) -> None:
-    for index in range(5):
-        await http.get(f"/?token=guess-{index}", token=None, **NAVIGATION)
-    answer = await http.get("/?token=admin-token", token=None, **NAVIGATION)
-    assert answer.status_code == 429 and answer.headers["Retry-After"] == "1"
+async def test_a_wrong_code_in_the_link_is_said_so(http: Browserless) -> None:
+    for code in ("wrong", "", "x" * 75, "%C3%A9" * 75):
+        answer = await by_link(http, code)
+        assert answer.status_code == 401 and "`weir console-link`" in await text_of(answer)
+        assert "Set-Cookie" not in answer.headers
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_another_sites_link_signs_nobody_in(http: Browserless, site: str) -> None:
-    answer = await http.get("/?token=admin-token", token=None, **NAVIGATION | {"Sec_Fetch_Site": site})
+async def test_another_sites_link_signs_nobody_in(
+    http: Browserless, broker: FakeBroker, clock: Clock, site: str
+) -> None:
+    code = broker.links.make(clock.ms)
+    answer = await by_link(http, code, Sec_Fetch_Site=site)
     assert answer.status_code == 403 and "Set-Cookie" not in answer.headers
+    assert (await by_link(http, code)).status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [("127.0.0.1", 303), ("::1", 303), ("::ffff:127.0.0.1", 303), ("10.0.0.7", 403), ("2001:db8::7", 403)],
+)
+async def test_a_browser_that_does_not_say_where_a_link_comes_from_is_believed_on_this_machine_only(
+    console: Console, broker: FakeBroker, clock: Clock, address: str, status: int
+) -> None:
+    client = build_app(console).test_client(use_cookies=False)
+    code = broker.links.make(clock.ms)
+    asked = {"headers": {"Host": OWN_HOST}, "scope_base": {"client": (address, 50_000)}}
+    answer = await client.get(f"/?code={code}", **asked)
+    assert answer.status_code == status and ("Set-Cookie" in answer.headers) is (status == 303)
+    if status == 403:
+        assert "does not say who made the link" in await text_of(answer)
+        asked["headers"] |= {"Sec-Fetch-Site": "none"}  # type: ignore[index]
+        assert (await client.get(f"/?code={code}", **asked)).status_code == 303
+
+
+# The host name of the pages
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.key)
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "[::1]:8080"])
+async def test_a_page_is_at_a_host_name_of_its_own(http: Browserless, page: Page, host: str) -> None:
+    answer = await http.get(f"{page.path}?search=a%26b&x=%0d%0aX:1", token=None, Host=host)
+    assert answer.status_code == 307
+    assert answer.headers["Location"] == f"http://{OWN_HOST}{page.path}?search=a%26b&x=%0d%0aX:1"
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+async def test_a_link_by_address_is_used_up_where_it_leads_to(
+    http: Browserless, broker: FakeBroker, clock: Clock
+) -> None:
+    code = broker.links.make(clock.ms)
+    answer = await by_link(http, code, Host="127.0.0.1:8080")
+    assert answer.status_code == 307 and "Set-Cookie" not in answer.headers
+    assert answer.headers["Location"] == f"http://{OWN_HOST}/?code={code}"
+    assert (await by_link(http, code)).status_code == 303
+
+
+async def test_the_published_port_of_a_container_is_part_of_its_name(http: Browserless) -> None:
+    answer = await http.get("/", token=None, Host="127.0.0.1:18080")
+    assert answer.headers["Location"] == "http://weir-18080.localhost:18080/"
+    assert (await http.get("/", token=None, Host="weir-18080.localhost:18080")).status_code == 401
+    moved = await http.get("/", token=None, Host="weir-8080.localhost:18080")
+    assert moved.headers["Location"] == "http://weir-18080.localhost:18080/"
+
+
+async def test_programs_use_the_address(http: Browserless) -> None:
+    for host in ("127.0.0.1:8080", "localhost:8080", OWN_HOST):
+        assert (await http.get("/api/v1/overview", Host=host)).status_code == 200
+        assert (await http.get("/healthz", token=None, Host=host)).status_code == 200
+        assert (await http.get("/session", token=None, Host=host)).status_code == 401
 
 
 async def test_a_bearer_token_opens_no_page(http: Browserless) -> None:
@@ -200,8 +303,7 @@ async def test_whether_there_is_a_session_can_be_asked(http: Browserless) -> Non
 
 async def test_over_tls_the_cookie_is_secure(console: Console) -> None:
     client = build_app(console).test_client(use_cookies=False)
-    headers = {"Sec-Fetch-Site": "none"}
-    answer = await client.get("/?token=admin-token", headers=headers, scheme="https")
+    answer = await client.post("/login", json={"token": "admin-token"}, scheme="https")
     cookie = answer.headers["Set-Cookie"]
     assert cookie.startswith("__Host-weir-8080=") and "; Secure" in cookie
     assert answer.headers["Strict-Transport-Security"] == "max-age=31536000"

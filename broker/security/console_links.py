@@ -1,0 +1,81 @@
+"""One-time codes of the links that sign a browser in to the console.
+
+Made by broker.app for the link of the start, and by `weir console-link` in a process of its own on the same
+machine; redeemed by broker.web. A code is the time at which it was made and a nonce, authenticated with a key
+that the broker makes at each start, so that making one needs no request to the broker. Pure: the caller
+brings the time, in milliseconds of the system's monotonic clock, which all processes of a machine share.
+"""
+
+import base64
+import binascii
+import hmac
+import secrets
+from typing import Final
+
+LIFE_MS: Final = 900_000
+
+_TIME_BYTES: Final = 8
+_NONCE_BYTES: Final = 16
+_TAG_BYTES: Final = 32
+_CODE_BYTES: Final = _TIME_BYTES + _NONCE_BYTES + _TAG_BYTES
+_CODE_CHARACTERS: Final = 75
+
+
+def new_key() -> bytes:
+    return secrets.token_bytes(32)
+
+
+def make_code(key: bytes, now_ms: int) -> str:
+    """A code of 75 characters that need no escaping in a URL."""
+    signed = now_ms.to_bytes(_TIME_BYTES, "big") + secrets.token_bytes(_NONCE_BYTES)
+    return base64.urlsafe_b64encode(signed + _tag(key, signed)).rstrip(b"=").decode()
+
+
+def link_with(url: str, code: str) -> str:
+    """The link: `url` is that of the console, with a slash at its end."""
+    return f"{url}?code={code}"
+
+
+class ConsoleLinks:
+    """The codes of one key. Redeemed codes are kept until they would have expired: only who has the key makes
+    codes that count, so their number is his.
+    """
+
+    __slots__ = ("_key", "_redeemed")
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._redeemed: dict[bytes, int] = {}
+
+    def make(self, now_ms: int) -> str:
+        return make_code(self._key, now_ms)
+
+    def redeem(self, code: str, now_ms: int) -> bool:
+        """Whether the code is one of this key, younger than LIFE_MS and not redeemed before; it is now."""
+        read = _read(code)
+        if read is None:
+            return False
+        signed, tag = read
+        made_ms = int.from_bytes(signed[:_TIME_BYTES], "big")
+        if not hmac.compare_digest(_tag(self._key, signed), tag) or not 0 <= now_ms - made_ms < LIFE_MS:
+            return False
+        self._redeemed = {one: ms for one, ms in self._redeemed.items() if now_ms - ms < LIFE_MS}
+        if signed in self._redeemed:
+            return False
+        self._redeemed[signed] = made_ms
+        return True
+
+
+def _read(code: str) -> tuple[bytes, bytes] | None:
+    """What is signed, and the tag; None for what cannot be a code."""
+    if len(code) != _CODE_CHARACTERS or not code.isascii():
+        return None
+    try:
+        whole = base64.b64decode(code + "=", altchars=b"-_", validate=True)
+    except binascii.Error:
+        return None
+    return whole[: _CODE_BYTES - _TAG_BYTES], whole[_CODE_BYTES - _TAG_BYTES :]
+
+
+def _tag(key: bytes, signed: bytes) -> bytes:
+    return hmac.digest(key, signed, "sha256")

@@ -1,0 +1,122 @@
+"""What a start prints of the console, at a terminal and elsewhere, and `weir console-link`."""
+
+import http.client
+import json
+import os
+import pty
+import re
+import signal
+import stat
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlsplit
+
+import pytest
+
+from broker.security.console_link_file import FILE_NAME
+from tests.support.broker_process import WEIR
+
+pytestmark = pytest.mark.endtoend
+
+
+def settings(directory: Path) -> list[str]:
+    return [
+        f"--override=log.dirs={directory}",
+        "--override=listeners=PLAINTEXT://127.0.0.1:0",
+        "--override=console.listener=127.0.0.1:0",
+    ]
+
+
+@contextmanager
+def started(directory: Path, *, at_terminal: bool = False, kill: bool = False) -> Iterator[str]:
+    """What a start without a token in the environment prints of the console; ends with the broker."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
+    reading, writing = pty.openpty() if at_terminal else os.pipe()
+    process = subprocess.Popen(
+        [WEIR, "serve", *settings(directory)], stdout=writing, stderr=subprocess.DEVNULL, env=environment
+    )
+    os.close(writing)
+    with os.fdopen(reading, "r", encoding="utf-8") as output:
+        try:
+            yield greeting(output)
+        finally:
+            process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+            process.wait(20)
+
+
+def greeting(output: IO[str]) -> str:
+    said = ""
+    while "A first record" not in said:
+        line = output.readline()
+        assert line, f"the broker ended: {said}"
+        said += line
+    return said.replace("\r\n", "\n")
+
+
+def link_of(said: str) -> str:
+    return re.findall(r"(?m)^Console: (\S+)$", said)[0]
+
+
+def follow(link: str) -> int:
+    """The status that a browser gets. Browsers find the name by themselves, Python does not."""
+    url = urlsplit(link)
+    connection = http.client.HTTPConnection("127.0.0.1", url.port, timeout=20)
+    try:
+        headers = {"Host": url.netloc, "Sec-Fetch-Site": "none"}
+        connection.request("GET", f"{url.path}?{url.query}", headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def console_link(directory: Path) -> subprocess.CompletedProcess[str]:
+    command = [WEIR, "console-link", *settings(directory)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def test_the_first_start_prints_a_link_that_is_good_once_and_no_token_where_output_is_kept(
+    tmp_path: Path,
+) -> None:
+    with started(tmp_path) as said:
+        link = link_of(said)
+        assert re.fullmatch(r"http://weir-(\d+)\.localhost:\1/\?code=[\w-]{75}", link), said
+        assert "Token:   shown at a terminal only" in said
+        assert [follow(link), follow(link)] == [303, 401]
+        path = tmp_path / FILE_NAME
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        another = console_link(tmp_path)
+        assert another.returncode == 0 and another.stderr == ""
+        assert another.stdout.strip().partition("?code=")[0] == link.partition("?code=")[0]
+        assert [follow(another.stdout.strip()), follow(another.stdout.strip())] == [303, 401]
+    assert not path.exists()
+    with started(tmp_path) as said:
+        assert "code=" not in said and "Token:" not in said and "`weir console-link` prints a link" in said
+        assert follow(f"{link_of(said)}?code={link.partition('?code=')[2]}") == 401
+        assert follow(console_link(tmp_path).stdout.strip()) == 303
+
+
+def test_at_a_terminal_every_start_prints_a_link_and_the_first_one_the_token(tmp_path: Path) -> None:
+    with started(tmp_path, at_terminal=True) as said:
+        assert follow(link_of(said)) == 303
+        (token,) = re.findall(r"(?m)^Token:   ([\w-]{43})$", said)
+        (address,) = re.findall(r"(?m)^REST:    (\S+)$", said)
+        request = urllib.request.Request(f"{address}tokens", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert json.load(answer)["mine"] == "administrator"
+    with started(tmp_path, at_terminal=True) as said:
+        assert follow(link_of(said)) == 303
+        assert "Token:" not in said
+
+
+def test_without_a_broker_there_is_no_link(tmp_path: Path) -> None:
+    with started(tmp_path, kill=True):
+        pass
+    assert (tmp_path / FILE_NAME).exists()
+    for directory in (tmp_path, tmp_path / "nowhere"):
+        refused = console_link(directory)
+        assert refused.returncode == 1 and refused.stdout == ""
+        assert f"no broker with a console runs in {directory}" in refused.stderr
