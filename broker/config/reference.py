@@ -54,7 +54,8 @@ A key that can be set for one listener is written behind `listener.name.<name>.`
 small letters, and wins over the common one. Where two spellings are given, the first one wins.
 
 From the environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
-that holds it. Without either, the first start makes a token and prints it.
+that holds it. Without either, the first start makes a token, and
+prints it at a terminal.
 """
 
 

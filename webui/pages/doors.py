@@ -31,7 +31,7 @@ from webui.tables.json_text import encode
 
 REFUSED_ADDRESS: Final = (
     "A token does not belong in an address, where histories and logs keep it. Paste it here, or open a "
-    "link that `weir console-link` prints."
+    "link that weir console-link prints."
 )
 UNPROVEN_LINK: Final = (
     "Over plain HTTP from another machine this browser does not say who made the link, so it signs nobody "

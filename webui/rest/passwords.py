@@ -9,8 +9,10 @@ from typing import Final
 
 from broker.control.commands import Role
 from broker.control.passwords import SetPassword
+from webui.rest import proving
 from webui.rest.conditions import HEADERS, etag, expected_version
 from webui.rest.problem import Problem
+from webui.rest.proving import prove_again
 from webui.rest.routing import Answer, Call, Reply, Route
 from webui.rest.schema import Record, Text
 from webui.rest.tokens import CHANGED, MISSING, PLACE, TOKEN, existing, refusal, token_json
@@ -24,6 +26,7 @@ _BODY: Final = Record(
 
 
 async def set_password(call: Call) -> Reply:
+    await prove_again(call)
     name, password, expected = call.place["name"], call.body["password"], expected_version(call.headers)
     asked = SetPassword(name, None, await _proven(call), expected, validate_only=True)
     # Nothing is hashed for whoever may not, or of what was changed meanwhile.
@@ -41,8 +44,12 @@ async def set_password(call: Call) -> Reply:
 
 
 async def _proven(call: Call) -> bool:
-    """Whether the present password or token was shown. Raises Problem: a wrong one is a guess like any."""
+    """Whether the present password or token of this name was shown, as a browser has by now. Raises Problem:
+    a wrong one is a guess like any.
+    """
     name, present = call.place["name"], call.body.get("present")
+    if call.session is not None and name == call.actor.name:
+        return True
     if present is None or name != call.actor.name or call.actor.role >= Role.ADMIN:
         return False
     try:
@@ -71,7 +78,7 @@ ROUTES: Final = (
         set_password,
         {200: Answer("The token; ETag: its version", TOKEN), 404: MISSING, 412: CHANGED},
         body=_BODY,
-        headers={"If-Match": HEADERS["If-Match"]},
+        headers={"If-Match": HEADERS["If-Match"], **proving.HEADERS},
         place=PLACE,
     ),
 )

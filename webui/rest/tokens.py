@@ -10,9 +10,11 @@ from typing import Any, Final
 from broker.control.commands import IssueAdminToken, RevokeAdminToken, Role
 from broker.control.views import TokenRow
 from broker.errors import ApiError, ErrorCode
+from webui.rest import proving
 from webui.rest.answers import COUNT, NAME, TIME
 from webui.rest.conditions import HEADERS, etag, expected_version
 from webui.rest.problem import PROBLEM, PROBLEM_FIELDS, Problem
+from webui.rest.proving import prove_again
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Listing, Maybe, Number, Record, Text
 from webui.tables.shapes import utc
@@ -79,6 +81,7 @@ def _last_used(call: Call, name: str) -> str | None:
 
 
 async def issue_token(call: Call) -> Reply:
+    await prove_again(call)
     name, role = call.body["name"], Role[call.body["role"].upper()]
     try:
         return await _issue(call, name, role, 0, 201)
@@ -90,6 +93,7 @@ async def issue_token(call: Call) -> Reply:
 
 
 async def renew_token(call: Call) -> Reply:
+    await prove_again(call)
     row, expected = existing(call), expected_version(call.headers)
     try:
         # Not one that was revoked meanwhile: it would come back with the role that it had.
@@ -100,6 +104,7 @@ async def renew_token(call: Call) -> Reply:
 
 
 async def revoke_token(call: Call) -> Reply:
+    await prove_again(call)
     command = RevokeAdminToken(call.place["name"], expected_version(call.headers))
     outcome = await call.console.backend.control.apply(command, call.actor)
     if not outcome.ok:
@@ -167,6 +172,7 @@ ROUTES: Final = (
         body=Record(
             {"name": _NEW, "role": _ROLE, "expires_in_ms": _LIFE}, optional=frozenset({"expires_in_ms"})
         ),
+        headers=proving.HEADERS,
     ),
     Route(
         "GET",
@@ -185,7 +191,7 @@ ROUTES: Final = (
         renew_token,
         {200: Answer("The token with its new secret", ISSUED), 404: MISSING, 412: CHANGED},
         body=Record({"expires_in_ms": _LIFE}),
-        headers={"If-Match": HEADERS["If-Match"]},
+        headers={"If-Match": HEADERS["If-Match"], **proving.HEADERS},
         place=PLACE,
     ),
     Route(
@@ -199,7 +205,7 @@ ROUTES: Final = (
             404: MISSING,
             412: CHANGED,
         },
-        headers={"If-Match": HEADERS["If-Match"]},
+        headers={"If-Match": HEADERS["If-Match"], **proving.HEADERS},
         place=PLACE,
     ),
 )

@@ -84,7 +84,7 @@ class Doorkeeper:
         token = self._backend.redeem(code, self._now_ms())
         if token is None:
             detail = "This link was used before, or is older than fifteen minutes."
-            raise Problem(401, f"{detail} `weir console-link` prints another one.")
+            raise Problem(401, f"{detail} Run weir console-link for another one.")
         self._let_in(token)
         return self._open(token, old_cookie)
 

@@ -11,6 +11,43 @@ from broker.control.views import TokenRow
 from tests.webui.browser.conftest import ServedConsole, Watched, refused_buttons, watched
 from tests.webui.fake_access import VIEWER
 from tests.webui.fakes import FakeBroker
+from webui.console import monotonic_ms
+
+PROOF = "Your token or password"
+
+
+def prove(opened: Any, secret: str = "admin-token") -> None:
+    """Types what the forms ask for once more."""
+    opened.get_by_label(PROOF).fill(secret)
+
+
+def test_an_open_browser_is_not_enough_to_change_a_token(
+    page: Watched, expect: Any, broker: FakeBroker
+) -> None:
+    before = list(broker.token_rows)
+    page.sign_in()
+    opened = page.go("/access")
+    for button, done in (("Revoke vi", "Revoke it"), ("Renew vi", "Make a new secret")):
+        opened.get_by_label(button).click()
+        expect(opened.get_by_label(PROOF)).to_be_focused()
+        for typed, words in (("", "Type your token or your password first."), (button, "neither your token")):
+            prove(opened, typed)
+            opened.get_by_role("button", name=done).click()
+            expect(opened.get_by_role("alert")).to_contain_text(words)
+            expect(opened.get_by_label(PROOF)).to_be_focused()
+            expect(opened.get_by_label(PROOF)).to_have_attribute("aria-invalid", "true")
+        opened.keyboard.press("Escape")
+    assert broker.token_rows == before
+    page.troubles.clear()
+
+
+def test_a_new_link_proves_it_too(page: Watched, expect: Any, broker: FakeBroker) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    opened.get_by_label("Revoke vi").click()
+    prove(opened, f"{page.console.pages}/?code={broker.links.make(monotonic_ms())} ")
+    opened.keyboard.press("Enter")
+    expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
 
 
 def test_a_token_is_made_and_its_secret_shown_once(
@@ -21,6 +58,7 @@ def test_a_token_is_made_and_its_secret_shown_once(
     opened.keyboard.press("n")
     opened.get_by_label("Name of who will use it").fill("ci")
     opened.get_by_label("Role", exact=True).select_option("editor")
+    prove(opened)
     opened.get_by_role("button", name="Make token").click()
     secret = opened.locator(".copyable pre").inner_text()
     expect(opened.locator("tbody tr", has_text="ci")).to_contain_text("editor")
@@ -37,6 +75,7 @@ def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any
     page.sign_in()
     opened = page.go("/access")
     opened.get_by_role("button", name="New token").click()
+    prove(opened)
     for name, words in (("", "A token needs a name"), ("vi", "There is a token of this name")):
         opened.get_by_label("Name of who will use it").fill(name)
         opened.get_by_role("button", name="Make token").click()
@@ -54,6 +93,7 @@ def test_whoever_uses_a_revoked_token_is_signed_out(
         viewer.sign_in("viewer-token")
         viewer.go("/")
         opened.get_by_label("Revoke vi").click()
+        prove(opened)
         opened.get_by_role("button", name="Revoke it").click()
         expect(opened.locator("tbody tr", has_text="vi")).to_have_count(0)
         expect(viewer.page.get_by_role("heading", name="Sign in again")).to_be_visible()
@@ -66,6 +106,7 @@ def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect:
     opened = page.go("/access")
     opened.get_by_label("Revoke root").click()
     expect(opened.locator("tr.panel")).to_contain_text("the one that you are signed in with")
+    prove(opened)
     opened.get_by_role("button", name="Revoke it").click()
     expect(opened.locator("tr.panel")).to_contain_text("last administrator")
     page.troubles.clear()
@@ -93,6 +134,7 @@ def test_the_page_says_until_when_a_token_is_good(page: Watched, expect: Any, br
         expect(row.locator('[data-label="Expires"]')).to_have_text(words)
     opened.get_by_label("Renew gone").click()
     opened.get_by_label("Expires").select_option("in 30 days")
+    prove(opened)
     opened.get_by_role("button", name="Make a new secret").click()
     expect(opened.locator("tr.panel")).to_contain_text("It is good until")
     opened.get_by_role("button", name="I have it").click()
@@ -106,6 +148,7 @@ def test_a_token_that_somebody_else_changed_shows_both_versions(
     page.sign_in()
     opened = page.go("/access")
     opened.get_by_label("Renew vi").click()
+    prove(opened)
     other = replace(VIEWER, role="editor", version=99, changed_by="anna")
     broker.token_rows[2] = other
     opened.get_by_role("button", name="Make a new secret").click()
@@ -117,6 +160,7 @@ def test_a_token_that_somebody_else_changed_shows_both_versions(
     opened.get_by_role("button", name="Leave it as it is now").click()
     expect(opened.locator("tbody tr", has_text="vi").locator(".tag")).to_have_text("editor")
     opened.get_by_label("Revoke vi").click()
+    prove(opened)
     broker.token_rows[2] = replace(other, version=100, changed_by="bert")
     opened.get_by_role("button", name="Revoke it").click()
     opened.get_by_role("button", name="Revoke it all the same").click()
@@ -130,6 +174,7 @@ def test_a_password_is_set_and_opens_the_console(
     page.sign_in()
     opened = page.go("/access")
     opened.get_by_label("Password of vi").click()
+    prove(opened)
     for typed, words in (("", "Type the new password."), ("short", "12 to 256 characters")):
         opened.get_by_label("New password").fill(typed)
         opened.get_by_role("button", name="Set password").click()
@@ -164,11 +209,11 @@ def test_a_password_is_set_and_opens_the_console(
 def change_ones_own(opened: Any, expect: Any) -> None:
     opened.get_by_label("Password of vi").click()
     opened.get_by_label("New password").fill("another long password")
-    opened.get_by_label("Present password or token").fill("wrong")
+    prove(opened, "wrong")
     opened.get_by_role("button", name="Set password").click()
-    expect(opened.locator("#password-trouble")).to_contain_text("neither the present password nor the token")
-    expect(opened.get_by_label("Present password or token")).to_be_focused()
-    opened.get_by_label("Present password or token").fill("correct horse battery")
+    expect(opened.locator("#password-trouble")).to_contain_text("neither your token nor your password")
+    expect(opened.get_by_label(PROOF)).to_be_focused()
+    prove(opened, "correct horse battery")
     opened.get_by_role("button", name="Set password").click()
     expect(opened.locator("#toasts")).to_contain_text("Set the password of vi.")
     expect(opened.locator("#live")).to_have_text("Live")

@@ -165,7 +165,7 @@ async def test_strangers_are_shown_the_sign_in_page_and_no_figures(http: Browser
 async def test_a_wrong_code_in_the_link_is_said_so(http: Browserless) -> None:
     for code in ("wrong", "", "x" * 75, "%C3%A9" * 75):
         answer = await by_link(http, code)
-        assert answer.status_code == 401 and "`weir console-link`" in await text_of(answer)
+        assert answer.status_code == 401 and "weir console-link for another" in await text_of(answer)
         assert "Set-Cookie" not in answer.headers
 
 

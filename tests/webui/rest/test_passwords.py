@@ -1,5 +1,6 @@
 """Passwords set by REST, and what they open."""
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -91,7 +92,8 @@ async def test_a_change_against_another_version_costs_no_hash(http: Browserless,
 async def test_a_change_ends_the_other_sessions_of_that_name_and_no_others(http: Browserless) -> None:
     mine, other, editors = [await sign_in(http, f"{who}-token") for who in ("viewer", "viewer", "editor")]
     csrf = await csrf_of(http, mine)
-    answer = await put(http, present="viewer-token", token=None, Cookie=mine, X_CSRF_Token=csrf)
+    shown = b64encode(b"viewer-token").decode()
+    answer = await put(http, token=None, Cookie=mine, X_CSRF_Token=csrf, X_Present_Secret=shown)
     assert answer.status_code == 200
     for cookie, status in ((mine, 200), (other, 401), (editors, 200)):
         assert (await http.get(PATH, token=None, Cookie=cookie)).status_code == status

@@ -1,11 +1,11 @@
 // Access tokens: who may sign in, as what, until when.
 
-import { get, post } from "./api.js";
+import { get, proven } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { passwordPanel } from "./password_panel.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
-import { expiryWords, lifeField, PATH, question, secretPanel } from "./token_panels.js";
+import { expiryWords, lifeField, PATH, proofField, question, secretPanel } from "./token_panels.js";
 import { ago, count as counted } from "./units.js";
 
 const ROLES = ["viewer", "editor", "admin"];
@@ -117,22 +117,33 @@ function add() {
   const role = h("select", { id: "new-role" }, ROLES.map((each) => h("option", { value: each }, each)));
   const { field, life } = lifeField("new-life");
   const trouble = h("span.note", { id: "new-trouble" });
+  const unproven = h("div.field-error", { id: "unproven", role: "alert" });
+  const proof = proofField("new-proof", unproven);
   const leave = () => {
     replace(adding);
     document.getElementById("add").focus();
   };
   const submit = async (event) => {
     event.preventDefault();
+    setText(trouble, "");
+    setText(unproven, "");
+    name.removeAttribute("aria-invalid");
+    if (name.value.trim() === "") return refuse("A token needs a name.");
+    const secret = proof.read();
+    if (secret === null) return;
     try {
-      const token = await post(PATH, { name: name.value.trim(), role: role.value, expires_in_ms: life() });
+      const token = await proven("POST", PATH, { body: { name: name.value.trim(), role: role.value, expires_in_ms: life() }, secret });
       replace(adding, h("div.card.panel", secretPanel(token, leave)));
       await load();
     } catch (problem) {
-      trouble.dataset.kind = "bad";
-      name.setAttribute("aria-invalid", "true");
-      setText(trouble, name.value.trim() === "" ? "A token needs a name." : problem.message);
-      name.focus();
+      if (!proof.refused(problem)) refuse(problem.message);
     }
+  };
+  const refuse = (words) => {
+    trouble.dataset.kind = "bad";
+    name.setAttribute("aria-invalid", "true");
+    setText(trouble, words);
+    name.focus();
   };
   replace(adding, h("div.card.panel", h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && leave() },
     h("h2", "New token"),
@@ -140,6 +151,7 @@ function add() {
       h("div.field", h("label", { for: "new-name" }, "Name", h("span.quiet", " of who will use it")), name, trouble),
       h("div.field", h("label", { for: "new-role" }, "Role"), role),
       field),
+    proof.field, unproven,
     h("div.buttons", h("button.primary", { type: "submit" }, "Make token"), h("button", { type: "button", onclick: leave }, "Cancel")))));
   name.focus();
 }

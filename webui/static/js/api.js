@@ -31,6 +31,12 @@ export function remove(path, version, signal) {
   return ask("DELETE", path, undefined, signal, condition(version));
 }
 
+/** A change for which whoever is signed in has shown `secret` once more. */
+export function proven(method, path, { body, version, secret }) {
+  const bytes = new TextEncoder().encode(secret);
+  return ask(method, path, body, undefined, { ...condition(version), "X-Present-Secret": btoa(String.fromCharCode(...bytes)) });
+}
+
 function condition(version) {
   return version === undefined ? {} : { "If-Match": `"${version}"` };
 }

@@ -1,36 +1,36 @@
 // The password of a token's holder: set, changed, taken away, below its row.
 
-import { put } from "./api.js";
+import { proven } from "./api.js";
 import { h, setText } from "./dom.js";
-import { conflict, PATH } from "./token_panels.js";
+import { conflict, PATH, proofField } from "./token_panels.js";
 import { ago } from "./units.js";
 
 /** `ondone(words)` is called when it is done; `onclose` leaves everything as it is. */
 export function passwordPanel(row, { mine, ondone, onclose }) {
-  const shows = mine && document.body.dataset.role !== "admin";
-  const present = secretInput("present", "current-password");
-  const next = secretInput("next", "new-password");
   const trouble = h("div.field-error", { id: "password-trouble", role: "alert" });
+  const proof = proofField("present-password", trouble);
+  const next = secretInput("next", "new-password");
   let { version } = row;
 
   const send = async (password) => {
-    const body = shows ? { password, present: present.value } : { password };
+    const secret = proof.read();
+    if (secret === null) return;
     try {
-      await put(`${PATH}/${encodeURIComponent(row.name)}:password`, body, version);
+      await proven("PUT", `${PATH}/${encodeURIComponent(row.name)}:password`, { body: { password }, version, secret });
       ondone(`${password === null ? "Removed" : "Set"} the password of ${row.name}.`);
     } catch (problem) {
       if (problem.status === 412) return conflict(trouble, buttons, row, problem.document.current, { onclose, again: "Set it all the same", run: (now) => ((version = now.version), send(password)) });
-      refuse(problem.document.where?.endsWith("present") ? present : next, problem.message);
+      if (!proof.refused(problem)) refuse(problem.message);
     }
   };
-  const refuse = (input, words) => {
-    for (const each of [present, next]) each.setAttribute("aria-invalid", String(each === input));
+  const refuse = (words) => {
+    next.setAttribute("aria-invalid", "true");
     setText(trouble, words);
-    input.focus();
+    next.focus();
   };
   const ready = (password) => {
-    if (shows && !present.value) return refuse(present, "Type the present password, or the token.");
-    if (password === "") return refuse(next, "Type the new password.");
+    next.removeAttribute("aria-invalid");
+    if (password === "") return refuse("Type the new password.");
     send(password);
   };
   const submit = (event) => {
@@ -46,13 +46,13 @@ export function passwordPanel(row, { mine, ondone, onclose }) {
     h("p", row.password_set_at ? `Set ${ago(row.password_set_at)}. ` : "There is none: the token is the only way in. ",
       mine ? "Your other browsers are signed out." : `Whoever is signed in as ${row.name} is signed out.`),
     h("div.new-fields",
-      shows && h("div.field", h("label", { for: present.id }, "Present password or token"), present),
+      proof.field,
       h("div.field", h("label", { for: next.id }, "New password"), next, h("span.note", { id: "next-note" }, "12 characters at least. A few words that nobody would put together are easy to keep in mind."))),
     h("input.hidden", { type: "text", autocomplete: "username", value: row.name, tabindex: "-1", "aria-hidden": "true" }),
     trouble, buttons);
-  return { element, focus: () => (shows ? present : next).focus() };
+  return { element, focus: () => proof.input.focus() };
 }
 
 function secretInput(id, autocomplete) {
-  return h("input", { id: `${id}-password`, type: "password", autocomplete, maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": id === "next" ? "next-note password-trouble" : "password-trouble" });
+  return h("input", { id: `${id}-password`, type: "password", autocomplete, maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-note password-trouble` });
 }

@@ -1,6 +1,6 @@
 // What is asked below a token's row before it is renewed or revoked, and its secret, shown once.
 
-import { post, remove } from "./api.js";
+import { proven } from "./api.js";
 import { copyable, h, replace, setText } from "./dom.js";
 import { ago, clock, day } from "./units.js";
 
@@ -13,6 +13,35 @@ export function lifeField(id, days = null) {
   const select = h("select", { id }, LIVES.map(([words, value]) => h("option", { value: value ?? "", selected: value === days }, words)));
   const field = h("div.field", h("label", { for: id }, "Expires"), select);
   return { field, life: () => (select.value === "" ? null : Number(select.value) * DAY_MS) };
+}
+
+/**
+ * Asks whoever is signed in for the secret again, so that an open browser is not enough. `read()` is what was typed,
+ * or null when it was nothing; `refused(problem)` whether it was this that was wrong, and then marks it.
+ */
+export function proofField(id, trouble) {
+  const input = h("input", { id, type: "password", autocomplete: "current-password", maxlength: "1024", spellcheck: "false", autocapitalize: "off", "aria-describedby": `${id}-note ${trouble.id}` });
+  const field = h("div.field.proof", h("label", { for: id }, "Your token or password"), input,
+    h("span.note", { id: `${id}-note` }, "Asked for with each change here. Whoever came by a link runs ", h("code", "weir console-link"), " and pastes what it prints."));
+  const refuse = (words) => {
+    input.setAttribute("aria-invalid", "true");
+    setText(trouble, words);
+    input.select();
+    input.focus();
+  };
+  return {
+    field, input,
+    read() {
+      input.removeAttribute("aria-invalid");
+      if (!input.value) return refuse("Type your token or your password first."), null;
+      return /[?&]code=([\w-]+)\s*$/.exec(input.value)?.[1] ?? input.value;
+    },
+    refused(problem) {
+      const mine = problem.document.where?.endsWith("present") || problem.status === 429;
+      if (mine) refuse(problem.message);
+      return mine;
+    },
+  };
 }
 
 export function expiryWords({ expires_at: at }, now = Date.now()) {
@@ -43,28 +72,38 @@ const QUESTIONS = {
 export function question(row, what, { mine, ondone, onclose }) {
   const { title, words, yes, no } = QUESTIONS[what];
   const { field, life } = lifeField("life", row.expires_at === null ? null : 90);
-  const trouble = h("div.field-error", { role: "alert" });
+  const trouble = h("div.field-error", { id: "question-trouble", role: "alert" });
+  const proof = proofField("question-proof", trouble);
   const path = `${PATH}/${encodeURIComponent(row.name)}`;
   let { version } = row;
 
   const run = async () => {
+    const secret = proof.read();
+    if (secret === null) return;
     try {
-      ondone(what === "renew" ? await post(`${path}:renew`, { expires_in_ms: life() }, version) : await remove(path, version));
+      ondone(what === "renew"
+        ? await proven("POST", `${path}:renew`, { body: { expires_in_ms: life() }, version, secret })
+        : await proven("DELETE", path, { version, secret }));
     } catch (problem) {
+      if (proof.refused(problem)) return;
       if (problem.status !== 412) return setText(trouble, problem.message);
       const again = what === "renew" ? "Renew it all the same" : "Revoke it all the same";
       conflict(trouble, buttons, row, problem.document.current, { onclose, again, run: (now) => ((version = now.version), run()) });
     }
   };
 
-  const confirm = h("button", { class: what === "revoke" ? "danger" : "primary", type: "button", onclick: run }, yes);
+  const confirm = h("button", { class: what === "revoke" ? "danger" : "primary", type: "submit" }, yes);
   const buttons = h("div.buttons", confirm, h("button", { type: "button", onclick: onclose }, no));
-  const element = h("div.editor", { onkeydown: (event) => event.key === "Escape" && onclose() },
+  const submit = (event) => {
+    event.preventDefault();
+    run();
+  };
+  const element = h("form.editor", { novalidate: true, onsubmit: submit, onkeydown: (event) => event.key === "Escape" && onclose() },
     h("h2", title, h("span.chip", h("span", "token"), h("span.name", row.name)), "?"),
     h("p", words, mine && h("strong.warn", " It is the one that you are signed in with.")),
     what === "renew" && h("div.narrow", field),
-    trouble, buttons);
-  return { element, focus: () => confirm.focus() };
+    proof.field, trouble, buttons);
+  return { element, focus: () => proof.input.focus() };
 }
 
 /** Somebody else was quicker: both versions are shown in place of `buttons`, and one is chosen. */
