@@ -215,3 +215,13 @@ async def test_unless_it_is_said_otherwise_only_local_clients_without_a_login_ad
     again = CreateTopicsRequest([CreatableTopic("others", 1, 1)])
     assert set(errors_in(await house.ask(again, connection=named))) == {ErrorCode.NONE}
     house.close()
+
+
+async def test_each_listener_has_its_own_role(tmp_path: Path) -> None:
+    listeners = "listeners=PLAINTEXT://127.0.0.1:9092,SASL_PLAINTEXT://127.0.0.1:9093"
+    house = House(tmp_path, listeners)
+    for number, (name, refused) in enumerate((("PLAINTEXT", False), ("SASL_PLAINTEXT", True))):
+        request = CreateTopicsRequest([CreatableTopic(f"orders-{number}", 1, 1)])
+        answer = await house.ask(request, connection=Connection(name))
+        assert bool(set(errors_in(answer)) & REFUSALS) is refused, name
+    house.close()
