@@ -44,7 +44,9 @@ def test_an_unused_broker_says_what_to_do_next(page: Watched, expect: Any, broke
     opened = page.go("/")
     expect(opened.locator("#first-steps")).to_contain_text("127.0.0.1:9092")
     expect(opened.locator("#snippets pre")).to_have_count(3)
-    expect(opened.locator("#snippets")).to_contain_text("--running --bootstrap 127.0.0.1:9092")
+    port = page.console.address.rpartition(":")[2]
+    command = f"--running --bootstrap 127.0.0.1:9092 --console localhost:{port}"
+    expect(opened.locator("#snippets")).to_contain_text(command)
     broker.connection_rows = [connection("hello")]
     expect(opened.locator("#first-steps")).to_be_hidden()
     expect(opened.locator(".tile", has_text="Connections").locator(".figure")).to_have_text("1")

@@ -78,7 +78,9 @@ function showFirstSteps(overview) {
   ].join("\n");
   const kcat = `echo hello | kcat -b ${address} -X client.id=hello -t greetings -P`;
   // A command and no button: a broker that starts programs for a browser would be a door.
-  const demo = `WEIR_ADMIN_TOKEN=… make demo ARGS="--running --bootstrap ${address} --console ${location.host}"`;
+  // Browsers find every name under .localhost, programs only that one.
+  const host = location.hostname.endsWith(".localhost") ? `localhost:${location.port}` : location.host;
+  const demo = `WEIR_ADMIN_TOKEN=… make demo ARGS="--running --bootstrap ${address} --console ${host}"`;
   replace(
     document.getElementById("snippets"),
     h("div", h("h3", "kcat"), copyable(kcat, "A kcat command")),
