@@ -79,6 +79,8 @@ class Console:
         import urllib.request
         from http.client import HTTPException
 
+        from broker.commands.redirects import opener
+
         given = {name: _written(value) for name, value in (query or {}).items() if value is not None}
         url = f"{self.url.rstrip('/')}{path}" + (f"?{urllib.parse.urlencode(given)}" if given else "")
         try:
@@ -88,7 +90,7 @@ class Console:
                 {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
                 method=method,
             )
-            with urllib.request.urlopen(request, timeout=PATIENCE_S, context=self.trust) as response:  # noqa: S310
+            with opener(self.trust, self.redirected).open(request, timeout=PATIENCE_S) as response:
                 answer = json.load(response)
         except urllib.error.HTTPError as error:
             with error:
@@ -101,6 +103,13 @@ class Console:
         if not isinstance(answer, dict):
             raise click.ClickException(f"what answers at {self.url} is no console")
         return answer
+
+    def redirected(self, target: str) -> click.ClickException:
+        """What is said about a redirect that the token must not follow."""
+        return click.ClickException(
+            f"{self.url} redirects to {shown(target)}, and the token is not sent there: "
+            "name the console's own address with --console"
+        )
 
 
 def console_options(command: Any) -> Any:

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import click
 
@@ -64,6 +64,9 @@ class EventStream:
         if self._response.status != 200:
             with contextlib.closing(self._connection), self._response:
                 status = f"{self._response.status} {self._response.reason}"
+                target = self._response.getheader("Location")
+                if target is not None and 300 <= self._response.status < 400:
+                    raise console.redirected(urljoin(console.url, target))
                 raise RefusedError(
                     {"status": self._response.status} | problem_of(self._response.read(LONGEST_LINE), status)
                 )
