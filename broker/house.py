@@ -41,6 +41,7 @@ from broker.following.metadata import MetadataFollower
 from broker.following.settings import follow_settings, hold_back_retries
 from broker.groups.requests import Now
 from broker.log.folders import PartitionFolder, partition_folders
+from broker.log.permissions import Exposure
 from broker.log.report import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
@@ -275,7 +276,7 @@ def _open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataSt
     """The metadata, which know every partition on the disk. Raises MetadataUnusable, OSError."""
     directories, rebuild = configuration.rooms.log.dirs, configuration.rebuild_metadata
     path = Path(directories[0]) / METADATA_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(0o750, parents=True, exist_ok=True)
     folders = partition_folders(directories)
     if not rebuild:
         check_metadata_exists(path, folders)
@@ -354,6 +355,8 @@ def _report(recovery: Recovery) -> None:
             "a log directory is offline",
             extra={"directory": gone.directory, "reason": str(gone.error)},
         )
+    for exposed in recovery.exposed:
+        _report_exposed(exposed)
     for two in recovery.twice:
         logger.warning(
             "a partition lay in two log directories",
@@ -380,4 +383,21 @@ def _report(recovery: Recovery) -> None:
         logger.error(
             "a partition is offline",
             extra={"partition": f"{lost.topic}-{lost.partition}", "reason": str(lost.error)},
+        )
+
+
+def _report_exposed(exposed: Exposure) -> None:
+    directory = exposed.directory
+    if exposed.tightened:
+        logger.info(
+            "files that others could read are private now",
+            extra={"directory": directory, "changed": exposed.tightened},
+        )
+    if exposed.error is not None:
+        reason = str(exposed.error)
+        logger.warning("a file stays open to others", extra={"directory": directory, "reason": reason})
+    if exposed.mode:
+        logger.warning(
+            "others on this machine can look into a log directory",
+            extra={"directory": directory, "mode": f"{exposed.mode:04o}", "way_out": f"chmod o= {directory}"},
         )

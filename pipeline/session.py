@@ -38,6 +38,8 @@ SETTINGS: Final = {
     # A push may be a megabyte; Python is handed as many as it can hold.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
+    # Tables tell who did how much: files 0640, folders 0750. Hadoop sets modes itself, whatever the umask is.
+    "spark.hadoop.fs.permissions.umask-mode": "027",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }

@@ -12,6 +12,7 @@ from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile
 from broker.log.disk import OpenFile
 from broker.log.partition import PartitionLog
+from broker.log.permissions import tighten
 from broker.log.producers import Producers
 from broker.log.recovery import Gap, Loaded, load
 from broker.log.report import CutTail, Missing, Recovery, Unreadable
@@ -44,6 +45,8 @@ class LogDirectory:
         """Makes it where it is not there, and finds its partitions. Raises OSError."""
         disk.make_directory(self.path)
         self._lock = disk.lock_directory(self._file(layout.LOCK))
+        if exposure := tighten(self.path):
+            recovery.exposed.append(exposure)
         self.recovery_points.read()
         self.starts.read()
         clean = disk.exists(self._file(layout.CLEAN_SHUTDOWN))

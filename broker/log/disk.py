@@ -39,6 +39,10 @@ _one_byte: Final = bytearray(1)
 
 _serials = count(1)
 
+_FILE_MODE: Final = 0o640
+_FOLDER_MODE: Final = 0o750
+"""At most: a umask takes more away. Other users of the machine read no records."""
+
 
 class OpenFile:
     """A descriptor that is closed when the last one who holds it lets go: a slice on its way to a socket
@@ -62,7 +66,7 @@ NOTHING: Final = OpenFile(-1)
 
 def open_file(path: str, *, make: bool = False) -> OpenFile:
     """For reading and writing; `make` it when it is missing. Raises OSError."""
-    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o644))
+    return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), _FILE_MODE))
 
 
 class OpenFiles:
@@ -319,7 +323,7 @@ def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    with open(source, "rb", buffering=0) as old, open(to, "wb", buffering=0) as new:
+    with open(source, "rb", buffering=0) as old, open(to, "wb", buffering=0, opener=_private) as new:
         while piece := old.read(_COPIED_TOGETHER):
             new.write(piece)
         if flushed:
@@ -329,7 +333,7 @@ def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
 def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
     """The file holds the old bytes or the new ones, never a part; `flushed`: also after a loss of power."""
     fresh = path + ".tmp"
-    with open(fresh, "wb") as file:
+    with open(fresh, "wb", opener=_private) as file:
         file.write(content)
         if flushed:
             file.flush()
@@ -343,13 +347,18 @@ def lock_directory(path: str) -> OpenFile:
     """Held as long as the returned file is, or the process lives. Raises BlockingIOError when another process
     has it.
     """
-    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
     fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return file
 
 
 def make_directory(path: str) -> None:
-    os.makedirs(path, exist_ok=True)
+    """With the parents that are missing; only the last one is kept from others. Raises OSError."""
+    os.makedirs(path, _FOLDER_MODE, exist_ok=True)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, _FILE_MODE)
 
 
 def rename(old: str, new: str) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from broker.log.permissions import Exposure
 from broker.log.recovery import DamagedStretch
 
 
@@ -63,3 +64,4 @@ class Recovery:
     missing: list[Missing] = field(default_factory=list)
     lost: list[Lost] = field(default_factory=list)
     twice: list[Twice] = field(default_factory=list)
+    exposed: list[Exposure] = field(default_factory=list)

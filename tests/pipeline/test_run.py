@@ -1,6 +1,7 @@
 """From records to tables: repeated, late and killed half way."""
 
 import shutil
+import stat
 
 import pytest
 
@@ -20,6 +21,17 @@ def test_some_of_everything_makes_every_table(taken):
     assert set(taken.tables) == {table.path for table in ALL}
     assert all(taken.tables.values())
     assert len(taken.tables[bronze.EVENTS.path]) == len(some_of_everything())
+
+
+def test_tables_are_for_their_owner_and_group_only(taken):
+    """The warehouse itself was made by whoever named it."""
+    open_to_others = {
+        (oct(stat.S_IMODE(each.stat().st_mode)), each.suffix)
+        for each in taken.root.rglob("*")
+        if each.stat().st_mode & 0o027
+    }
+    assert open_to_others == set()
+    assert len({each.suffix for each in taken.root.rglob("*") if each.is_file()}) > 2
 
 
 def test_what_is_kept_aside_is_counted_by_topic_and_reason(spark, taken):
