@@ -45,6 +45,7 @@ from broker.log.permissions import Exposure
 from broker.log.report import Recovery
 from broker.log.store import LogStore
 from broker.metadata.actor import COMMAND_LINE
+from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.automq.machinery import automq
@@ -280,7 +281,9 @@ def _open_metadata(configuration: Configuration, now_wall_ms: int) -> MetadataSt
     folders = partition_folders(directories)
     if not rebuild:
         check_metadata_exists(path, folders)
-    store = MetadataStore.open(path, now_wall_ms, salvage=rebuild)
+    security = configuration.rooms.security
+    keys = KeyFiles(path.with_name(DEFAULT_FILE), security.secret_key_file, security.secret_old_key_file)
+    store = MetadataStore.open(path, now_wall_ms, salvage=rebuild, keys=keys, forget=configuration.forget)
     try:
         if rebuild:
             _adopt(store, folders, configuration.rooms, now_wall_ms)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from typing import Final
 
-from broker.config.table import setting_of
 from broker.control.addresses import address_rows, asked_address
 from broker.control.broker_quotas import broker_quotas
 from broker.control.client_quotas import proposed
@@ -52,6 +51,7 @@ from broker.control.views import (
 from broker.errors import ApiError
 from broker.metadata.changes import Kind
 from broker.metadata.image import AdminToken, Image
+from broker.metadata.sealing import is_secret
 from broker.quotas import filters
 from broker.quotas.entity import Entity
 from broker.telemetry.room import Telemetry
@@ -274,5 +274,4 @@ def _entry(row: AuditRow, image: Image) -> AuditEntry:
 
 
 def _is_secret(row: AuditRow) -> bool:
-    setting = setting_of(row.key) if row.kind == Kind.BROKER_CONFIG else None
-    return row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or (setting is not None and setting.sensitive)
+    return row.kind in (Kind.ADMIN_TOKEN, Kind.USER_SCRAM) or is_secret(row.kind, row.key)

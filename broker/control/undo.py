@@ -22,6 +22,7 @@ from broker.errors import ApiError, ErrorCode
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import SHADOW, Kind, read_pairs
 from broker.metadata.image import Image
+from broker.metadata.sealing import Unreadable
 
 LARGEST_ENTITY: Final = 8
 """Rows of one entity that one change can have: its limits, and the mark of shadow mode."""
@@ -83,6 +84,8 @@ def _check(current: object, written: object) -> None:
 
 
 def _config_command(kind: ResourceType, row: AuditRow, validate_only: bool) -> IncrementalAlterConfigs:
+    if isinstance(row.old, Unreadable):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The key that the old value was encrypted with is not here")
     op = ConfigOp(row.key, OpType.DELETE if row.old is None else OpType.SET, row.old)
     alteration = ConfigAlteration(ConfigResource(kind, row.entity), (op,))
     return IncrementalAlterConfigs((alteration,), validate_only)

@@ -10,25 +10,34 @@ checksum in silence, so a flipped bit there would take back every later change t
 checkpoint makes a commit about 1.1 ms longer.
 
 There is no second table with the state: what the audit trail says is what holds, and a start reads the one
-from the other.
+from the other. Passwords among the settings are encrypted in every row (broker.metadata.sealing); the image
+and what `history` answers have them in the clear. The table `random` has random bytes of the broker's own,
+which are part of no trail.
 """
 
 import base64
+import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image, Stamp, State, project
+from broker.metadata.sealing import NOT_EDITED, Seals, encrypt_rows, is_secret, open_seals
+from broker.metadata.secret_key import DEFAULT_FILE, KeyFiles
 from broker.metadata.wal import unread_commits
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+"""1: secret settings are not encrypted yet, or free pages may hold what is left of them."""
+
+_UNENCRYPTED: Final = 1
 _LARGEST_PAGE: Final = 1_000
 _WORDS: Final = "entity || char(10) || key || char(10) || actor || char(10) || address"
 _COLUMNS: Final = "seq, batch, time_ms, actor, role, address, door, kind, entity, key, old, new"
@@ -37,7 +46,7 @@ _INSERT: Final = f"INSERT INTO change ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?
 # After a failed fsync nobody knows what is on the disk; to go on would be a guess. A full disk is only full.
 _DOUBTFUL: Final = ("SQLITE_IOERR_FSYNC", "SQLITE_IOERR_DIR_FSYNC", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 
-_SCHEMA: Final = """
+_SCHEMA: Final = f"""
 BEGIN;
 CREATE TABLE change (
     seq     INTEGER PRIMARY KEY,
@@ -54,11 +63,12 @@ CREATE TABLE change (
     new     TEXT
 ) STRICT;
 CREATE INDEX change_by_key ON change (kind, entity, key);
-CREATE TRIGGER change_is_not_edited BEFORE UPDATE ON change BEGIN SELECT RAISE(ABORT, 'append only'); END;
+{NOT_EDITED};
 CREATE TRIGGER change_is_not_deleted BEFORE DELETE ON change BEGIN SELECT RAISE(ABORT, 'append only'); END;
-PRAGMA user_version = 1;
+PRAGMA user_version = {_FORMAT};
 COMMIT;
 """
+_RANDOM: Final = "CREATE TABLE IF NOT EXISTS random (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT"
 
 _WAL: Final = "-wal"
 _CHECKPOINT: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
@@ -86,20 +96,32 @@ class MetadataStore:
     restarted.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, seals: Seals) -> None:
         self._connection = connection
+        self._seals = seals
         self._broken: str | None = None
         self._state: State = {}
-        for kind, entity, key, *stamp in connection.execute(_LATEST):
-            self._state.setdefault((kind, entity), {})[key] = Stamp(*stamp)
+        for kind, entity, key, stored, *stamp in connection.execute(_LATEST):
+            value = seals.read(kind, entity, key, stored)
+            self._state.setdefault((kind, entity), {})[key] = Stamp(value, *stamp)
+        self.scram_secret = _random_bytes(connection, "scram")
         (version,) = connection.execute("SELECT coalesce(max(seq), 0) FROM change").fetchone()
         self.image = project(Image(), self._state, self._state, version)
 
     @classmethod
-    def open(cls, path: Path, now_wall_ms: int, *, salvage: bool = False) -> "MetadataStore":
+    def open(
+        cls,
+        path: Path,
+        now_wall_ms: int,
+        *,
+        salvage: bool = False,
+        keys: KeyFiles | None = None,
+        forget: Collection[str] = (),
+    ) -> "MetadataStore":
         """Made if it is missing, readable by its owner only, and given a cluster id. `salvage`: a damaged
-        write-ahead log is read as far as it goes, and a copy of it kept beside it. Raises MetadataUnusable,
-        OSError.
+        write-ahead log is read as far as it goes, and a copy of it kept beside it. `keys` are for the secret
+        settings, None: the file beside this one; settings of `forget` need not be readable. Raises
+        MetadataUnusable, ConfigError for keys that do not fit, OSError.
         """
         if salvage:
             _keep_damaged_log(path)
@@ -110,8 +132,17 @@ class MetadataStore:
         _create_private(path)
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=0)
         try:
-            _prepare(connection)
-            store = cls(connection)
+            found = _prepare(connection)
+            keys = keys or KeyFiles(path.with_name(DEFAULT_FILE))
+            seals = open_seals(connection, keys, forget)
+            connection.execute(_RANDOM)
+            if encrypt_rows(connection, path, seals, is_finished=found == _FORMAT):
+                connection.execute(f"PRAGMA user_version = {_FORMAT}")
+            store = cls(connection, seals)
+            connection.execute(_CHECKPOINT).fetchone()
+        except ConfigError:
+            connection.close()
+            raise
         except (sqlite3.Error, ValueError, KeyError) as error:
             connection.close()
             raise MetadataUnusable(f"{path}: {_in_words(error)}") from error
@@ -128,11 +159,12 @@ class MetadataStore:
         """
         if self._broken is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self._broken)
-        batch = self.image.version + 1
+        batch, written = self.image.version + 1, self._seals.written
         origin = (batch, now_wall_ms, actor.name, actor.role.name.lower(), actor.address, actor.door.value)
         rows = [
-            (seq, *origin, each.kind.value, each.entity, each.key, self._current(each), each.new)
+            (seq, *origin, *place, written(*place, self._current(each)), written(*place, each.new))
             for seq, each in enumerate(changes, batch)
+            for place in ((each.kind.value, each.entity, each.key),)
         ]
         self._write(rows)
         for seq, change in enumerate(changes, batch):
@@ -162,7 +194,12 @@ class MetadataStore:
         # Only the fixed terms above are pasted into the text.
         order = "ASC" if wanted.oldest_first else "DESC"
         query = f"SELECT {_COLUMNS} FROM change {where} ORDER BY seq {order} LIMIT ?"  # noqa: S608
-        return [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
+        rows = [AuditRow(*row) for row in self._connection.execute(query, (*given.values(), limit))]
+        return [self._readable(row) if is_secret(row.kind, row.key) else row for row in rows]
+
+    def _readable(self, row: AuditRow) -> AuditRow:
+        place, read = (row.kind, row.entity, row.key), self._seals.read_past
+        return replace(row, old=read(*place, row.old), new=read(*place, row.new))
 
     def topics_ever(self) -> tuple[set[bytes], set[str]]:
         """The ids and the names of all topics that the trail knows, deleted ones too."""
@@ -209,9 +246,14 @@ class MetadataStore:
 
 
 def _create_private(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(0o750, parents=True, exist_ok=True)
     # SQLite gives its journal the mode of the file, so this one open is enough for all of them.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    # A copy that was put back, and a log that is left of it, have the mode that the copying gave them.
+    for each in (path, path.with_name(path.name + _WAL)):
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            if each.stat().st_mode & 0o077:
+                each.chmod(0o600)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -245,7 +287,8 @@ def _keep_damaged_log(path: Path) -> None:
     kept.write_bytes(content)
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _prepare(connection: sqlite3.Connection) -> int:
+    """The format of what is there."""
     # Exclusive: a second broker on the directory is refused at its start. Nor is shared memory needed.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = WAL")
@@ -254,9 +297,20 @@ def _prepare(connection: sqlite3.Connection) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     if found == 0 and tables == 0:
         connection.executescript(_SCHEMA)
-    elif found != _FORMAT:
+        found = _FORMAT
+    elif found not in (_UNENCRYPTED, _FORMAT):
         raise MetadataUnusable(f"metadata of format {found}, and this broker reads format {_FORMAT}")
     connection.execute(_CHECKPOINT).fetchone()
+    return int(found)
+
+
+def _random_bytes(connection: sqlite3.Connection, name: str) -> bytes:
+    """32 of them, the same for this name as long as the file lives."""
+    for (value,) in connection.execute("SELECT value FROM random WHERE name = ?", (name,)):
+        return bytes(value)
+    fresh = secrets.token_bytes(32)
+    connection.execute("INSERT INTO random VALUES (?, ?)", (name, fresh))
+    return fresh
 
 
 def _in_words(error: Exception) -> str:

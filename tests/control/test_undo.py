@@ -1,5 +1,7 @@
 """An undo is a new change that puts the old value back, if nobody has changed it since."""
 
+from dataclasses import replace
+
 import pytest
 
 from broker.control.commands import (
@@ -19,9 +21,11 @@ from broker.control.commands import (
     Undo,
 )
 from broker.control.control import Control
-from broker.errors import ErrorCode
+from broker.control.undo import inverse_of
+from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.audit import AuditFilter, AuditRow
+from broker.metadata.sealing import Unreadable
 from tests.control.world import StoreCommitter, actor
 
 ALICE = (("user", "alice"),)
@@ -114,6 +118,20 @@ async def test_a_topic_does_not_come_back_and_the_cluster_id_stays(control: Cont
 
 async def test_a_change_that_never_was_is_not_found(control: Control) -> None:
     assert (await control.apply(Undo(99), actor())).error is ErrorCode.RESOURCE_NOT_FOUND
+
+
+async def test_a_password_goes_back_and_one_whose_key_is_lost_does_not(
+    control: Control, committer: StoreCommitter
+) -> None:
+    key = "listener.name.safe.plain.sasl.jaas.config"
+    for value in ("first", "second"):
+        seq = await configure(control, ResourceType.BROKER, "1", key, value)
+    (row,) = committer.store.history(AuditFilter(seq=seq))
+    lost = replace(row, old=Unreadable("weir1:0123456789abcdef:AAAA"))
+    with pytest.raises(ApiError, match="is not here"):
+        inverse_of(lost, (), control.image)
+    assert (await control.apply(Undo(seq), actor())).ok
+    assert control.image.broker_configs["1"][key] == "first"
 
 
 @pytest.mark.parametrize(("role", "undone"), [(Role.VIEWER, False), (Role.EDITOR, True)])

@@ -12,6 +12,8 @@ from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change, Kind, write_pairs
+from broker.metadata.sealing import Seals
+from broker.metadata.secret_key import SecretKey
 from broker.metadata.store import MetadataStore, MetadataUnusable
 
 ALICE = write_pairs((("user", "alice"),))
@@ -164,7 +166,19 @@ def test_only_the_owner_can_read_it(path: Path, store: MetadataStore) -> None:
     assert {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()} == {
         "metadata.sqlite": 0o600,
         "metadata.sqlite-wal": 0o600,
+        "weir-secret.key": 0o600,
     }
+
+
+def test_a_copy_that_everybody_could_read_is_private_after_a_start(path: Path, store: MetadataStore) -> None:
+    store.close()
+    path.chmod(0o644)
+    log = path.with_name(path.name + "-wal")
+    log.touch()
+    log.chmod(0o644)
+    MetadataStore.open(path, 2_000).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not log.exists() or log.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_second_broker_on_the_same_directory_is_refused(path: Path, store: MetadataStore) -> None:
@@ -184,9 +198,9 @@ def test_what_is_no_database_is_refused_and_left_alone(path: Path) -> None:
 def test_a_database_of_another_format_is_refused(path: Path, store: MetadataStore) -> None:
     store.close()
     connection = sqlite3.connect(path)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 3")
     connection.close()
-    with pytest.raises(MetadataUnusable, match="format 2"):
+    with pytest.raises(MetadataUnusable, match="format 3"):
         MetadataStore.open(path, 2_000)
 
 
@@ -225,7 +239,7 @@ def refuse(store: MetadataStore, changes: list[Change]) -> None:
 
 
 def test_a_full_disk_refuses_the_change_whole_and_takes_the_next_once_there_is_room(disk: Disk) -> None:
-    store = MetadataStore(disk)
+    store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
     (pages,) = disk.execute("PRAGMA page_count").fetchone()
     disk.execute(f"PRAGMA max_page_count = {pages}")
     refuse(store, [limit("2"), limit("x" * 100_000, entity=write_pairs((("user", "y" * 100_000),)))])
@@ -234,7 +248,7 @@ def test_a_full_disk_refuses_the_change_whole_and_takes_the_next_once_there_is_r
 
 
 def test_a_failed_write_is_refused_and_can_be_tried_again(disk: Disk) -> None:
-    store = MetadataStore(disk)
+    store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
     disk.fault = "SQLITE_IOERR_WRITE"
     refuse(store, [limit("2")])
     disk.fault = None
@@ -242,7 +256,7 @@ def test_a_failed_write_is_refused_and_can_be_tried_again(disk: Disk) -> None:
 
 
 def test_a_failed_fsync_is_never_retried_as_success(disk: Disk) -> None:
-    store = MetadataStore(disk)
+    store = MetadataStore(disk, Seals(SecretKey(bytes(32))))
     disk.fault = "SQLITE_IOERR_FSYNC"
     refuse(store, [limit("2")])
     disk.fault = None

@@ -91,6 +91,25 @@ class SecurityConfig(ListenerRoom):
         ours=True,
         listener_too=True,
     )
+    secret_key_file: str = setting(
+        "config.secret.key.file",
+        "",
+        TEXT,
+        "A file with the key that passwords among the dynamic settings (plain.sasl.jaas.config, "
+        "ssl.key.password, ssl.keystore.key and the like) are encrypted with in the metadata: 32 random "
+        "bytes in base64, mode 0600, as `openssl rand -base64 32` makes them. It must be there. Nothing: "
+        "weir-secret.key beside the metadata, which the first start makes; it protects copies of the "
+        "metadata that come without it.",
+        ours=True,
+    )
+    secret_old_key_file: str = setting(
+        "config.secret.old.key.file",
+        "",
+        TEXT,
+        "The file with the key that was in config.secret.key.file before. A start encrypts with the new key "
+        "what the old one encrypted; from then on the old one is not needed.",
+        ours=True,
+    )
     admin_token: str | None = field(default=None, repr=False)
     local_listeners: frozenset[str] = frozenset()
 

@@ -1,0 +1,164 @@
+"""Which values of the metadata log are secret, and how they get into its rows and out of them: encrypted.
+
+Used by MetadataStore for every row that it writes or reads. A start encrypts what an earlier version wrote
+in the clear, and encrypts anew what the old key encrypted, before anything else happens.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Final
+
+from broker.config.table import setting_of
+from broker.errors import ConfigError
+from broker.metadata.changes import Kind
+from broker.metadata.secret_key import KEY_NAME, OLD_KEY_NAME, KeyFiles, SecretKey, key_id_of
+
+logger = logging.getLogger(__name__)
+
+_SECRETS: Final = "SELECT seq, kind, entity, key, old, new FROM change WHERE kind = ? ORDER BY seq"
+_REPLACE: Final = "UPDATE change SET old = ?, new = ? WHERE seq = ?"
+NOT_EDITED: Final = (
+    "CREATE TRIGGER change_is_not_edited BEFORE UPDATE ON change "
+    "BEGIN SELECT RAISE(ABORT, 'append only'); END"
+)
+
+
+class Unreadable(str):
+    """A value whose key is not here, as it was encrypted."""
+
+    __slots__ = ()
+
+
+def is_secret(kind: str, key: str) -> bool:
+    """Whether values of this setting are passwords: encrypted in the log, never shown."""
+    setting = setting_of(key) if kind == Kind.BROKER_CONFIG else None
+    return setting is not None and setting.sensitive
+
+
+class Seals:
+    """The key in use, and that of before where there is one."""
+
+    __slots__ = ("_by_id", "key")
+
+    def __init__(self, key: SecretKey, old: SecretKey | None = None) -> None:
+        self.key = key
+        self._by_id = {each.id: each for each in (old, key) if each is not None}
+
+    def written(self, kind: str, entity: str, key: str, value: str | None) -> str | None:
+        """The value as it stands in a row."""
+        if value is None or isinstance(value, Unreadable) or not is_secret(kind, key):
+            return value
+        return self.key.seal(value, _place(kind, entity, key))
+
+    def read(self, kind: str, entity: str, key: str, stored: str | None) -> str | None:
+        """What `written` was given; `Unreadable` where its key is not here. Raises ValueError for a value
+        that was changed.
+        """
+        if stored is None or not is_secret(kind, key):
+            return stored
+        key_id = key_id_of(stored)
+        if key_id is None:
+            return stored
+        sealed_by = self._by_id.get(key_id)
+        return Unreadable(stored) if sealed_by is None else sealed_by.open(stored, _place(kind, entity, key))
+
+    def read_past(self, kind: str, entity: str, key: str, stored: str | None) -> str | None:
+        """The same for a value of the trail: one that was changed is `Unreadable`."""
+        try:
+            return self.read(kind, entity, key, stored)
+        except ValueError:
+            return None if stored is None else Unreadable(stored)
+
+
+def open_seals(connection: sqlite3.Connection, keys: KeyFiles, forget: Collection[str]) -> Seals:
+    """The keys for the values that the log has now. Raises ConfigError where a value that holds cannot be
+    read and is not among the settings to forget, and for key files that cannot be used; OSError.
+    """
+    latest: dict[tuple[str, str], str] = {}
+    ever: set[str] = set()
+    for row in _secret_rows(connection):
+        entity, key, new = row[2], row[3], row[5]
+        latest.pop((entity, key), None)
+        key_id = None if new is None else key_id_of(new)
+        if key_id is not None:
+            ever.add(key_id)
+            latest[entity, key] = key_id
+    current = keys.current(make=not latest)
+    if current is None and all(key in forget for _, key in latest):
+        current = keys.current(make=True)
+    if current is None:
+        raise ConfigError(KEY_NAME, str(keys.path), _missing(latest.items(), "there is no such file, and"))
+    # Not read where nothing needs it: who has done away with the old key may leave its name behind.
+    old = keys.old() if ever - {current.id} else None
+    known = {current.id} | ({old.id} if old is not None else set())
+    unreadable = {
+        place: key_id for place, key_id in latest.items() if key_id not in known and place[1] not in forget
+    }
+    if unreadable:
+        given = f"; nor is it the one in {keys.old_path}" if old is not None else ""
+        raise ConfigError(
+            KEY_NAME, str(keys.path), _missing(unreadable.items(), f"it holds the key {current.id}{given};")
+        )
+    return Seals(current, old)
+
+
+def _missing(places: Iterable[tuple[tuple[str, str], str]], words: str) -> str:
+    named = sorted({key for (_, key), _ in places})
+    ids = sorted({key_id for _, key_id in places})
+    return (
+        f"the file of the key {' and '.join(ids)}: {words} {', '.join(named)} in the metadata is encrypted "
+        f"with that key. Put the file back, or name it in {OLD_KEY_NAME}, or start once with "
+        f"{' '.join(f'--forget {each}' for each in named)}"
+    )
+
+
+def encrypt_rows(connection: sqlite3.Connection, path: Path, seals: Seals, *, is_finished: bool) -> bool:
+    """Every secret value of the log, those of the trail too, is encrypted with the key in use afterwards, and
+    the file holds nothing of what stood there before. Answers whether anything was rewritten.
+
+    Not `is_finished`: the file was written before values were encrypted, or the last time ended midway.
+    Raises sqlite3.Error, ValueError; the values are then as they were, or all encrypted.
+    """
+    changed = []
+    for seq, kind, entity, key, old, new in _secret_rows(connection):
+        fresh = [
+            value
+            if value is None or key_id_of(value) == seals.key.id
+            else seals.written(kind, entity, key, seals.read_past(kind, entity, key, value))
+            for value in (old, new)
+        ]
+        if fresh != [old, new]:
+            changed.append((*fresh, seq))
+    if is_finished and not changed:
+        return False
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if changed:
+            connection.execute("DROP TRIGGER change_is_not_edited")
+            connection.executemany(_REPLACE, changed)
+            connection.execute(NOT_EDITED)
+        connection.execute("PRAGMA user_version = 1")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    # The values are encrypted; what is left of them in free pages of the file goes with these two.
+    connection.execute("VACUUM")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if changed:
+        logger.info("secret settings were encrypted", extra={"file": str(path), "rows": len(changed)})
+    return True
+
+
+def _secret_rows(connection: sqlite3.Connection) -> list[tuple[int, str, str, str, str | None, str | None]]:
+    rows = connection.execute(_SECRETS, (Kind.BROKER_CONFIG.value,))
+    return [row for row in rows if is_secret(row[1], row[3])]
+
+
+def _place(kind: str, entity: str, key: str) -> str:
+    return f"{kind}\n{entity}\n{key}"
