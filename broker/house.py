@@ -65,6 +65,7 @@ from broker.quotas.guarded import GuardedCallback
 from broker.quotas.replication import ReplicationQuotas
 from broker.security.console_link_file import ConsoleLink, ConsoleLinkFile
 from broker.security.plain import PlainAuthenticator
+from broker.security.unknown_users import UnknownUsers
 from broker.services.event_log import EventLog
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
@@ -142,6 +143,7 @@ class House:
             groups=GroupService(rooms.groups, self.partitions),
             producer_ids=ProducerIds(),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+            unknown_users=UnknownUsers(self.metadata.scram_secret),
             callbacks=machinery.callbacks(rooms.network.queued_max_requests, rooms.network.num_io_threads),
             telemetry=Telemetry(rooms.telemetry),
         )

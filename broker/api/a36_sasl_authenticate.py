@@ -128,5 +128,9 @@ def _failed(why: str) -> Answered:
 
 
 def _scram_login(mechanism: str, broker: Broker) -> ScramLogin:
-    users = broker.control.image.scram
-    return ScramLogin(MECHANISMS[mechanism], lambda name: users.get(name, {}).get(mechanism))
+    users, kind = broker.control.image.scram, MECHANISMS[mechanism]
+    return ScramLogin(
+        kind,
+        lambda name: users.get(name, {}).get(mechanism),
+        lambda name: broker.unknown_users.credential(kind, name, users),
+    )

@@ -19,6 +19,7 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.replication import ReplicationQuotas
 from broker.quotas.retry_storm import RetryStorm
 from broker.security.plain import PlainAuthenticator
+from broker.security.unknown_users import UnknownUsers
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.fetching import DelayedFetch
 from broker.services.group_service import GroupService
@@ -60,6 +61,7 @@ class Broker:
     groups: GroupService
     producer_ids: ProducerIds
     plain: PlainAuthenticator
+    unknown_users: UnknownUsers
     callbacks: Callbacks
     telemetry: Telemetry
     retry_storm: RetryStorm = field(default_factory=RetryStorm)

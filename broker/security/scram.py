@@ -1,8 +1,8 @@
 """SASL SCRAM: a password is proved and never sent. (RFC 5802, RFC 7677, KIP-84; Kafka: ScramSaslServer)
 
 Called by the SaslAuthenticate handler, with one `ScramLogin` for each login, and by control, which makes a
-user's keys of a salted password. Pure. A name that nobody has is challenged like any other, with a salt
-that is the same each time, and fails at the end in the same words.
+user's keys of a salted password. Pure. A name that nobody has is challenged like any other, with what
+broker.security.unknown_users makes of it, and fails at the end in the same words.
 """
 
 import base64
@@ -75,26 +75,33 @@ _FINAL: Final = re.compile(
 _ESCAPED: Final = re.compile(r"=(2C|3D)?")
 
 
-class _Nobody:
-    """The credential of a name that has none. Its salt depends on the name and the broker's run only."""
-
-    def __init__(self, mechanism: ScramMechanism, name: str) -> None:
-        self.salt = mechanism.mac(_SECRET, name.encode())[:26]
-        self.iterations = LEAST_ITERATIONS
-        self.stored_key = self.server_key = secrets.token_bytes(32)
-
-
-_SECRET: Final = secrets.token_bytes(32)
-
-
 class ScramLogin:
-    """One login, of two messages and two answers. `find` answers a user's credential for this mechanism."""
+    """One login, of two messages and two answers. `find` answers a user's credential for this mechanism,
+    `unknown` what is used in its place for a name without one; both are called for every name, so that the
+    time of the answer does not tell whether a user exists.
+    """
 
-    __slots__ = ("_asked", "_claimed", "_credential", "_find", "_header", "_mechanism", "_nonce", "name")
+    __slots__ = (
+        "_asked",
+        "_claimed",
+        "_credential",
+        "_find",
+        "_header",
+        "_mechanism",
+        "_nonce",
+        "_unknown",
+        "name",
+    )
 
-    def __init__(self, mechanism: ScramMechanism, find: Callable[[str], Credential | None]) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        find: Callable[[str], Credential | None],
+        unknown: Callable[[str], Credential],
+    ) -> None:
         self._mechanism = mechanism
         self._find = find
+        self._unknown = unknown
         self._nonce = ""
         self._header = b""
         self._claimed = ""
@@ -121,8 +128,8 @@ class ScramLogin:
         acts_as = found["acts_as"]
         if name is None or (acts_as and _unescaped(acts_as) != name):
             raise self._failed()
-        credential = self._find(name) or _Nobody(self._mechanism, name)
-        self._credential = credential
+        unknown = self._unknown(name)
+        self._credential = credential = self._find(name) or unknown
         self._header = found["header"].encode()
         self._nonce = found["nonce"] + secrets.token_urlsafe(24)
         salt = base64.b64encode(credential.salt).decode()

@@ -39,6 +39,7 @@ from broker.records.slices import Slices, run_through
 from broker.security.plain import PlainAuthenticator
 from broker.security.scram import ScramLogin
 from broker.security.session import Session
+from broker.security.unknown_users import UnknownUsers
 from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
@@ -140,6 +141,7 @@ class House:
             producer_ids=ProducerIds(),
             callbacks=Callbacks(500),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
+            unknown_users=UnknownUsers(self.metadata.scram_secret),
             telemetry=Telemetry(rooms.telemetry),
             endpoints={
                 endpoint.name: Endpoint("broker.example", 9092 + number, registry.load())

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from broker.errors import ApiError, ErrorCode
 from broker.security import scram
 from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, ScramLogin, ScramMechanism, keys_of
+from broker.security.unknown_users import UnknownUsers
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]
 
@@ -28,6 +29,14 @@ class Kept(NamedTuple):
 def kept(mechanism: ScramMechanism, password: bytes, salt: bytes = b"salt") -> Kept:
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, salt, LEAST_ITERATIONS)
     return Kept(salt, LEAST_ITERATIONS, *keys_of(mechanism, salted))
+
+
+def login_of(mechanism: ScramMechanism, users: Mapping[str, Kept] | None = None) -> ScramLogin:
+    """Of a broker with these users of the mechanism."""
+    known = users or {}
+    by_user = {name: {mechanism.name: credential} for name, credential in known.items()}
+    unknown = UnknownUsers(b"a secret of the metadata")
+    return ScramLogin(mechanism, known.get, lambda name: unknown.credential(mechanism, name, by_user))
 
 
 def client(mechanism: ScramMechanism, name: str, password: bytes, step: Callable[[bytes], bytes]) -> bytes:
@@ -48,7 +57,7 @@ def client(mechanism: ScramMechanism, name: str, password: bytes, step: Callable
 def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scram.secrets, "token_urlsafe", lambda _: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
     credential = kept(SHA_256, b"pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
-    login = ScramLogin(SHA_256, {"user": credential}.get)
+    login = login_of(SHA_256, {"user": credential})
     challenge = login.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
     nonce = b"rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     assert challenge == b"r=" + nonce + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -60,7 +69,7 @@ def test_the_example_of_rfc_7677(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 @pytest.mark.parametrize(("sent", "name"), [("ann", "ann"), ("a=2Cb=3Dc", "a,b=c"), ("zoë", "zoë")])
 def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, name: str) -> None:
-    login = ScramLogin(mechanism, {name: kept(mechanism, b"secret")}.get)
+    login = login_of(mechanism, {name: kept(mechanism, b"secret")})
     assert client(mechanism, sent, b"secret", login.step).startswith(b"v=")
     assert login.name == name
 
@@ -70,7 +79,7 @@ def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, 
 def test_others_hear_the_same_words_at_the_same_step(
     mechanism: ScramMechanism, name: str, password: bytes
 ) -> None:
-    login = ScramLogin(mechanism, {"ann": kept(mechanism, b"secret")}.get)
+    login = login_of(mechanism, {"ann": kept(mechanism, b"secret")})
     steps: list[bytes] = []
 
     def step(message: bytes) -> bytes:
@@ -85,10 +94,10 @@ def test_others_hear_the_same_words_at_the_same_step(
 
 
 def test_a_name_that_nobody_has_is_challenged_with_one_salt_each_time() -> None:
-    challenges = [ScramLogin(SHA_256, {}.get).step(b"n,,n=nobody,r=x") for _ in range(2)]
+    challenges = [login_of(SHA_256).step(b"n,,n=nobody,r=x") for _ in range(2)]
     first, second = (challenge.partition(b",")[2] for challenge in challenges)
     assert first == second and challenges[0] != challenges[1]
-    assert first != ScramLogin(SHA_256, {}.get).step(b"n,,n=somebody,r=x").partition(b",")[2]
+    assert first != login_of(SHA_256).step(b"n,,n=somebody,r=x").partition(b",")[2]
 
 
 @pytest.mark.parametrize(
@@ -101,12 +110,12 @@ def test_a_name_that_nobody_has_is_challenged_with_one_salt_each_time() -> None:
 )
 def test_a_first_message_that_is_none_ends_the_login(message: bytes) -> None:
     with pytest.raises(ApiError):
-        ScramLogin(SHA_256, {"ann": kept(SHA_256, b"secret")}.get).step(message)
+        login_of(SHA_256, {"ann": kept(SHA_256, b"secret")}).step(message)
 
 
 @pytest.mark.parametrize("first", [b"y,,n=ann,r=x", b"n,a=ann,n=ann,r=x", b"n,,n=ann,r=x,e=extension"])
 def test_a_first_message_may_say_more(first: bytes) -> None:
-    assert ScramLogin(SHA_256, {}.get).step(first).startswith(b"r=x")
+    assert login_of(SHA_256).step(first).startswith(b"r=x")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +130,7 @@ def test_a_first_message_may_say_more(first: bytes) -> None:
     ],
 )
 def test_a_final_message_that_was_changed_ends_the_login(old: bytes, new: bytes) -> None:
-    login = ScramLogin(SHA_256, {"ann": kept(SHA_256, b"secret")}.get)
+    login = login_of(SHA_256, {"ann": kept(SHA_256, b"secret")})
 
     def step(message: bytes) -> bytes:
         return login.step(message.replace(old, new, 1) if message.startswith(b"c=") else message)
@@ -133,7 +142,7 @@ def test_a_final_message_that_was_changed_ends_the_login(old: bytes, new: bytes)
 
 @given(st.lists(st.binary(max_size=200) | st.just(b"n,,n=ann,r=x"), max_size=4))
 def test_whatever_is_sent_nobody_gets_in_and_nothing_but_a_refusal_is_raised(messages: list[bytes]) -> None:
-    login = ScramLogin(SHA_256, {}.get)
+    login = login_of(SHA_256)
     with suppress(ApiError):
         for message in messages:
             login.step(message)
