@@ -94,7 +94,9 @@ PAGES: Final = (
             *("chart", "insight_advice", "insight_section", "insight_tables", "insight_what_if", "table"),
         ),
     ),
-    Page("access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "token_panels")),
+    Page(
+        "access", "/access", "Access", "Broker", (*_PLAIN, "password_panel", "session_panel", "token_panels")
+    ),
 )
 
 

@@ -19,6 +19,7 @@ from webui.rest import (
     quota_files,
     request_log,
     resolving,
+    sessions,
     tokens,
 )
 from webui.rest.openapi import written_document
@@ -52,6 +53,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *request_log.ROUTES,
     *tokens.ROUTES,
     *passwords.ROUTES,
+    *sessions.ROUTES,
     *events.ROUTES,
     Route(
         "GET",

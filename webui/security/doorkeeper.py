@@ -126,6 +126,12 @@ class Doorkeeper:
     def sign_out(self, cookie: str) -> None:
         self._sessions.close(cookie)
 
+    def sign_out_everywhere(self, name: str | None) -> int:
+        """Ends every session of the token of this name, None: of every token; answers how many there were.
+        Streams ask `session` again with each beat, and end.
+        """
+        return self._sessions.close_all(name, self._now_ms())
+
     def knows(self, token: TokenRow) -> bool:
         """Whether the token is still what it was: neither revoked nor replaced nor given another role, and
         not expired.

@@ -68,6 +68,14 @@ class Sessions:
     def close(self, secret: str) -> None:
         self._by_hash.pop(_hashed(secret), None)
 
+    def close_all(self, token: str | None, now_ms: int) -> int:
+        """Ends the sessions of the token of this name, None: of every token. Answers how many there were."""
+        sessions = {key: each for key, each in self._by_hash.items() if not self.has_ended(each, now_ms)}
+        self._by_hash = {
+            key: each for key, each in sessions.items() if token is not None and each.token.name != token
+        }
+        return len(sessions) - len(self._by_hash)
+
     def _drop(self, now_ms: int) -> None:
         self._by_hash = {
             key: session for key, session in self._by_hash.items() if not self.has_ended(session, now_ms)

@@ -68,7 +68,12 @@ def test_a_token_is_made_and_its_secret_shown_once(
         other.sign_in(secret)
         expect(other.go("/").locator(".who-name")).to_have_text("ci")
         expect(other.go("/quotas").locator("#add")).to_be_visible()
-        refused_buttons(other.go("/access"), "#add, .actions button[aria-disabled]", "admin", 12)
+        refused_buttons(
+            other.go("/access"),
+            "#add, .actions button[aria-disabled], #sessions [aria-disabled]",
+            "admin",
+            13,
+        )
 
 
 def test_a_name_that_is_taken_stands_beside_its_field(page: Watched, expect: Any) -> None:
@@ -99,6 +104,47 @@ def test_whoever_uses_a_revoked_token_is_signed_out(
         expect(viewer.page.get_by_role("heading", name="Sign in again")).to_be_visible()
         viewer.page.get_by_role("button", name="Leave this page").click()
         expect(viewer.page.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
+
+
+def test_signing_out_everywhere_ends_every_browser_of_the_token_and_their_live_streams(
+    browser: Any, served: ServedConsole, page: Watched, expect: Any
+) -> None:
+    page.sign_in("viewer-token")
+    opened = page.go("/access")
+    with watched(browser, served) as same, watched(browser, served) as another:
+        same.sign_in("viewer-token")
+        another.sign_in("editor-token")
+        for each in (same, another):
+            each.go("/throttled")
+        opened.get_by_role("button", name="Sign out everywhere").click()
+        expect(opened.locator("#sessions")).to_contain_text("this one too")
+        opened.keyboard.press("Escape")
+        expect(opened.get_by_role("button", name="Sign out everywhere")).to_be_focused()
+        expect(opened.locator("#live")).to_have_text("Live")
+        opened.get_by_role("button", name="Sign out everywhere").click()
+        opened.locator("#sessions .danger").click()
+        expect(opened.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
+        expect(same.page.get_by_role("heading", name="Sign in again")).to_be_visible()
+        expect(same.page.locator("#live")).to_have_text("Signed out")
+        expect(another.page.locator("#live")).to_have_text("Live")
+        same.troubles.clear()
+    page.troubles.clear()
+
+
+def test_an_administrator_signs_everybody_out(
+    browser: Any, served: ServedConsole, page: Watched, expect: Any
+) -> None:
+    page.sign_in()
+    opened = page.go("/access")
+    with watched(browser, served) as other:
+        other.sign_in("viewer-token")
+        refused_buttons(other.go("/access"), "#sessions [aria-disabled]", "admin", 1)
+        opened.get_by_role("button", name="Sign everybody out").click()
+        opened.locator("#sessions .danger").click()
+        expect(opened.get_by_role("heading", name="Sign in", exact=True)).to_be_visible()
+        expect(other.page.get_by_role("heading", name="Sign in again")).to_be_visible()
+        other.troubles.clear()
+    page.troubles.clear()
 
 
 def test_the_last_administrator_cannot_lock_everybody_out(page: Watched, expect: Any) -> None:
@@ -199,7 +245,7 @@ def test_a_password_is_set_and_opens_the_console(
         expect(other.locator(".who-name")).to_have_text("vi")
         change_ones_own(other, expect)
         # The next sign-in of this browser asks for the same again.
-        other.get_by_role("button", name="Sign out").click()
+        other.get_by_role("button", name="Sign out", exact=True).click()
         # The page that is left has buttons that begin with the same word.
         expect(other.get_by_label("Password", exact=True)).to_be_visible()
     assert broker.passwords == {"vi": "another long password"}

@@ -81,9 +81,10 @@ CHANGES = {
 }
 QUESTIONS = {
     "resolveClientQuotasIf": Asked(Role.VIEWER, "/api/v1/client-quotas:resolve", {"if": [ALICE]}),
+    "endSessions": Asked(Role.VIEWER, "/api/v1/sessions"),
     "playWhatIf": Asked(Role.VIEWER, "/api/v1/insights/what-if", {"from": "2026-01-10", "quotas": [LIMITED]}),
 }
-"""Asked with a body, and changing nothing."""
+"""Not read with GET, and changing nothing in the metadata."""
 
 READING = [route for route in ROUTES if route.method == "GET" and route.operation != "streamEvents"]
 DEMANDING = [route for route in ROUTES if route.method != "GET"]

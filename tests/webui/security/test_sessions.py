@@ -51,6 +51,21 @@ def test_an_ended_one_is_forgotten(sessions: Sessions) -> None:
     assert len(sessions) == 0
 
 
+def test_all_sessions_of_one_token_or_of_every_token_end_together(sessions: Sessions) -> None:
+    mine = [sessions.open(ADMIN, 0)[0] for _ in range(3)]
+    other = sessions.open(VIEWER, 0)[0]
+    assert sessions.close_all(ADMIN.name, 1) == 3
+    assert [sessions.find(each, 1) for each in mine] == [None] * 3 and sessions.find(other, 1) is not None
+    assert sessions.close_all(ADMIN.name, 1) == 0
+    sessions.open(ADMIN, 1)
+    assert sessions.close_all(None, 2) == 2 and len(sessions) == 0
+
+
+def test_of_those_that_end_together_only_the_open_ones_count(sessions: Sessions) -> None:
+    sessions.open(ADMIN, 0)
+    assert sessions.close_all(ADMIN.name, IDLE_MS) == 0 and len(sessions) == 0
+
+
 def test_signing_out_ends_it_at_once(sessions: Sessions) -> None:
     secret = sessions.open(ADMIN, 0)[0]
     sessions.close(secret)

@@ -3,6 +3,7 @@
 import { get, proven } from "./api.js";
 import { failed, h, iconButton, needs, replace, setText, skeleton } from "./dom.js";
 import { passwordPanel } from "./password_panel.js";
+import { sessionPanel } from "./session_panel.js";
 import { onKeys, startLive, toast } from "./shell.js";
 import { once, Table } from "./table.js";
 import { expiryWords, lifeField, PATH, proofField, question, secretPanel } from "./token_panels.js";
@@ -174,6 +175,7 @@ async function load() {
 
 needs("admin", document.getElementById("add")).addEventListener("click", add);
 onKeys({ n: () => document.getElementById("add").click() });
+sessionPanel(document.getElementById("sessions"));
 replace(box, skeleton(3));
 await load();
 startLive([], {

@@ -1,0 +1,41 @@
+// Signing out everywhere: every browser of one's own token, or of all tokens.
+
+import { remove } from "./api.js";
+import { h, needs, replace, setText } from "./dom.js";
+
+const PATH = "/api/v1/sessions";
+const QUESTIONS = {
+  own: { words: "Every browser that is signed in with your token is signed out, this one too.", yes: "Sign out everywhere" },
+  all: { words: "Every browser of every token is signed out, this one too.", yes: "Sign everybody out" },
+};
+
+/** Fills `box`, which has a button for each question; the answer to one comes below them. */
+export function sessionPanel(box) {
+  const below = h("div");
+  const buttons = Object.fromEntries(Object.keys(QUESTIONS).map((of) => [of, box.querySelector(`[data-of="${of}"]`)]));
+  needs("admin", buttons.all);
+  for (const [of, button] of Object.entries(buttons)) button.addEventListener("click", () => ask(of));
+  box.append(below);
+
+  function ask(of) {
+    const { words, yes } = QUESTIONS[of];
+    const trouble = h("div.field-error", { role: "alert" });
+    const leave = () => {
+      replace(below);
+      buttons[of].focus();
+    };
+    const run = async () => {
+      try {
+        await remove(`${PATH}?of=${of}`);
+        location.assign("/");
+      } catch (problem) {
+        setText(trouble, problem.message);
+      }
+    };
+    const confirm = h("button.danger", { type: "button", onclick: run }, yes);
+    replace(below, h("div.editor", { onkeydown: (event) => event.key === "Escape" && leave() },
+      h("p", words, " What is typed there and not saved is lost."), trouble,
+      h("div.buttons", confirm, h("button", { type: "button", onclick: leave }, "Cancel"))));
+    confirm.focus();
+  }
+}
