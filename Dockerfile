@@ -7,7 +7,10 @@
 # `--build-arg EXTRAS=[insights]` adds what reads the pipeline's tables for the console: 140 MB more.
 # The first administrator's token comes from WEIR_ADMIN_TOKEN, or from a secret's file named in WEIR_ADMIN_TOKEN_FILE.
 # Kafka clients may not administer the broker: the console and the REST API do, or `--override wire.role=admin` lets them.
-ARG BASE=python:3.11-slim
+#
+# The base is pinned by digest, so that a build means the same every time; it gets no update by itself. Debian bookworm,
+# as the pipeline needs its openjdk-17. What the tag is now: `docker buildx imagetools inspect python:3.11-slim-bookworm`.
+ARG BASE=python:3.11-slim-bookworm@sha256:0bee7276f83efd4a1ee05bbbf4281d95ed28e079220a9457f25a93e3f1e3c31b
 
 FROM ${BASE} AS build
 ARG EXTRAS=

@@ -45,6 +45,17 @@ def _locked(lock: str) -> dict[str, set[str]]:
     return found
 
 
+def test_every_stage_of_the_image_begins_with_another_stage_or_a_base_pinned_by_digest() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    bases = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    stages = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", text, re.MULTILINE)
+    assert len(stages) == len(re.findall(r"^FROM ", text, re.MULTILINE)) > 1
+    known = {name for _, name in stages}
+    for source, _ in stages:
+        base = bases[source.strip("${}")] if source.startswith("$") else source
+        assert base in known or re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64}", base), base
+
+
 @pytest.mark.parametrize("lock", PINNED)
 def test_everything_is_pinned_exactly(lock: str) -> None:
     assert [each for each in PINNED[lock] if not re.fullmatch(r"[\w.-]+==[\w.]+", each)] == []
