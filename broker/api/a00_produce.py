@@ -15,7 +15,7 @@ from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, in_slices
 from broker.api.produce_repeat import ProduceRepeats
-from broker.api.produce_rules import append_error, hosted_topic, refusal_of, topic_refusal
+from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.registry import api
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
@@ -29,6 +29,8 @@ from broker.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from broker.records.compression import Codec
+from broker.records.header import codec_of
 from broker.records.slices import Slices
 from broker.services.partitions import HostedTopic
 
@@ -43,7 +45,7 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
 def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     """Stages everything together, after the last slice of what had to be read first."""
     refusal = refusal_of(message, broker)
-    faults = {} if refusal else (yield from _faults(message, context.wall_ms, broker))
+    faults = {} if refusal else (yield from _faults(message, context, broker))
     appended: Appended = []
     responses = []
     for topic in message.topic_data:
@@ -62,8 +64,10 @@ def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker
     return _Pending(message, responses, appended, context, broker)
 
 
-def _faults(message: ProduceRequest, wall_ms: int, broker: Broker) -> Slices[dict[int, ApiError]]:
-    """Why batches for topics that want every record read cannot be taken, by the `id` of their data."""
+def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[dict[int, ApiError]]:
+    """Why batches cannot be taken whose records have to be read, or whose codec is younger than the
+    request's version; by the `id` of their data.
+    """
     faults: dict[int, ApiError] = {}
     for topic in message.topic_data:
         hosted = hosted_topic(topic, broker)
@@ -74,8 +78,14 @@ def _faults(message: ProduceRequest, wall_ms: int, broker: Broker) -> Slices[dic
                 log = hosted.log(data.index)
                 if log is None or data.records is None:
                     continue
-                if log.inspects:
-                    yield from log.inspect(memoryview(data.records), wall_ms)
+                codec = codec_of(data.records)
+                if codec == Codec.ZSTD and context.api_version < ZSTD_SINCE:
+                    raise ApiError(
+                        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+                        f"Produce requests with version {context.api_version} are not allowed to use zstd",
+                    )
+                if codec >= log.inspects_from:
+                    yield from log.inspect(memoryview(data.records), context.wall_ms)
             except ApiError as error:
                 faults[id(data)] = error
     return faults

@@ -13,7 +13,7 @@ from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
 from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
-from broker.api.produce_rules import append_error, hosted_topic, refusal_of, topic_refusal
+from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
@@ -28,6 +28,7 @@ from broker.protocol.messages.produce import (
 )
 from broker.protocol.schema import Buffer
 from broker.protocol.varint import read_rest, uvarint
+from broker.records.header import CODEC_AT, CODEC_MASK
 
 KNOWN: Final = 1024
 """Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
@@ -147,10 +148,12 @@ class ProduceRepeats:
         context.client_id = shape.client_id
         log, records = shape.log, memoryview(frame)[at:end]
         try:
-            if log.inspects and next(log.inspect(records, context.wall_ms), _DONE) is not _DONE:
+            if records[CODEC_AT] & CODEC_MASK >= log.inspects_from and (
+                next(log.inspect(records, context.wall_ms), _DONE) is not _DONE
+            ):
                 return None  # it is too large to be inspected at once
             staged = log.stage(records, now_wall_ms=context.wall_ms, inspected=True)
-        except ApiError:
+        except (ApiError, IndexError):
             return None
         return _Repeat(shape, staged, context, broker)
 
@@ -159,7 +162,7 @@ class ProduceRepeats:
     ) -> None:
         """Remembers the beginning of a request for one partition, if it could be served."""
         if (
-            self._version < 5
+            self._version < ZSTD_SINCE
             or len(message.topic_data) != 1
             or len(message.topic_data[0].partition_data) != 1
         ):

@@ -1,5 +1,7 @@
 """What holds for every Produce, whether it is read in full or known by heart."""
 
+from typing import Final
+
 from broker.api.broker import Broker
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
@@ -8,6 +10,9 @@ from broker.metadata.image import is_internal
 from broker.protocol.messages.produce import ProduceRequest, TopicProduceData
 from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import HostedTopic
+
+ZSTD_SINCE: Final = 7
+"""The first version of Produce in which batches may be compressed with zstd. (KIP-110)"""
 
 
 def refusal_of(message: ProduceRequest, broker: Broker) -> ErrorCode:

@@ -22,16 +22,19 @@ from broker.log.segmented import Mark, Place, SegmentedLog
 from broker.log.shared import Shared
 from broker.log.slice import EMPTY, FileSlice
 from broker.log.staged import FailedAppend, Staged
+from broker.records.compression import Codec
 from broker.records.header import (
     APPEND_TIME_FLAG,
+    CODEC_MASK,
     CONTROL_FLAG,
     LENGTH_OVERHEAD,
     PREFIX,
     TRANSACTIONAL_FLAG,
     HeaderFields,
+    codec_of,
 )
-from broker.records.inspect import check_records
-from broker.records.rewrite import stamp_append_time
+from broker.records.inspect import UNBOUNDED, RecordRules, check_records
+from broker.records.rewrite import stamp_append_time, stamp_max_timestamp
 from broker.records.slices import Slices, run_through
 from broker.records.validate import check_batch
 
@@ -40,6 +43,12 @@ _FARTHEST: Final = 0x7FFF_FFFF
 """How far an offset may lie from the base of its segment: indexes store the distance in four bytes."""
 _FOR_EVER: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UNKNOWN: Final = -2
+
+INSPECTED_AT_ONCE: Final = 2_048
+"""Records that are read between two commits without a pause in between; ours. They take a millisecond."""
+
+BYTES_AS_A_RECORD: Final = 128
+"""Compressed bytes that take as long to unpack as a record takes to read; ours."""
 
 _base_offset = attrgetter("base_offset")
 _write_prefix = PREFIX.pack_into
@@ -71,7 +80,12 @@ class PartitionLog(SegmentedLog):
         self._stamps = settings.uses_append_time
         self._ahead_ms = _FOR_EVER if self._stamps else settings.message_timestamp_after_max_ms
         bounded = settings.message_timestamp_before_max_ms < _FOR_EVER and not self._stamps
-        self.inspects = settings.compacts or bounded
+        if settings.compacts or bounded or settings.record_validation == "full":
+            self.inspects_from = int(Codec.NONE)
+        elif settings.record_validation == "compressed":
+            self.inspects_from = int(Codec.GZIP)
+        else:
+            self.inspects_from = CODEC_MASK + 1
         self._flushes = settings.flush_ms < _FOR_EVER or settings.flush_messages < _FOR_EVER
         if self._flushes and self.high_watermark > self.recovery_point:
             self._note_unflushed()
@@ -88,8 +102,8 @@ class PartitionLog(SegmentedLog):
         inspected: bool = False,
     ) -> Staged:
         """Takes one batch, writing its offset and the epoch into the (writable) buffer, which the caller
-        keeps as it is until the commit. `inspected`: the caller has run `inspect` to its end, if the log
-        asked for it when the request came; else that is done here, in one go.
+        keeps as it is until the commit. `inspected`: the caller has run `inspect` to its end, if the batch
+        needed it when the request came; else that is done here, in one go.
 
         Raises ApiError as records.validate, producers and the topic's settings have it;
         UNKNOWN_TOPIC_OR_PARTITION after the partition was deleted; KAFKA_STORAGE_ERROR when it is offline or
@@ -97,14 +111,15 @@ class PartitionLog(SegmentedLog):
         """
         if self.offline is not None or self.deleted:
             raise self.refusal()
+        if not inspected and not internal and codec_of(records) >= self.inspects_from:
+            run_through(self.inspect(records, now_wall_ms))
         header = check_batch(records, self._max_bytes, self._max_records)
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
         if base_offset or attributes & _UNUSUAL or max_timestamp - now_wall_ms > self._ahead_ms:
-            self._check_unusual(header, now_wall_ms, internal)
-        if self.inspects and not internal and not inspected:
-            run_through(self.inspect(records, now_wall_ms))
+            self._check_unusual(header, internal)
+            self._check_latest(max_timestamp, now_wall_ms)
         if producer_id >= 0:
             taken = self.producers.check(producer_id, epoch, sequence, delta)
             if taken is not None:
@@ -247,8 +262,8 @@ class PartitionLog(SegmentedLog):
             self._repeats.append(staged)
         return staged
 
-    def _check_unusual(self, header: HeaderFields, now_wall_ms: int, internal: bool) -> None:
-        base_offset, attributes, max_timestamp = header[0], header[5], header[8]
+    def _check_unusual(self, header: HeaderFields, internal: bool) -> None:
+        base_offset, attributes = header[0], header[5]
         if base_offset != 0:
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
@@ -262,6 +277,8 @@ class PartitionLog(SegmentedLog):
             raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")
         if attributes & TRANSACTIONAL_FLAG and not internal:
             raise ApiError(ErrorCode.INVALID_TXN_STATE, "No transaction is ongoing for this producer")
+
+    def _check_latest(self, max_timestamp: int, now_wall_ms: int) -> None:
         if max_timestamp - now_wall_ms > self._ahead_ms:
             raise ApiError(
                 ErrorCode.INVALID_TIMESTAMP,
@@ -269,18 +286,30 @@ class PartitionLog(SegmentedLog):
             )
 
     def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
-        """Reads every record of a batch that `stage` may take; to be done before it where `inspects` is true.
-        Changes nothing. Raises ApiError as records.validate and records.inspect have it.
+        """Reads every record of a batch that `stage` may take; to be done before it where the codec of the
+        batch is at least `inspects_from`. Writes the largest timestamp of the records into the (writable)
+        batch where its header says another, as Kafka does, and changes nothing else. Raises ApiError as
+        records.validate and records.inspect have it.
+
+        It begins with a pause where much has been read since the last commit, so that many batches of one
+        turn do not keep others waiting.
         """
-        check_batch(records, self._max_bytes, self._max_records)
+        header = check_batch(records, self._max_bytes, self._max_records)
+        if header[0] or header[5] & _UNUSUAL:
+            self._check_unusual(header, internal=False)
+        shared = self._shared
+        if shared.inspected > INSPECTED_AT_ONCE:
+            yield None
+        shared.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
         settings = self.settings
-        earliest_ms = 0 if self._stamps else now_wall_ms - settings.message_timestamp_before_max_ms
-        yield from check_records(
-            records,
-            keys_needed=settings.compacts,
-            earliest_ms=earliest_ms,
-            max_parts=settings.max_message_records,
-        )
+        earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
+        if not self._stamps:
+            earliest_ms = now_wall_ms - settings.message_timestamp_before_max_ms
+            latest_ms = min(now_wall_ms + self._ahead_ms, _FOR_EVER)
+        rules = RecordRules(settings.compacts, earliest_ms, latest_ms, settings.max_message_records)
+        largest = yield from check_records(records, rules)
+        if largest != header[8] and not self._stamps:
+            stamp_max_timestamp(records, largest)
 
     def _make_room(self, size: int, max_timestamp: int, delta: int) -> None:
         """Sees to it that the active segment takes the batch, by rolling if it must. Raises ApiError."""

@@ -26,7 +26,8 @@ class Shared:
     """`dirty` have staged batches. `unflushed` have records that their topic wants on the disk some time,
     with the time of the oldest; `overdue` have more of them than the topic allows; `rolled` have closed a
     segment that is not flushed. `offline` cannot be used until the next start; `went_offline` is told each
-    once. `gapped` lack records that they had.
+    once. `gapped` lack records that they had. `inspected` are the records that were read since the last
+    commit, before their batches were taken.
     """
 
     __slots__ = (
@@ -36,6 +37,7 @@ class Shared:
         "failed",
         "files",
         "gapped",
+        "inspected",
         "offline",
         "overdue",
         "rolled",
@@ -57,6 +59,7 @@ class Shared:
         self.went_offline: Callable[[SegmentedLog], None] | None = None
         self._marked: dict[SegmentedLog, None] = {}
         self._marks = 0
+        self.inspected = 0
 
     def count_mark(self, partition: "SegmentedLog") -> None:
         """The partition is about to remember one more; all are forgotten when there are too many."""

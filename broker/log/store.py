@@ -222,7 +222,9 @@ class LogStore:
         """Writes everything that is staged, each partition with one system call, and says what could not
         be.
         """
-        dirty, failed = self._shared.dirty, self._shared.failed
+        shared = self._shared
+        dirty, failed = shared.dirty, shared.failed
+        shared.inspected = 0
         if dirty:
             for partition in dirty:
                 partition.commit()

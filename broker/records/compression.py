@@ -5,6 +5,7 @@ Called by `walk` and `build`, and for compressed payloads of clients. Knows no r
 imported when they are first needed: most brokers only ever pass compressed batches on.
 """
 
+import mmap
 import zlib
 from enum import IntEnum
 from typing import Final
@@ -22,6 +23,10 @@ _HARMLESS: Final = 16_777_216
 
 _GZIP_CHUNK: Final = 16_384
 _GZIP_PIECE: Final = 1_048_576
+
+_ON_HEAP: Final = 1_048_576
+"""Output buffers beyond this are mapped: `bytearray` zeroes every page with the interpreter held, 38 ms for
+64 MiB here, and giving 4 KiB pages back takes 6 ms."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
@@ -104,7 +109,8 @@ def _gunzip(data: Buffer, most: int) -> Buffer:
                     at += len(left)
                     if not left:
                         raise _corrupt("gzip data ends early")
-                unpacked += member.decompress(left, _GZIP_PIECE)
+                # One byte more than may come out.
+                unpacked += member.decompress(left, min(_GZIP_PIECE, most + 1 - len(unpacked)))
                 if len(unpacked) > most:
                     raise _too_large(most)
             at -= len(member.unused_data)
@@ -137,7 +143,7 @@ def _unsnap_block(block: memoryview, room: int) -> Buffer:
         size = cramjam.snappy.decompress_raw_len(block)
         if size > room:
             raise _too_large(room)
-        unpacked = bytearray(size)
+        unpacked = _output(size)
         if size:
             cramjam.snappy.decompress_raw_into(block, unpacked)
         return unpacked
@@ -153,7 +159,7 @@ def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
     room = min(most, max(65_536, 8 * len(data)))
     while True:
         # One byte more than may come out: the codec fails both for too little room and for corrupt data.
-        unpacked = bytearray(room + 1)
+        unpacked = _output(room + 1)
         try:
             size = unpack(data, unpacked)
         except cramjam.DecompressionError as error:
@@ -165,6 +171,16 @@ def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
         if room == most:
             raise _too_large(most)
         room = min(most, 8 * room)
+
+
+def _output(size: int) -> bytearray | memoryview:
+    """Writable bytes. Large ones are zeroed by the kernel, page by page, while the codec writes them."""
+    if size <= _ON_HEAP:
+        return bytearray(size)
+    mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):  # Linux
+        mapped.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(mapped)
 
 
 def _corrupt(why: str) -> ApiError:

@@ -33,6 +33,7 @@ MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 CRC_FROM: Final = 21
 ATTRIBUTES_AT: Final = 21
+CODEC_AT: Final = ATTRIBUTES_AT + 1
 MAX_TIMESTAMP_AT: Final = 35
 MAGIC: Final = 2
 
@@ -93,4 +94,4 @@ def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def codec_of(batch: Buffer) -> int:
     """How a batch that may still be refused is compressed; 0 where there are too few bytes to say."""
-    return batch[ATTRIBUTES_AT + 1] & CODEC_MASK if len(batch) >= HEADER_BYTES else 0
+    return batch[CODEC_AT] & CODEC_MASK if len(batch) >= HEADER_BYTES else 0

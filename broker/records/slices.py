@@ -22,7 +22,7 @@ SLICE: Final = 512
 a microsecond, so a slice takes half a millisecond.
 """
 
-AT_ONCE: Final = 128
+AT_ONCE: Final = 256
 """Records of a batch that are read without a yield before them, so that a small batch costs no wait; ours."""
 
 

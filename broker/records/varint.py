@@ -1,14 +1,21 @@
 """Zigzag varints, as records have them (Protocol Buffers' sint64).
 
-Called by `walk` and `build`. Knows no record.
+Called by `walk`, `inspect` and `build`. Knows no record. What does not fit 64 bits, or 32 bits where a length
+or a count is read, is refused: Kafka's ByteUtils reads no more than ten and five bytes.
 """
+
+from typing import Final
 
 from broker.errors import ApiError, ErrorCode
 from broker.records.header import Buffer
 
+_LARGEST_ZIGZAG: Final = 0xFFFF_FFFF_FFFF_FFFF
+_LEAST_INT: Final = -0x8000_0000
+_LARGEST_INT: Final = 0x7FFF_FFFF
+
 
 def read_varint(buffer: Buffer, at: int) -> tuple[int, int]:
-    """(value, where it ends). Raises ApiError CORRUPT_MESSAGE for more than ten bytes, or too few."""
+    """(value, where it ends). Raises ApiError CORRUPT_MESSAGE for more than 64 bits, or too few bytes."""
     try:
         byte = buffer[at]
         if byte < 0x80:
@@ -19,10 +26,22 @@ def read_varint(buffer: Buffer, at: int) -> tuple[int, int]:
             byte = buffer[at]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
+                if value > _LARGEST_ZIGZAG:
+                    break
                 return (value >> 1) ^ -(value & 1), at + 1
     except IndexError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A record ends inside a number") from error
-    raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A number in a record has more than ten bytes")
+    raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A number in a record has more than 64 bits")
+
+
+def read_int(buffer: Buffer, at: int) -> tuple[int, int]:
+    """The same for a length or a count: at most five bytes, and a value of 32 bits."""
+    if at < len(buffer) and (byte := buffer[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    value, end = read_varint(buffer, at)
+    if end - at > 5 or not _LEAST_INT <= value <= _LARGEST_INT:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "A length in a record has more than 32 bits")
+    return value, end
 
 
 def write_varint(value: int, into: bytearray) -> None:

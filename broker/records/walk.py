@@ -11,9 +11,9 @@ from broker.errors import ApiError, ErrorCode
 from broker.records.compression import DEFAULT_LIMIT, Codec, decompress
 from broker.records.header import HEADER_BYTES, Buffer, header_at
 from broker.records.slices import Slices, Unpack
-from broker.records.varint import read_varint
+from broker.records.varint import read_int, read_varint
 
-_PACKED_AT_ONCE: Final = 4_096
+_PACKED_AT_ONCE: Final = 16_384
 _UNPACKED_AT_ONCE: Final = 65_536
 """A batch within both bounds is unpacked without a thread, in less than 0.3 ms; ours."""
 
@@ -57,15 +57,15 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         data = bytes(data)
     at = 0
     for _ in range(header.record_count):
-        length, start = read_varint(data, at)
+        length, start = read_int(data, at)
         at = start + length
         if length < 0 or at > len(data):
             raise _corrupt("it is longer than its batch")
         delta, start = read_varint(data, start + 1)
-        offset_delta, start = read_varint(data, start)
+        offset_delta, start = read_int(data, start)
         key, start = _nullable(data, start, at)
         value, start = _nullable(data, start, at)
-        count, start = read_varint(data, start)
+        count, start = read_int(data, start)
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if count:
             headers, start = _headers(data, start, at, count)
@@ -95,7 +95,7 @@ def unpacked(batch: Buffer) -> Slices[Buffer]:
 
 
 def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
-    length, start = read_varint(data, at)
+    length, start = read_int(data, at)
     if length < 0:
         return None, start
     if start + length > end:

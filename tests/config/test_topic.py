@@ -99,6 +99,6 @@ def test_batches_are_stored_as_they_came_and_nothing_else_is_promised() -> None:
 
 
 def test_every_field_has_a_topic_key_whose_default_is_the_brokers() -> None:
-    assert len(TOPIC_SETTINGS) == 19
+    assert len(TOPIC_SETTINGS) == 20
     assert default_text(TopicSettings(retention_ms=7), "retention.ms") == "7"
     assert default_text(TopicSettings(), "cleanup.policy") == "delete"

@@ -17,6 +17,8 @@ from broker.protocol.messages.describe_producers import DescribeProducersRequest
 from broker.protocol.messages.produce import PartitionProduceResponse
 from broker.quotas.entity import Entity
 from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
+from tests.support.batches import recounted
 from tests.support.live import ALL_BROKERS, alter, alter_through, takes_effect
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request, produce_request_of
 from tests.support.prometheus import parse
@@ -83,6 +85,27 @@ async def test_the_most_records_in_a_batch(broker: RunningBroker) -> None:
         assert await error_of_produce(broker, count=count) is error
     await alter(broker, message_max_records=None)
     assert await error_of_produce(broker, count=4) is ErrorCode.NONE
+
+
+@takes_effect("record.validation")
+async def test_of_which_batches_the_records_are_read(broker: RunningBroker) -> None:
+    async def refused() -> tuple[ErrorCode, ErrorCode]:
+        """How batches of one record that say that they have two are answered, compressed and not."""
+        errors = []
+        for codec in (Codec.SNAPPY, Codec.NONE):
+            batch = recounted(build_batch([NewRecord(None, b"x", wall_ms(broker))], codec=codec), 2)
+            answer = await broker.clients[0].ask(produce_request(batch), PRODUCE_VERSION)
+            errors.append(ErrorCode(answer.responses[0].partition_responses[0].error_code))
+        return errors[0], errors[1]
+
+    good, bad = ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE
+    assert await refused() == (bad, good)
+    await alter(broker, record_validation="header")
+    assert await refused() == (good, good)
+    await alter(broker, record_validation="full")
+    assert await refused() == (bad, bad)
+    await alter(broker, record_validation=None)
+    assert await refused() == (bad, good)
 
 
 @takes_effect("log.message.timestamp.after.max.ms")

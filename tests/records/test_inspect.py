@@ -1,5 +1,6 @@
 """What every record of a batch must be, which is the first of a time, and how much is read at once."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +12,13 @@ from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES
-from broker.records.inspect import check_records, first_record
+from broker.records.inspect import UNBOUNDED, RecordRules, check_records, first_record
 from broker.records.slices import AT_ONCE, SLICE, Slices, Unpack, run_through
 from broker.records.walk import records
 
 
 def check(batch: Any, *, keys_needed: bool, earliest_ms: int, max_parts: int = 1_000_000) -> None:
-    run_through(check_records(batch, keys_needed=keys_needed, earliest_ms=earliest_ms, max_parts=max_parts))
+    run_through(check_records(batch, RecordRules(keys_needed, earliest_ms, UNBOUNDED, max_parts)))
 
 
 def steps(slices: Slices[Any]) -> list[str]:
@@ -34,8 +35,8 @@ def batch_of(count: int, headers: int = 0, codec: Codec = Codec.NONE) -> memoryv
     return build_batch([NewRecord(b"k", b"v", 5, (("h", b"x"),) * headers)] * count, codec=codec)
 
 
-def checking(batch: memoryview) -> Slices[None]:
-    return check_records(batch, keys_needed=True, earliest_ms=0, max_parts=1_000_000)
+def checking(batch: memoryview) -> Slices[int]:
+    return check_records(batch, RecordRules(True, 0, UNBOUNDED, 1_000_000))
 
 
 def finding(batch: memoryview) -> Slices[Any]:
@@ -77,15 +78,16 @@ def test_headers_count_as_records_do(headers: int, pauses: int) -> None:
 def test_only_a_batch_of_little_content_is_unpacked_at_once(codec: Codec, size: int, aside: bool) -> None:
     """A value of that size is a record of `size` + 7 bytes, and 65,536 are little."""
     batch = build_batch([NewRecord(b"", b"x" * (size - 4), 5)], codec=codec)
-    assert len(batch) < 4_096 + HEADER_BYTES or codec is Codec.SNAPPY
-    assert steps(checking(batch)) == ["unpack"] * (aside or len(batch) > 4_096 + HEADER_BYTES)
+    assert len(batch) < 16_384 + HEADER_BYTES or codec is Codec.SNAPPY
+    assert steps(checking(batch)) == ["unpack"] * (aside or len(batch) > 16_384 + HEADER_BYTES)
 
 
-def test_a_batch_of_many_bytes_is_not_unpacked_at_once() -> None:
-    noise = bytes(at * at * 31 % 251 for at in range(5_000)) + bytes(range(256)) * 4
-    batch = build_batch([NewRecord(b"k", noise * 3, 5)], codec=Codec.SNAPPY)
-    if len(batch) > 4_096 + HEADER_BYTES:
-        assert steps(checking(batch)) == ["unpack"]
+@pytest.mark.parametrize(("packed", "aside"), [(16_383, False), (16_384, False), (16_385, True)])
+def test_only_a_batch_of_few_bytes_is_unpacked_at_once(packed: int, aside: bool) -> None:
+    noise = random.Random(1).randbytes(packed - 26)  # the record and the LZ4 frame have 26 bytes around it
+    batch = build_batch([NewRecord(b"", noise, 5)], codec=Codec.LZ4)
+    assert len(batch) == packed + HEADER_BYTES
+    assert steps(checking(batch)) == ["unpack"] * aside
 
 
 def test_what_cannot_be_unpacked_is_refused_where_the_records_were_wanted() -> None:
@@ -94,7 +96,9 @@ def test_what_cannot_be_unpacked_is_refused_where_the_records_were_wanted() -> N
     with pytest.raises(ApiError) as caught:
         run_through(checking(batch))
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
-    step = next(checking(batch))
+    slices = checking(batch)
+    assert next(slices) is None
+    step = next(slices)
     assert isinstance(step, Unpack) and step.data == b""
 
 
@@ -127,7 +131,7 @@ def test_damage_is_refused_exactly_where_the_whole_walk_refuses_it(noise: bytes,
 
     def walk() -> None:
         for expected, record in enumerate(records(batch)):
-            if record.offset != expected or 0 <= record.timestamp < 2:
+            if record.offset != expected or (record.timestamp < 2 and record.timestamp != -1):
                 raise ApiError(ErrorCode.INVALID_RECORD, "")
 
     whole = refusal(walk)

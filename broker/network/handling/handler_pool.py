@@ -314,7 +314,7 @@ class HandlerPool:
             self._request_time.add_handler(request)
         self.sliced.put(request, sliced, partial(self._run_slice, request), conclude)
 
-    def _run_slice(self, request: Request, advance: Callable[[], None]) -> None:
+    def _run_slice(self, request: Request, advance: Callable[[], None], thread_ns: int) -> None:
         time = self._request_time
         if time is None:
             advance()
@@ -322,6 +322,7 @@ class HandlerPool:
         time.begin()
         advance()
         time.add_handler(request)
+        request.handler_ns += thread_ns
 
     def _conclude_sliced(self, request: Request, end: End) -> None:
         request.local_complete = self._clock.ns()

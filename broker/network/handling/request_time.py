@@ -6,14 +6,15 @@ such a rule it does not exist, and nothing of this costs a request anything. Whi
 batch of its own, and no cached answer is used.
 
 The clock is read in laps: every piece of work begins where the last one ended, or with `begin`, and its owner
-gets the lap at its end. So no nanosecond is charged twice, and the sum of all charges never exceeds the time
-that the thread had.
+gets the lap at its end. So no nanosecond is charged twice, and the sum of all laps never exceeds the time
+that the thread had. The processor time of a thread that unpacks a request's batch is added to the request's.
 
 | work | goes to | is recorded |
 | --- | --- | --- |
 | reading, decrypting, writing, TLS handshakes | the channel's `network_ns` | when the send completes |
 | decoding, handler, commit, callbacks, every step of a slow handler | the request's `handler_ns` | when the \
 request is done, with a check of the quota |
+| unpacking a batch in a thread | the request's `handler_ns` | the same |
 | encoding the response | the request's `handler_ns` | when the send completes |
 
 What an exempt request takes is recorded in the exempt sensor: replica fetches and their refusals, requests

@@ -6,6 +6,7 @@ at the network, however many requests wait here. They are served one after the o
 unpacked batch in memory. The work for a connection that is gone is dropped. Knows no API and no record.
 """
 
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -13,8 +14,8 @@ from typing import Final
 import trio
 
 from broker.api.outcome import Hangup, Outcome, Sliced
-from broker.errors import ApiError
 from broker.network.handling.request import Request
+from broker.records.slices import Unpack
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
 
@@ -23,14 +24,18 @@ End = Callable[[], Outcome | Awaitable[Outcome]]
 Conclude = Callable[[End], None]
 """Is given a function that returns what the handler returned, or raises what it raised."""
 
-Slice = Callable[[Callable[[], None]], None]
-"""Runs a slice, and charges its time to the request."""
+Slice = Callable[[Callable[[], None], int], None]
+"""Runs a slice. Charges to the request the slice's time and the nanoseconds that a thread worked before."""
+
+ThreadClock = Callable[[], int]
+"""Nanoseconds of processor time of the thread that calls it."""
 
 
 class SlicedRequests:
     """At most one for each connection that waits for an answer, and those whose connection has gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, thread_ns: ThreadClock = time.thread_time_ns) -> None:
+        self._thread_ns = thread_ns
         self._waiting: deque[tuple[Request, Sliced, Slice, Conclude]] = deque()
         self._filled = trio.Event()
 
@@ -47,13 +52,13 @@ class SlicedRequests:
         while True:
             await self._filled.wait()
             request, sliced, in_slice, conclude = self._waiting[0]
-            work = _Work(sliced)
+            work = _Work(sliced, self._thread_ns)
             while not work.done:
                 await work.before()
                 if request.channel.fd < 0:
                     work.give_up()
                 else:
-                    in_slice(work.advance)
+                    in_slice(work.advance, work.thread_ns)
             self._waiting.popleft()
             if not self._waiting:
                 self._filled = trio.Event()
@@ -61,26 +66,36 @@ class SlicedRequests:
 
 
 class _Work:
-    """The slices of one request, and how they ended."""
+    """The slices of one request, and how they ended. `thread_ns` is what a thread worked since the last."""
 
-    def __init__(self, sliced: Sliced) -> None:
+    def __init__(self, sliced: Sliced, clock: ThreadClock) -> None:
+        self._clock = clock
+        self.thread_ns = 0
         self._slices = sliced.slices
         self._step = sliced.step
         self._then = sliced.then
-        self._refusal: ApiError | None = None
+        self._refusal: Exception | None = None
         self._outcome: Outcome | Awaitable[Outcome] | None = None
         self._error: Exception | None = None
         self.done = False
 
     async def before(self) -> None:
         """Does what the generator asked for, and lets others have a turn."""
+        self.thread_ns = 0
         if self._step is None:
             await trio.lowlevel.checkpoint()
             return
+        await trio.to_thread.run_sync(self._run, self._step)
+
+    def _run(self, unpack: Unpack) -> None:
+        """In a thread."""
+        begun = self._clock()
         try:
-            await trio.to_thread.run_sync(self._step.run)
-        except ApiError as error:
+            unpack.run()
+        except Exception as error:  # noqa: BLE001 - raised in the generator, which knows what to do with it
             self._refusal = error
+        finally:
+            self.thread_ns = self._clock() - begun
 
     def advance(self) -> None:
         refusal, self._refusal = self._refusal, None

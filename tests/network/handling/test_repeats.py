@@ -60,7 +60,7 @@ async def test_a_repeated_produce_is_answered_as_the_first_was(broker: RunningBr
     partitions = [answer.responses[0].partition_responses[0] for answer in answers]
     assert [each.base_offset for each in partitions] == [0, 1, 2]
     assert {each.error_code for each in partitions} == {0}
-    assert known_shapes(broker) == (1 if version >= 5 else 0)
+    assert known_shapes(broker) == (1 if version >= 7 else 0)
 
     first, third = [await ask_raw(client, produce(broker, version), version) for _ in range(2)]
     assert first.replace((3).to_bytes(8), (4).to_bytes(8)) == third

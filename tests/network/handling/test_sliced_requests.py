@@ -42,7 +42,7 @@ class Rig:
     def put_sliced(self, name: str, sliced: Sliced, fd: int = 3) -> None:
         request: Any = SimpleNamespace(channel=SimpleNamespace(fd=fd))
 
-        def in_slice(advance: Callable[[], None]) -> None:
+        def in_slice(advance: Callable[[], None], thread_ns: int) -> None:
             self.seen.append(name)
             advance()
 
