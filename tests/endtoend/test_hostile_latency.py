@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 import trio
 
+from broker.errors import ErrorCode
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.incremental_alter_configs import (
@@ -45,6 +46,7 @@ WORST_OF_A_LARGE_MESSAGE_MS: Final = 500.0
 NOW_MS: Final = 1_700_000_000_000
 QUIET: Final = "events.topics="
 MANY: Final = "message.max.records=4000000"
+UNREAD: Final = "record.validation=header"
 
 
 def port_of(broker: BrokerProcess) -> int:
@@ -101,7 +103,7 @@ async def worst_wait_ms(port: int, attack: Callable[[WireClient], Awaitable[Any]
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.GZIP], ids=str)
 async def test_a_lookup_by_time_in_two_million_records(tmp_path: Path, codec: Codec) -> None:
     """One compressed batch of some kilobytes, none of whose records is as young as its header says."""
-    with BrokerProcess(tmp_path, MANY) as broker:
+    with BrokerProcess(tmp_path, MANY, UNREAD) as broker:
         client = await connect(port_of(broker))
         await client.ask(create_topic(), 5)
         batch = raw_batch(b"\x0c\0\0\0\1\1\0" * 2_000_000, 2_000_000, codec, newest=NOW_MS + 1_000)
@@ -113,6 +115,27 @@ async def test_a_lookup_by_time_in_two_million_records(tmp_path: Path, codec: Co
             asked = ListOffsetsTopic("events", [ListOffsetsPartition(0, -1, NOW_MS + 1)])
             answer = await attacker.ask(ListOffsetsRequest(-1, 0, [asked]), 4)
             assert answer.topics[0].partitions[0].error_code == 0
+
+        assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD], ids=str)
+async def test_compressed_batches_of_many_records_and_bombs(tmp_path: Path, codec: Codec) -> None:
+    """What is read because it is compressed: as many records as are taken, and as many bytes."""
+    records = raw_batch(b"".join(keyed_record(at) for at in range(262_144)), 262_144, codec)
+    bomb = raw_batch(b"\x0c\0\0\0\1\1\0" + bytes(67_108_000), 1, codec)
+    batches = ((records, ErrorCode.NONE), (bomb, ErrorCode.CORRUPT_MESSAGE))
+    with BrokerProcess(tmp_path, "message.max.bytes=10000000") as broker:
+        client = await connect(port_of(broker))
+        await client.ask(create_topic(), 5)
+        await client.stream.aclose()
+
+        async def attack(attacker: WireClient) -> None:
+            for batch, error in batches * 2:
+                if len(batch) * 1_032 < 67_108_000 and error:
+                    error = ErrorCode.RECORD_LIST_TOO_LARGE
+                answer = await attacker.ask(produce_request(bytearray(batch)), PRODUCE_VERSION)
+                assert answer.responses[0].partition_responses[0].error_code == error
 
         assert await worst_wait_ms(port_of(broker), attack) < WORST_MS
 
