@@ -4,8 +4,9 @@ Versions 3-13; 0 is advertised as the minimum so that old librdkafka accepts the
 13 on topics go by id. acks 1 and all are the same with one replica: the answer leaves after the append
 reached the page cache, or the disk where flush.messages says so, for which it waits `timeout_ms` at most
 (REQUEST_TIMED_OUT; the records stay, as in Kafka). acks 0 has no answer; an error then closes the
-connection, which is all that such a client can be told. Left out: transactions (a transactional id is
-refused).
+connection, which is all that such a client can be told. zstd is taken from version 7 on. Which batches have
+their records read first says record.validation; a partition whose batch is refused is refused alone. Left
+out: transactions (a transactional id is refused).
 """
 
 from collections.abc import Awaitable, Sequence
