@@ -117,9 +117,10 @@ def frame_of(key: int, version: int, message: Struct) -> bytes:
 
 
 def cpu_ns(broker: Broker) -> int:
-    """Of all threads of the broker since each was started."""
-    tasks = Path(f"/proc/{broker.process.pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
+    """Of all threads of the broker, those that have ended too; finer than the ticks of `Broker.cpu_s`. The
+    number is Linux's clock of another process (CPUCLOCK_SCHED).
+    """
+    return time.clock_gettime_ns(~broker.process.pid << 3 | 2)
 
 
 def request_us(broker: Broker, client: Client, frame: bytes, times: int) -> float:

@@ -5,6 +5,7 @@ off.
 import gzip
 import io
 import random
+import zlib
 
 import lz4.frame
 import pytest
@@ -93,6 +94,28 @@ def test_many_gzip_members_share_one_limit():
     assert len(decompress(Codec.GZIP, packed, limit=10_000)) == 10_000
     with pytest.raises(ApiError):
         decompress(Codec.GZIP, packed, limit=9_999)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 100, 70_000, 1_048_576, 3_000_000])
+def test_gzip_is_unpacked_to_one_byte_more_than_may_come_out(limit, monkeypatch):
+    came = []
+
+    class Member:
+        def __init__(self, wbits):
+            self._real = zlib_decompressobj(wbits=wbits)
+
+        def decompress(self, data, most):
+            came.append(len(out := self._real.decompress(data, most)))
+            return out
+
+        def __getattr__(self, name):
+            return getattr(self._real, name)
+
+    zlib_decompressobj = zlib.decompressobj
+    monkeypatch.setattr(zlib, "decompressobj", Member)
+    with pytest.raises(ApiError):
+        decompress(Codec.GZIP, gzip.compress(bytes(5_000_000)), limit=limit)
+    assert sum(came) == limit + 1
 
 
 def test_xerial_blocks_share_one_limit():
