@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.config.rooms.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
@@ -93,6 +94,8 @@ def test_records_without_a_time_are_not_the_newest(log):
 
 
 def test_a_batch_that_cannot_be_unpacked_is_found_as_a_whole(log):
+    """One that was stored when records were not read."""
+    log.configure(TopicSettings(record_validation="header"))
     append(log, at_times(0))
     broken = at_times(10, 20, 30, codec=Codec.ZSTD)
     broken[HEADER_BYTES:] = bytes(len(broken) - HEADER_BYTES)

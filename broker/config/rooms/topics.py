@@ -112,8 +112,9 @@ class TopicSettings:
         262_144,
         integer(1),
         "Records in the largest batch that is taken, however well it is compressed; where every record is "
-        "read (see `record.validation`), their headers count as well. A larger batch is refused with MESSAGE_TOO_LARGE, on which a producer splits it. No "
-        "uncompressed batch within the default `message.max.bytes` has more.",
+        "read (see `record.validation`), their headers count as well. A larger batch is refused with "
+        "MESSAGE_TOO_LARGE, on which a producer splits it. No uncompressed batch within the default "
+        "`message.max.bytes` has more.",
         unit="records",
         topic_key="max.message.records",
         dynamic=True,
@@ -157,12 +158,12 @@ class TopicSettings:
         "record.validation",
         "compressed",
         one_of("header", "compressed", "full"),
-        "Of which produced batches every record is read before they are taken, beside header and CRC, which "
-        "are always checked. `compressed`: of compressed ones, as Kafka does; a batch that cannot be unpacked "
-        "or has not the records that its header says is refused with CORRUPT_MESSAGE and reaches no consumer. "
-        "`full`: of uncompressed ones as well, as Kafka does. `header`: of none. Compacted topics, and topics "
-        "with `message.timestamp.before.max.ms`, have all records read in any case. What each costs: "
-        "[benchmarks.md](benchmarks.md#what-validation-costs).",
+        "Of which produced batches every record is read before they are taken, beside header and CRC, "
+        "which are always checked. `compressed`: of compressed ones, as Kafka does; a batch that cannot be "
+        "unpacked or has not the records that its header says is refused with CORRUPT_MESSAGE and reaches no "
+        "consumer. `full`: of uncompressed ones as well, as Kafka does. `header`: of none. Compacted topics, "
+        "and topics with `message.timestamp.before.max.ms`, have all records read in any case. What each "
+        "costs: [benchmarks.md](benchmarks.md#what-validation-costs).",
         topic_key="record.validation",
         dynamic=True,
         ours=True,
