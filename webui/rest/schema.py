@@ -136,9 +136,13 @@ class Listing:
     def check(self, value: object, where: str = "") -> list[Any]:
         if not isinstance(value, list):
             raise Invalid(where, "must be an array")
-        if not self.least <= len(value) <= self.most:
-            raise Invalid(where, f"must have {self.least} to {self.most} elements")
+        self.check_length(len(value), where)
         return [self.items.check(item, f"{where}/{index}") for index, item in enumerate(value)]
+
+    def check_length(self, length: int, where: str) -> None:
+        """Raises Invalid."""
+        if not self.least <= length <= self.most:
+            raise Invalid(where, f"must have {self.least} to {self.most} elements")
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -161,14 +165,22 @@ class Record:
         if not isinstance(value, dict):
             raise Invalid(where, "must be an object")
         for name in value:
-            if name not in self.fields:
-                raise Invalid(f"{where}/{_pointer(name)}", f"unknown; known are {', '.join(self.fields)}")
+            self.check_name(name, where)
+        self.check_complete(value, where)
+        return {name: self.fields[name].check(item, f"{where}/{name}") for name, item in value.items()}
+
+    def check_name(self, name: object, where: str = "") -> None:
+        """Raises Invalid for a field that it does not have."""
+        if name not in self.fields:
+            raise Invalid(f"{where}/{_pointer(name)}", f"unknown; known are {', '.join(self.fields)}")
+
+    def check_complete(self, value: Mapping[str, object], where: str = "") -> None:
+        """Raises Invalid for a field that is missing, or where there are too few."""
         for name in self.fields:
             if name not in value and name not in self.optional:
                 raise Invalid(f"{where}/{_pointer(name)}", "is missing")
         if len(value) < self.least:
             raise Invalid(where, f"must have at least {self.least} of {', '.join(self.fields)}")
-        return {name: self.fields[name].check(item, f"{where}/{name}") for name, item in value.items()}
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {
