@@ -17,11 +17,13 @@ from broker.control.commands import Actor, Door, Role
 from broker.errors import ApiError
 from webui.console import Console
 from webui.http.asgi import paced_connection
+from webui.http.body_limits import BodyLimits, limited_request
 from webui.http.static_files import StaticFiles
 from webui.http.web_request import body_of, connection_of, knock_of, line_of
 from webui.pages.doors import add_pages
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json
+from webui.rest.bodies import read
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.rest.routes import ROUTES
 from webui.rest.routing import Call, Reply, Route, address_of, read_place, read_query
@@ -47,7 +49,7 @@ def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
     app.asgi_http_class = paced_connection(console.lines, partial(line_of, console))
     app.url_map.merge_slashes = False
-    app.config["MAX_CONTENT_LENGTH"] = console.settings.request_max_bytes
+    app.request_class = limited_request(BodyLimits(ROUTES, console.settings.request_max_bytes))
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = 30
     renderer = add_pages(app, console, StaticFiles())
@@ -94,7 +96,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         body = None
         if route.body is not None:
             check_body(knock)
-            body = route.body.check(strict_json.parse(await body_of(request)))
+            body = await read(await body_of(request), route.body)
         actor = visitor.actor()
 
         def signed_in() -> bool:

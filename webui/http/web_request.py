@@ -4,10 +4,12 @@ from typing import Final
 
 from hypercorn.typing import HTTPScope
 from quart import Request
+from werkzeug.exceptions import RequestEntityTooLarge
 
 from broker.control.commands import Role
 from webui.console import Console
 from webui.live.follower import Connection
+from webui.rest.problem import Problem
 from webui.security.gate import Knock, cookie_name
 
 CONNECTION: Final = "webui.connection"
@@ -15,8 +17,12 @@ QUOTAS: Final = "/api/v1/client-quotas"
 
 
 async def body_of(request: Request) -> bytes:
-    """The whole body; RequestEntityTooLarge and RequestTimeout are the framework's."""
-    return await request.get_data(cache=False, as_text=False, parse_form_data=False)
+    """The whole body. Raises Problem 413; RequestTimeout is the framework's."""
+    try:
+        return await request.get_data(cache=False, as_text=False, parse_form_data=False)
+    except RequestEntityTooLarge:
+        detail = f"The body of this request may have {request.max_content_length} bytes at most."
+        raise Problem(413, detail) from None
 
 
 def connection_of(request: Request) -> Connection | None:

@@ -132,6 +132,7 @@ def _login_door(console: Console) -> Door:
     async def door() -> ResponseReturnValue:
         knock = knock_of(request)
         check_body(knock)
+        console.doorkeeper.check_wait(knock.address)
         given = strict_json.parse(await body_of(request))
         old = knock.cookies.get(cookie_name(console, knock.scheme))
         doorkeeper = console.doorkeeper

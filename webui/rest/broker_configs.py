@@ -163,6 +163,7 @@ ROUTES: Final = (
         },
         query=(Query("validate_only", Flag(), "Change nothing.", default=False),),
         body=_PATCH,
+        has_list=True,
         headers=IF_MATCH,
     ),
 )

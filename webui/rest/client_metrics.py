@@ -212,6 +212,7 @@ ROUTES: Final = (
             },
             optional=frozenset({"interval.ms", "match"}),
         ),
+        has_list=True,
         headers=HEADERS,
         place=_NAME,
     ),

@@ -214,6 +214,7 @@ ROUTES: Final = (
         },
         query=(Query("validate_only", Flag(), "Change nothing; say whom it would reach.", default=False),),
         body=_PATCH,
+        has_list=True,
         headers={
             "If-Match": "The ETag that was read, where there is one entry.",
             "If-None-Match": "*: only if the entity has no limits yet.",

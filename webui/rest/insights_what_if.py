@@ -107,5 +107,6 @@ ROUTES: Final = (
             502: Answer("A table is damaged", PROBLEM),
         },
         body=ASKED,
+        has_list=True,
     ),
 )

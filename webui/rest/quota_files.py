@@ -121,5 +121,6 @@ ROUTES: Final = (
             Query("prune", Flag(), "Remove the limits of entities that are not listed.", default=False),
         ),
         body=FILE,
+        has_list=True,
     ),
 )

@@ -101,6 +101,7 @@ ROUTES: Final = (
             412: Answer("Settings have been changed since; `current` is what is logged now", REFUSED),
         },
         body=REQUEST_LOG,
+        has_list=True,
         headers=IF_MATCH,
     ),
 )

@@ -142,5 +142,6 @@ ROUTES: Final = (
         resolve_if,
         {200: Answer("What was found, as it is and as it would be", RESOLVED)},
         body=QUESTION,
+        has_list=True,
     ),
 )

@@ -17,6 +17,9 @@ from webui.security.sessions import Session
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 JSON: Final = "application/json"
+SHORT_BODY: Final = 4_096
+"""Bytes that a body has at most where it holds no list."""
+
 FARTHEST: Final = 10_000_000
 """The most rows that a list skips."""
 
@@ -93,7 +96,8 @@ class Reply:
 class Route:
     """`public` routes ask for no token; they say nothing about anybody. `answers` leaves out what every route
     can answer (400 to 503 as problem details). `place` describes what stands in braces in the path; the last
-    of them may have slashes.
+    of them may have slashes. `has_list`: its body holds a list and may be as long as
+    console.request.max.bytes says; any other has SHORT_BODY bytes at most.
     """
 
     method: str
@@ -107,6 +111,7 @@ class Route:
     public: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     place: tuple[Query, ...] = ()
+    has_list: bool = False
 
 
 def address_of(route: Route) -> str:

@@ -57,9 +57,7 @@ class Doorkeeper:
 
     def bearer(self, secret: str, address: str) -> TokenRow:
         """Raises Problem 401, or 429 to an address that has guessed too often."""
-        wait_ms = self._backoff.wait_ms(address, self._now_ms())
-        if wait_ms:
-            raise too_often(wait_ms)
+        self.check_wait(address)
         token = self.holder(secret)
         if token is None:
             self._backoff.failed(address, secret, self._now_ms())
@@ -67,6 +65,12 @@ class Doorkeeper:
         self._backoff.succeeded(address)
         self._let_in(token)
         return token
+
+    def check_wait(self, address: str) -> None:
+        """Raises Problem 429 to an address that has guessed too often. Asked before its request is read."""
+        wait_ms = self._backoff.wait_ms(address, self._now_ms())
+        if wait_ms:
+            raise too_often(wait_ms)
 
     def _let_in(self, token: TokenRow) -> None:
         """Raises Problem 401."""

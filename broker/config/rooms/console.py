@@ -85,7 +85,7 @@ class ConsoleConfig:
         "console.request.max.bytes",
         1_048_576,
         integer(1_024),
-        "The largest body that the REST API reads.",
+        "The largest body that the REST API reads where it holds a list; any other has 4096 bytes at most.",
         unit="bytes",
         ours=True,
     )

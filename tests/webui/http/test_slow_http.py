@@ -56,7 +56,7 @@ async def slow_headers(stream: trio.SocketStream) -> None:
 
 async def slow_body(stream: trio.SocketStream) -> None:
     head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    await drip(stream, head + b"Content-Length: 100000\r\n\r\n")
+    await drip(stream, head + b"Content-Length: 4000\r\n\r\n")
 
 
 @pytest.mark.slow

@@ -1,0 +1,160 @@
+"""Long bodies are read in slices, and mean what they mean as a whole."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.webui.polls import Polls, WorkClock
+from webui.rest import bodies
+from webui.rest.bodies import AT_ONCE, LONGEST_PART, read
+from webui.rest.schema import Flag, Invalid, Listing, Number, Record, Text
+from webui.rest.strict_json import NotJson, parse
+from webui.tables.slices import SLICE_S
+
+SCHEMA = Record(
+    {"list": Listing(Record({"a": Number(), "b": Text()}, optional=frozenset({"b"})), least=1, most=500)}
+    | {"names": Listing(Text(longest=50_000), most=3), "flag": Flag()},
+    optional=frozenset({"names", "flag"}),
+)
+SPACE = " " * AT_ONCE
+
+
+async def outcome(body: bytes) -> Any:
+    try:
+        return await read(body, SCHEMA)
+    except (NotJson, Invalid) as error:
+        return type(error), str(error).partition(" at character")[0]
+
+
+def whole(body: bytes) -> Any:
+    try:
+        return SCHEMA.check(parse(body))
+    except (NotJson, Invalid) as error:
+        return type(error), str(error).partition(" at character")[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"list": [{"a": 1}]},
+        {"list": [{"a": at} for at in range(500)]},
+        {"list": [{"a": at} for at in range(501)]},
+        {"list": [{"a": at, "b": ']},{["\\' * 9} for at in range(400)], "names": ["x", "y"], "flag": True},
+        {"names": [], "list": [{"a": 1.5}], "flag": False},
+        {"list": []},
+        {"list": {}},
+        {"list": None},
+        {"list": [1]},
+        {"list": [{"a": 1}, {"b": "x"}]},
+        {"list": [{"a": 1}], "names": ["x"] * 3},
+        {"list": [{"a": 1}], "names": ["x"] * 4},
+        {"list": [{"a": 1}], "other": 1},
+        {"names": []},
+        {},
+        [],
+        "text",
+    ],
+    ids=lambda body: json.dumps(body)[:30],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+async def test_a_long_body_means_what_it_means_as_a_whole(body: Any, indent: int | None) -> None:
+    text = json.dumps(body, indent=indent)
+    for padded in (SPACE + text, text + SPACE):
+        assert await outcome(padded.encode()) == whole(padded.encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (
+            '{"list": [{"a": 1}], "list": [{"a": 1}]}',
+            "the body is not JSON: an object has the same key twice",
+        ),
+        ('{"list": [{"a": 1, "a": 1}]}', "same key twice"),
+        ('{"list": [{"a": NaN}]}', "NaN is not JSON"),
+        ('{"list": [{"a": 1e999}]}', "out of range"),
+        ('{"list": [{"a": 1},]}', "Expecting value"),
+        ('{"list": [,{"a": 1}]}', "Expecting value"),
+        ('{"list": [{"a": 1} {"a": 1}]}', "Expecting ',' delimiter"),
+        ('{"list": [{"a": 1}', "Expecting ',' delimiter"),
+        ('{"list": [{"a": 1}}', "Expecting ',' delimiter"),
+        ('{"list" [{"a": 1}]}', "Expecting ':' delimiter"),
+        ('{list: [{"a": 1}]}', "Expecting property name"),
+        ('{"list": [{"a": 1}],}', "Expecting property name"),
+        ('{"list": [{"a": 1}]} {}', "Extra data"),
+        ("{" + '"list": [' + "[" * 100_000, "nested too deeply"),
+        ("", "Expecting value"),
+    ],
+)
+async def test_what_is_not_json_is_refused(text: str, refusal: str) -> None:
+    for padded in (SPACE + text, text + SPACE):
+        with pytest.raises(NotJson, match=refusal.removeprefix("the body is not JSON: ")):
+            await read(padded.encode(), SCHEMA)
+
+
+async def test_what_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(NotJson, match="not UTF-8"):
+        await read(b'{"list": "\xff"}' + SPACE.encode(), SCHEMA)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_an_element_may_be_as_long_as_it_must_be(more: int) -> None:
+    name = "x" * (LONGEST_PART - 2 + more)
+    body = json.dumps({"names": [name], "list": [{"a": 1}]}).encode()
+    if more == 1:
+        with pytest.raises(NotJson, match=f"at most {LONGEST_PART} characters"):
+            await read(body, SCHEMA)
+    else:
+        assert (await read(body, SCHEMA))["names"] == [name]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.fixed_dictionaries({"a": st.integers(0, 9)}, optional={"b": st.text(max_size=40)}), max_size=60
+    ),
+    st.booleans(),
+    st.integers(0, 10_000),
+)
+async def test_wherever_a_body_is_damaged_it_is_refused_or_means_the_same(
+    items: list[dict[str, Any]], ascii_only: bool, at: int
+) -> None:
+    text = json.dumps({"list": items, "flag": True}, ensure_ascii=ascii_only)
+    at %= len(text)
+    for damaged in (text, text[:at] + text[at + 1 :], text[:at] + "," + text[at:]):
+        body = damaged.encode() + SPACE.encode()
+        left, right = await outcome(body), whole(body)
+        if isinstance(right, tuple):
+            assert isinstance(left, tuple) and left[0] in (NotJson, Invalid)
+        else:
+            assert left == right
+
+
+async def test_a_list_is_left_at_the_first_element_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+
+    def seen(body: bytes) -> Any:
+        parsed.append(len(body))
+        return parse(body)
+
+    monkeypatch.setattr(bodies, "parse", seen)
+    with pytest.raises(Invalid, match="/list/0: must be an object"):
+        await read(b'{"list": [' + b"1," * 500_000 + b"1]}", SCHEMA)
+    assert sum(parsed) < 2 * AT_ONCE
+
+
+async def test_others_have_their_turn_between_elements(
+    work_clock: WorkClock, polls: Polls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(body: bytes) -> Any:
+        work_clock.now += SLICE_S
+        return parse(body)
+
+    monkeypatch.setattr(bodies, "parse", slow)
+    items = [{"a": at, "b": "x" * 90} for at in range(500)]
+    polls.since()
+    await read(json.dumps({"list": items}).encode(), SCHEMA)
+    assert polls.since() >= 500 * 100 // AT_ONCE
