@@ -182,7 +182,9 @@ async def _expire_quotas(house: House) -> None:
 
 
 def _calm_collector() -> None:
-    """Requests leave no cycles behind, so the collector need not walk the house every 700 allocations."""
+    """Requests leave no cycles behind, so the collector need not walk the house every 700 allocations. It
+    holds the thread, for 20 ms where 50,000 objects are new, so it looks at 2,000 at a time: less than one.
+    """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(2_000, 4, 5_000)
