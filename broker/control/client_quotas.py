@@ -19,19 +19,30 @@ from broker.metadata.image import Image, QuotaEntry
 from broker.quotas.advice import warnings_about
 from broker.quotas.alteration import validate_alteration
 from broker.quotas.entity import Entity
+from broker.steps import Steps
+
+Named = frozenset[tuple[str, str | None]]
+"""An entity, in whatever order its parts came."""
 
 LONGEST_NAME: Final = 1_024
 """Kafka has no bound; ours keeps a page and a log line readable."""
 
 
-def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[QuotaOutcome]]:
+def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[list[QuotaOutcome]]]:
     refusal = at.refusal(Role.EDITOR, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    if refusal is not None:
-        return Plan([QuotaOutcome(refusal.error, refusal.message, each.entity) for each in command.entries])
     outcomes: list[QuotaOutcome] = []
     changes: list[Change] = []
-    twice = repeated(frozenset(each.entity) for each in command.entries)
+    seen: set[Named] = set()
+    twice: set[Named] = set()
     for alteration in command.entries:
+        named = frozenset(alteration.entity)
+        (twice if named in seen else seen).add(named)
+        yield
+    for alteration in command.entries:
+        yield
+        if refusal is not None:
+            outcomes.append(QuotaOutcome(refusal.error, refusal.message, alteration.entity))
+            continue
         try:
             entity = _validated(alteration, twice, at.rooms.connections.ipv6_prefix_length)
             _check_version(alteration, entity, at.image)
@@ -45,9 +56,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Plan[list[Q
     return Plan(outcomes, () if command.validate_only else tuple(changes))
 
 
-def _validated(
-    alteration: QuotaAlteration, twice: Collection[frozenset[tuple[str, str | None]]], ipv6_prefix: int
-) -> Entity:
+def _validated(alteration: QuotaAlteration, twice: Collection[Named], ipv6_prefix: int) -> Entity:
     ops = [(op.key, op.value) for op in alteration.ops]
     entity = validate_alteration(alteration.entity, ops, ipv6_prefix)
     for kind, name in alteration.entity:

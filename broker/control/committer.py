@@ -4,12 +4,15 @@ broker.house.
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from broker.metadata.actor import Actor
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change
 from broker.metadata.image import Image
+from broker.steps import Steps
+
+Result = TypeVar("Result")
 
 
 class Committer(Protocol):
@@ -24,6 +27,11 @@ class Committer(Protocol):
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """`MetadataStore.commit`, called inside `exclusive`. Raises ApiError KAFKA_STORAGE_ERROR."""
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        """What `steps` come to; whenever some of them took long, others have a turn. `to_the_end`: also where
+        the task is cancelled.
+        """
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         """`MetadataStore.history`, called outside `exclusive` and waiting for it."""

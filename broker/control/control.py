@@ -6,7 +6,7 @@ and only then answered; no two changes interleave. Knows neither threads nor loc
 has both.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
@@ -43,13 +43,14 @@ from broker.control.tokens import plan_issue_token, plan_revoke_token
 from broker.control.undo import beside, inverse_of
 from broker.errors import ApiError, ErrorCode, FatalExitError
 from broker.metadata.audit import AuditFilter
-from broker.metadata.changes import Change, Delta
+from broker.metadata.changes import Delta
 from broker.metadata.image import Image
 from broker.metadata.publisher import Publisher, Subscriber
+from broker.steps import Steps
 
 Answer = TypeVar("Answer")
 
-PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any]]]] = {
+PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any]]]]] = {
     AlterClientQuotas: plan_client_quotas,
     CreateTopics: plan_create_topics,
     CreatePartitions: plan_create_partitions,
@@ -115,25 +116,27 @@ class Control:
 
     async def _carry_out(self, command: Command[Answer], actor: Actor) -> Answer:
         at = Situation(self.image, self._configuration, self.rooms, actor, self.live.check)
-        plan: Plan[Answer] = self._planners[type(command)](command, at)
+        made: Plan[Answer] | Steps[Plan[Answer]] = self._planners[type(command)](command, at)
+        plan = made if isinstance(made, Plan) else await self._committer.in_slices(made)
         if plan.changes:
+            delta = await self._committer.in_slices(Delta.in_steps(plan.changes, actor))
             try:
                 image = await self._committer.commit(plan.changes, actor)
             except ApiError as error:
                 unwritten: Answer = _unwritten(plan.answer, error)
                 return unwritten
-            self._publish(image, plan.changes, actor)
+            await self._publish(image, delta)
             warn_of_changes(plan.changes)
         for effect in plan.effects:
             effect()
         return plan.answer
 
-    def _publish(self, image: Image, changes: Sequence[Change], actor: Actor) -> None:
-        """What is on the disk holds. A room that cannot follow it would serve something else from now on, and
-        the next start will not.
+    async def _publish(self, image: Image, delta: Delta) -> None:
+        """What is on the disk holds, whoever is cancelled. A room that cannot follow it would serve something
+        else from now on, and the next start will not.
         """
         try:
-            self._publisher.publish(image, changes, actor)
+            await self._committer.in_slices(self._publisher.in_steps(image, delta), to_the_end=True)
         except Exception as error:
             raise FatalExitError(
                 f"a change is in the metadata and could not be followed: {type(error).__name__}: {error}"

@@ -4,9 +4,10 @@ Appends go to the page cache within a request; what blocks for longer runs in th
 """
 
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 import trio
 
@@ -23,6 +24,7 @@ from broker.metadata.store import MetadataStore
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.supervisor import LastError, TaskStarter
+from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,11 @@ FLUSH_CHECK_MS: Final = 1_000
 told to.
 """
 
+
+SLICE_S: Final = 0.001
+"""So much of a long change is made between two looks at the network."""
+
+Result = TypeVar("Result")
 
 RunInThread = Callable[[Callable[[], None]], Awaitable[None]]
 
@@ -65,6 +72,12 @@ class MetadataWriter:
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
         """The image after the change. A thread that has begun is not abandoned when its task is cancelled."""
         return await trio.to_thread.run_sync(self._store.commit, changes, actor, self._clock.wall_ms())
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        """What `steps` come to. A small change is made without a pause."""
+        with trio.CancelScope(shield=to_the_end):
+            return await _in_slices(steps)
+        raise AssertionError("nobody cancels this scope")
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         async with self._lock:
@@ -102,6 +115,19 @@ def start_storage(
     nursery.start_soon(_every, flush_ms, flush, name="log-flusher")
     nursery.start_soon(_every, config.flush_offset_checkpoint_interval_ms, checkpoint, name="log-checkpoint")
     nursery.start_soon(_flush_before_answering, handlers, name=FLUSHER_OF_ACKNOWLEDGED)
+
+
+async def _in_slices(steps: Steps[Result]) -> Result:
+    until = time.perf_counter() + SLICE_S
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        if time.perf_counter() >= until:
+            await trio.lowlevel.checkpoint()
+            until = time.perf_counter() + SLICE_S
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

@@ -42,8 +42,8 @@ class QuotaChangeEvents:
         """Records of the topic are gone before anybody could read them: all rules are told again."""
         self._snapshots.again()
 
-    def follow(self, old: Image, new: Image, delta: Delta) -> None:
-        """A subscriber of control."""
+    def follow(self, old: Image, new: Image, delta: Delta) -> Iterator[None]:
+        """A subscriber of control. Stops after each quota."""
         if not self._is_on:
             return
         for change in delta.quotas:
@@ -54,9 +54,11 @@ class QuotaChangeEvents:
                 "new": change.value,
             }
             self._add(1, "limit", told, delta.actor, new.version)
+            yield
         for mark in delta.shadows:
             marked = {"entity": entity_of(mark.entity), "shadow": mark.is_shadow}
             self._add(VERSION, "shadow", marked, delta.actor, new.version)
+            yield
         if self.topic in delta.topics and self.topic not in new.topics:
             self.lost()
 

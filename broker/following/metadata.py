@@ -4,7 +4,7 @@ Told by control after each commit and before its answer, so that whoever asked f
 force.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from broker.api.broker import Broker
 from broker.api.group_answers import forget_topics
@@ -40,10 +40,12 @@ class MetadataFollower:
         self._server.throttling.follow_rules(self._server.channels)
         self._follow_subscriptions(image, image.client_metrics)
 
-    def follow(self, old: Image, new: Image, delta: Delta) -> None:
-        """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten."""
+    def follow(self, old: Image, new: Image, delta: Delta) -> Iterator[None]:
+        """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten. Stops
+        after each quota.
+        """
         if delta.quotas or delta.shadows:
-            self._follow_quotas(delta)
+            yield from self._follow_quotas(delta)
         self._server.forget_answers()
         if delta.topics:
             self._follow_topics(old, new, delta)
@@ -51,13 +53,15 @@ class MetadataFollower:
         if delta.client_metrics:
             self._follow_subscriptions(new, delta.client_metrics)
 
-    def _follow_quotas(self, delta: Delta) -> None:
+    def _follow_quotas(self, delta: Delta) -> Iterator[None]:
         for mark in delta.shadows:
             entity = Entity.of(mark.entity)
             self._broker.quotas.set_shadow(entity, is_shadow=mark.is_shadow, now_ms=self._broker.clock.ms())
+            yield
         # Whose rule goes may have another by the same commit, and is then not freed between the two.
         for change in sorted(delta.quotas, key=lambda change: change.value is None):
             self._apply_quota(Entity.of(change.entity), change.key, change.value)
+            yield
         self._time_requests()
         self._server.throttling.follow_rules(self._server.channels)
 

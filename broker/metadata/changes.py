@@ -24,6 +24,7 @@ from enum import StrEnum
 from typing import Final
 
 from broker.metadata.actor import BROKER_ITSELF, Actor
+from broker.steps import Steps, finished
 
 EntityPairs = tuple[tuple[str, str | None], ...]
 """A quota entity as (type, name) pairs; the name None is the default of that type."""
@@ -86,22 +87,32 @@ class Delta:
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
-        changes = tuple(changes)
+        return finished(cls.in_steps(changes, actor))
+
+    @classmethod
+    def in_steps(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Steps[Delta]":
+        """`of`, one change after the other."""
+        topics: list[str] = []
+        quotas: list[QuotaChange] = []
+        shadows: list[ShadowChange] = []
+        subscriptions: list[str] = []
+        broker_configs = False
+        for each in changes:
+            match each.kind:
+                case Kind.TOPIC | Kind.TOPIC_CONFIG:
+                    topics.append(each.entity)
+                case Kind.CLIENT_QUOTA if each.key == SHADOW:
+                    shadows.append(ShadowChange(read_pairs(each.entity), each.new is not None))
+                case Kind.CLIENT_QUOTA:
+                    value = None if each.new is None else float(each.new)
+                    quotas.append(QuotaChange(read_pairs(each.entity), each.key, value))
+                case Kind.BROKER_CONFIG:
+                    broker_configs = True
+                case Kind.CLIENT_METRICS:
+                    subscriptions.append(each.entity)
+            yield
         return cls(
-            frozenset(each.entity for each in changes if each.kind in (Kind.TOPIC, Kind.TOPIC_CONFIG)),
-            tuple(
-                QuotaChange(read_pairs(each.entity), each.key, None if each.new is None else float(each.new))
-                for each in changes
-                if each.kind is Kind.CLIENT_QUOTA and each.key != SHADOW
-            ),
-            tuple(
-                ShadowChange(read_pairs(each.entity), each.new is not None)
-                for each in changes
-                if each.kind is Kind.CLIENT_QUOTA and each.key == SHADOW
-            ),
-            any(each.kind is Kind.BROKER_CONFIG for each in changes),
-            frozenset(each.entity for each in changes if each.kind is Kind.CLIENT_METRICS),
-            actor,
+            frozenset(topics), tuple(quotas), tuple(shadows), broker_configs, frozenset(subscriptions), actor
         )
 
 

@@ -4,15 +4,17 @@ Held by broker.control, which publishes each commit before it answers; broker.ho
 partitions and whatever keeps answers that depend on the image.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from broker.metadata.actor import BROKER_ITSELF, Actor
 from broker.metadata.changes import Change, Delta
 from broker.metadata.image import Image
+from broker.steps import Steps, finished
 
-Subscriber = Callable[[Image, Image, Delta], None]
+Subscriber = Callable[[Image, Image, Delta], Iterator[None] | None]
 """Called with (old, new, what changed), on the event loop, in the order of subscription; must neither block
-nor raise.
+nor raise. One that has much to do for a large change answers an iterator that does it, and stops after each
+piece.
 """
 
 
@@ -28,7 +30,10 @@ class Publisher:
 
     def publish(self, image: Image, changes: Sequence[Change], actor: Actor = BROKER_ITSELF) -> None:
         """`image` is the current one from here on; every subscriber sees it as such."""
+        finished(self.in_steps(image, Delta.of(changes, actor)))
+
+    def in_steps(self, image: Image, delta: Delta) -> Steps[None]:
+        """`publish`, of which others may see a part: each stop is one after a change to one entity."""
         old, self.image = self.image, image
-        delta = Delta.of(changes, actor)
         for subscriber in self._subscribers:
-            subscriber(old, image, delta)
+            yield from subscriber(old, image, delta) or ()

@@ -15,8 +15,11 @@ from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change
 from broker.metadata.image import Image, Stamp, State, project
 from broker.metadata.store import MetadataStore
+from broker.steps import Steps, finished
 
 Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+Planner = Callable[[Any, Situation], Plan[Answer] | Steps[Plan[Answer]]]
 
 
 def actor(role: Role = Role.ADMIN, name: str = "ann", door: Door = Door.REST) -> Actor:
@@ -38,15 +41,16 @@ class World:
 
     def plan(
         self,
-        planner: Callable[[Any, Situation], Plan[Answer]],
+        planner: Planner[Answer],
         command: object,
         role: Role = Role.ADMIN,
     ) -> Plan[Answer]:
-        return planner(command, self.at(role))
+        made = planner(command, self.at(role))
+        return made if isinstance(made, Plan) else finished(made)
 
     def do(
         self,
-        planner: Callable[[Any, Situation], Plan[Answer]],
+        planner: Planner[Answer],
         command: object,
         role: Role = Role.ADMIN,
     ) -> Answer:
@@ -83,6 +87,10 @@ class StoreCommitter:
             raise self.fault
         self.commits += 1
         return self.store.commit(changes, actor, 1_000 * self.commits)
+
+    async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return finished(steps)
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         async with self._lock:

@@ -102,7 +102,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
             [Change(Kind.CLIENT_QUOTA, write_pairs(entity), *each) for each in changes], operator
         )
         old, now[0] = now[0], later
-        events.follow(old, later, delta)
+        list(events.follow(old, later, delta))
 
     commit(image(8, (KEY, 20.0), shadow=True), (KEY, "20"), ("request_percentage", None))
     values += events.take(NOON_MS + 60_000)
@@ -134,7 +134,7 @@ def test_an_event_of_version_1_says_the_same_as_before(spark):
     events.begin(-1)
     change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")
     mark = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), "shadow", "true")
-    events.follow(Image(), Image(version=4), Delta.of([change, mark]))
+    list(events.follow(Image(), Image(version=4), Delta.of([change, mark])))
     limit, marked, part = (json.loads(value) for value in events.take(NOON_MS))
     assert limit == event(
         0,
