@@ -2,7 +2,7 @@
 image's, the use is what the composition root hands in.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from broker.control.rows.connections import AddressRow, AddressUse
@@ -19,28 +19,28 @@ UNSEEN: Final[Uses] = (None, None)
 
 def address_rows(
     image: Image, uses: Iterable[AddressUse], controller_uses: Iterable[AddressUse], ipv6_prefix: int
-) -> list[AddressRow]:
-    """The default first where there is one; an address written in two ways is one row, and all that share
-    `ipv6_prefix` bits are one, which stands under the first of them.
+) -> Iterator[AddressRow | None]:
+    """In no order; None where there is no row yet, but some rules were looked at. An address written in two
+    ways is one row, and all that share `ipv6_prefix` bits are one, which stands under the first of them.
     """
     seen: dict[str, Uses] = {use.address: (use, None) for use in uses}
     for use in controller_uses:
         seen[use.address] = (seen.get(use.address, UNSEEN)[0], use)
     default: float | None = None
-    rows: list[AddressRow] = []
     ruled: dict[str, tuple[QuotaEntry, float]] = {}
     for entity, entry in image.quotas.items():
         if len(entity) == 1 and entity[0][0] == IP and IP_RATE in entry.limits:
             name, value = entity[0][1], entry.limits[IP_RATE].value
             if name is None:
                 default = value
-                rows.append(_row(None, entry, value, value, UNSEEN))
+                yield _row(None, entry, value, value, UNSEEN)
             else:
                 ruled[name] = entry, value
+        yield None
     for name, (entry, value) in ruled.items():
-        rows.append(_row(name, entry, value, value, seen.pop(_counted(name, ipv6_prefix), UNSEEN)))
-    rows += [_row(address, None, None, default, both) for address, both in seen.items()]
-    return rows
+        yield _row(name, entry, value, value, seen.pop(_counted(name, ipv6_prefix), UNSEEN))
+    for address, both in seen.items():
+        yield _row(address, None, None, default, both)
 
 
 def asked_address(ip: str, ipv6_prefix: int) -> str:

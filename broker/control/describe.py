@@ -18,6 +18,7 @@ from broker.control.topic_names import validate_topic_name
 from broker.control.views import ConfigRow, ConfigSynonym
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.image import Image
+from broker.steps import Steps, finished
 from broker.telemetry.subscription import SETTINGS as SUBSCRIPTION_SETTINGS
 
 
@@ -35,6 +36,13 @@ class Source(IntEnum):
 
 def describe(resource: ConfigResource, image: Image, configuration: Configuration) -> list[ConfigRow]:
     """Raises ApiError: INVALID_REQUEST, INVALID_TOPIC_EXCEPTION or UNKNOWN_TOPIC_OR_PARTITION."""
+    return finished(describe_in_steps(resource, image, configuration))
+
+
+def describe_in_steps(
+    resource: ConfigResource, image: Image, configuration: Configuration
+) -> Steps[list[ConfigRow]]:
+    """`describe`, one setting of a broker after the other: there are hundreds."""
     match resource.type:
         case ResourceType.TOPIC:
             validate_topic_name(resource.name)
@@ -43,7 +51,7 @@ def describe(resource: ConfigResource, image: Image, configuration: Configuratio
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             return describe_topic(topic.configs, image, configuration)
         case ResourceType.BROKER:
-            return _describe_broker(resource.name, image, configuration)
+            return (yield from _describe_broker(resource.name, image, configuration))
         case ResourceType.CLIENT_METRICS:
             return _describe_subscription(resource.name, image)
         case ResourceType.BROKER_LOGGER:
@@ -111,7 +119,7 @@ def _check_broker_id(name: str, node_id: int, words: str) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, {words}")
 
 
-def _describe_broker(name: str, image: Image, configuration: Configuration) -> list[ConfigRow]:
+def _describe_broker(name: str, image: Image, configuration: Configuration) -> Steps[list[ConfigRow]]:
     node_id = configuration.rooms.broker.node_id
     if not name:
         return [
@@ -127,11 +135,13 @@ def _describe_broker(name: str, image: Image, configuration: Configuration) -> l
     _check_broker_id(name, node_id, f"expected {node_id} or empty string, but received {name}")
     rows = []
     for key, setting in SETTINGS.items():
+        yield
         if not setting.per_listener:
             synonyms = list(_broker_synonyms(setting, image, configuration))
             rows.append(_row(key, setting, synonyms, read_only=not setting.dynamic))
     places = _places(image, configuration)
     for key in dict.fromkeys(key for values, _ in places for key in values if split_listener(key)[0]):
+        yield
         known = setting_of(key)
         if known is not None:
             rows.append(_describe_override(key, known, image, configuration))

@@ -43,6 +43,7 @@ class QuotaRows:
         kept = self._kept
         for entity, entry in quotas.items():
             if wanted is not None and not wanted(entity):
+                yield None
                 continue
             if entity in uses or entry.shadow:
                 yield _row(entry, uses.get(entity, _UNUSED), shadows.get(entity, _UNMARKED))

@@ -15,10 +15,10 @@ from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigResource, EntityPairs, QuotaAlteration
 from broker.control.committer import Committer
 from broker.control.control import Control
-from broker.control.describe import describe
+from broker.control.describe import describe_in_steps
 from broker.control.passwords import Lock
 from broker.control.quota_rows import QuotaRows
-from broker.control.resolving import Resolver, Who, keys_for
+from broker.control.resolving import Resolver, Who, all_resolved, keys_for, resolved
 from broker.control.rows.tasks import TaskRow
 from broker.control.tokens import identify
 from broker.control.undo import inverse_of
@@ -46,14 +46,14 @@ from broker.control.views import (
     ThrottledRow,
     TokenRow,
     TopicRow,
-    TopicSize,
 )
 from broker.errors import ApiError
 from broker.metadata.changes import Kind
-from broker.metadata.image import AdminToken, Image
+from broker.metadata.image import AdminToken, Image, Topic
 from broker.metadata.sealing import is_secret
 from broker.quotas import filters
 from broker.quotas.entity import Entity
+from broker.steps import Steps
 from broker.telemetry.room import Telemetry
 
 ANONYMOUS: Final = "ANONYMOUS"
@@ -150,21 +150,17 @@ class ControlViews:
         client_id: str | None,
         ip: str | None = None,
         changes: Sequence[QuotaAlteration] = (),
-    ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
+    ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
         who = Who(user or ANONYMOUS, client_id or "", asked_address(ip or "", self._ipv6_prefix))
-        resolver = self._resolver(changes)
-        return [resolver.resolve(who, key) for key in keys_for(who)]
+        return resolved(self._resolver(changes), who, keys_for(who))
 
     def resolve_all(
         self,
         clients: Sequence[tuple[str, str]],
         keys: Collection[str],
         changes: Sequence[QuotaAlteration] = (),
-    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-        resolver = self._resolver(changes)
-        for user, client_id in clients:
-            who = Who(user, client_id)
-            yield [resolver.resolve(who, key) for key in keys_for(who) if key in keys]
+    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
+        return all_resolved(self._resolver(changes), clients, keys)
 
     @property
     def _ipv6_prefix(self) -> int:
@@ -183,6 +179,9 @@ class ControlViews:
         return iter(self._live.connections())
 
     def addresses(self) -> list[AddressRow]:
+        return [row for row in self.each_address() if row is not None]
+
+    def each_address(self) -> Iterator[AddressRow | None]:
         live = self._live
         return address_rows(
             self._control.image, live.addresses(), live.controller_addresses(), self._ipv6_prefix
@@ -192,26 +191,24 @@ class ControlViews:
         return list(self._live.connection_limits())
 
     def topics(self) -> list[TopicRow]:
-        sizes = {size.name: size for size in self._live.topic_sizes()}
-        rows = []
-        for name, topic in sorted(self._control.image.topics.items()):
-            size = sizes.get(name, TopicSize(name, 0, 0))
-            configs = tuple(sorted(topic.configs.items()))
-            rows.append(
-                TopicRow(
-                    name,
-                    topic.topic_id,
-                    topic.partitions,
-                    topic.internal,
-                    size.size_bytes,
-                    size.records,
-                    configs,
-                )
-            )
-        return rows
+        return list(self.each_topic())
 
-    def partitions(self, topic: str) -> list[PartitionRow]:
-        return list(self._live.partitions(topic))
+    def each_topic(self) -> Iterator[TopicRow]:
+        return (self._topic_row(name, topic) for name, topic in sorted(self._control.image.topics.items()))
+
+    def topic(self, name: str) -> TopicRow | None:
+        topic = self._control.image.topics.get(name)
+        return None if topic is None else self._topic_row(name, topic)
+
+    def _topic_row(self, name: str, topic: Topic) -> TopicRow:
+        size = self._live.topic_size(name)
+        configs = tuple(sorted(topic.configs.items()))
+        return TopicRow(
+            name, topic.topic_id, topic.partitions, topic.internal, size.size_bytes, size.records, configs
+        )
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        return iter(self._live.partitions(topic))
 
     def group(self, group_id: str) -> GroupDetail | None:
         return self._live.group(group_id)
@@ -219,11 +216,14 @@ class ControlViews:
     def groups(self) -> list[GroupRow]:
         return sorted(self._live.groups(), key=lambda row: row.group_id)
 
+    def each_group(self) -> Iterator[GroupRow]:
+        return iter(self._live.groups())
+
     def tasks(self) -> list[TaskRow]:
         return self._live.tasks()
 
-    def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
-        return describe(resource, self._control.image, self._control.configuration)
+    def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
+        return describe_in_steps(resource, self._control.image, self._control.configuration)
 
     def broker_config_version(self, name: str) -> int:
         return self._control.image.broker_config_version(name)

@@ -8,7 +8,7 @@ where no rule has measured them together yet, it is the sum of what the accounts
 their connections sent or got, which is a little more than quotas count.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from broker.control.client_quotas import Altered
@@ -19,6 +19,7 @@ from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
 from broker.quotas.table import probes
+from broker.steps import Steps
 
 USE_OF: Final[dict[str, Callable[[ClientUsage], float | None]]] = {
     "producer_byte_rate": lambda usage: usage.bytes_in_per_s,
@@ -83,21 +84,22 @@ class Resolver:
         self._now = Rules(quotas, {})
         self._then = Rules(quotas, others) if others else self._now
         self._live = live
-        self._usage: list[ClientUsage] | None = None
+        self._usage: dict[tuple[str, str], ClientUsage] | None = None
         self._sums: dict[tuple[Rules, str], dict[Group, float]] = {}
 
-    def resolve(self, who: Who, key: str) -> tuple[ResolvedLimit, ResolvedLimit]:
-        """As it is, and as it would be."""
+    def resolve(self, who: Who, key: str) -> Steps[tuple[ResolvedLimit, ResolvedLimit]]:
+        """As it is, and as it would be. The first look at what all clients do is long."""
         steps = steps_for(who, key)
         decided = None if key in IP_KEYS else self._live.decided(who.user, who.client_id, key)
         if decided is not None:
             before, after = (self._told(key, steps, rules, decided) for rules in (self._now, self._then))
             return before, after
         present = self._now.match(steps, key)
-        now = self._limit(who, key, steps, self._now, present, present)
+        now = yield from self._limit(who, key, steps, self._now, present, present)
         if self._then is self._now:
             return now, now
-        return now, self._limit(who, key, steps, self._then, self._then.match(steps, key), present)
+        future = self._then.match(steps, key)
+        return now, (yield from self._limit(who, key, steps, self._then, future, present))
 
     def _told(self, key: str, steps: list[EntityPairs], rules: Rules, decided: Decided) -> ResolvedLimit:
         """Where a callback decides, rules are only what it is told; what it makes of other ones is not
@@ -120,14 +122,14 @@ class Resolver:
         rules: Rules,
         matched: Matched | None,
         present: Matched | None,
-    ) -> ResolvedLimit:
+    ) -> Steps[ResolvedLimit]:
         """`present` is the rule that governs now, by which the sensor is found."""
         rows = []
         for step in steps:
             found = rules.at(step, key)
             is_match = matched is not None and step == matched.entity
             rows.append(ProbeRow(step, None if found is None else found.bound, is_match, _shadow(found)))
-        observed, by = self._observed(who, key, rules, matched, present)
+        observed, by = yield from self._observed(who, key, rules, matched, present)
         if matched is None:
             return ResolvedLimit(key, tuple(rows), None, None, observed, by)
         wait_ms = None if observed is None else self._live.wait_ms(key, observed, matched.bound)
@@ -137,29 +139,33 @@ class Resolver:
 
     def _observed(
         self, who: Who, key: str, rules: Rules, matched: Matched | None, present: Matched | None
-    ) -> tuple[float | None, MeasuredBy | None]:
+    ) -> Steps[tuple[float | None, MeasuredBy | None]]:
         use = USE_OF.get(key)
         if matched is not None and present is not None and matched.entity == present.entity:
             group = _group(matched.entity, who.user, who.client_id)
             # Others may come under the limit, or leave it, by the same edit.
             same = rules is self._now or use is None
-            same = same or self._sum_of(self._now, key).get(group) == self._sum_of(rules, key).get(group)
+            if not same:
+                now, then = (yield from self._sum_of(self._now, key)), (yield from self._sum_of(rules, key))
+                same = now.get(group) == then.get(group)
             if same and (seen := self._live.observed(key, *who)) is not None:
                 return seen, MeasuredBy.QUOTA
         if use is None:
             return None, None
         if matched is None:
-            own = next((each for each in self._clients() if _is(each, who)), None)
+            own = (yield from self._clients()).get((who.user, who.client_id))
             figure = None if own is None else use(own)
         else:
-            figure = self._sum_of(rules, key).get(_group(matched.entity, who.user, who.client_id))
+            sums = yield from self._sum_of(rules, key)
+            figure = sums.get(_group(matched.entity, who.user, who.client_id))
         return figure, None if figure is None else MeasuredBy.CONNECTIONS
 
-    def _sum_of(self, rules: Rules, key: str) -> Mapping[Group, float]:
+    def _sum_of(self, rules: Rules, key: str) -> Steps[Mapping[Group, float]]:
         """What those who would share a sensor do together, by whom that is."""
         if (rules, key) not in self._sums:
             sums: dict[Group, float] = {}
-            for each in self._clients():
+            for each in (yield from self._clients()).values():
+                yield
                 matched = rules.match(steps_for(Who(each.user, each.client_id), key), key)
                 figure = USE_OF[key](each)
                 if matched is not None and figure is not None:
@@ -168,10 +174,33 @@ class Resolver:
             self._sums[rules, key] = sums
         return self._sums[rules, key]
 
-    def _clients(self) -> list[ClientUsage]:
+    def _clients(self) -> Steps[Mapping[tuple[str, str], ClientUsage]]:
         if self._usage is None:
-            self._usage = list(self._live.usage())
+            usage = {}
+            for each in self._live.usage():
+                usage[each.user, each.client_id] = each
+                yield
+            self._usage = usage
         return self._usage
+
+
+def resolved(
+    resolver: Resolver, who: Who, keys: Collection[str]
+) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
+    """For each of the keys that there are for `who`."""
+    limits = []
+    for key in keys_for(who):
+        if key in keys:
+            limits.append((yield from resolver.resolve(who, key)))
+    return limits
+
+
+def all_resolved(
+    resolver: Resolver, clients: Iterable[tuple[str, str]], keys: Collection[str]
+) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
+    """For each of the clients; None where there is nothing yet, but it took time."""
+    for user, client_id in clients:
+        yield (yield from resolved(resolver, Who(user, client_id), keys))
 
 
 def keys_for(who: Who) -> tuple[str, ...]:
@@ -195,10 +224,6 @@ def _pairs(user: Name, client_id: Name) -> EntityPairs:
 def _group(entity: EntityPairs, user: str, client_id: str) -> Group:
     kinds = {kind for kind, _ in entity}
     return (entity, user if USER in kinds else None, client_id if CLIENT_ID in kinds else None)
-
-
-def _is(usage: ClientUsage, who: Who) -> bool:
-    return usage.user == who.user and usage.client_id == who.client_id
 
 
 def _shadow(found: Matched | None) -> bool:

@@ -43,6 +43,7 @@ from broker.control.rows.tasks import TaskRow
 from broker.control.rows.topics import GroupDetail, GroupRow, PartitionRow, TopicRow, TopicSize
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.quotas.kinds import QuotaKind
+from broker.steps import Steps
 
 __all__ = [
     "AddressRow",
@@ -139,11 +140,13 @@ class LiveFigures(Protocol):
     def wait_ms(self, key: str, observed: float, bound: float) -> int:
         """What a client is told that has done so much for as long as is looked at; 0 up to the bound."""
 
-    def topic_sizes(self) -> Sequence[TopicSize]: ...
+    def topic_size(self, name: str) -> TopicSize: ...
 
-    def partitions(self, topic: str) -> Sequence[PartitionRow]: ...
+    def partitions(self, topic: str) -> Iterable[PartitionRow]:
+        """By index, made as they are taken."""
 
-    def groups(self) -> Sequence[GroupRow]: ...
+    def groups(self) -> Iterable[GroupRow]:
+        """Made as they are taken."""
 
     def group(self, group_id: str) -> GroupDetail | None: ...
 
@@ -203,7 +206,7 @@ class Views(Protocol):
         client_id: str | None,
         ip: str | None = None,
         changes: Sequence[QuotaAlteration] = (),
-    ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
+    ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
         """For each key the probes, the match and the use, as they are and as they would be after `changes`.
         None as user is an anonymous connection; the limit of an address is left out without one.
 
@@ -215,9 +218,9 @@ class Views(Protocol):
         clients: Sequence[tuple[str, str]],
         keys: Collection[str],
         changes: Sequence[QuotaAlteration] = (),
-    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-        """`resolve` of many (user, client id), for these keys only. The use is gathered once for all of them,
-        which makes thousands bearable: some 30 us for each client and key.
+    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
+        """`resolve` of many (user, client id), for these keys only; None where there is nothing yet. The use
+        is gathered once for all of them, which makes thousands bearable: some 30 us for each client and key.
         """
 
     def usage(self) -> list[ClientUsage]:
@@ -234,21 +237,32 @@ class Views(Protocol):
     def addresses(self) -> list[AddressRow]:
         """Those with a `connection_creation_rate`, and those that have connected in the last hour."""
 
+    def each_address(self) -> Iterator[AddressRow | None]:
+        """As `addresses`, made as they are taken. None: there is no row yet, but it has taken time."""
+
     def connection_limits(self) -> list[ConnectionLimitRow]:
         """The broker's, then each listener's; then those of the controller's server, where there is one."""
 
     def topics(self) -> list[TopicRow]: ...
 
-    def partitions(self, topic: str) -> list[PartitionRow]:
-        """By index; empty where there is no such topic."""
+    def each_topic(self) -> Iterator[TopicRow]:
+        """As `topics`, made as they are taken."""
+
+    def topic(self, name: str) -> TopicRow | None: ...
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        """By index, made as they are taken; empty where there is no such topic."""
 
     def groups(self) -> list[GroupRow]: ...
+
+    def each_group(self) -> Iterator[GroupRow]:
+        """As `groups`, in no order, and made as they are taken."""
 
     def group(self, group_id: str) -> GroupDetail | None: ...
 
     def tasks(self) -> list[TaskRow]: ...
 
-    def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
+    def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
         """Every setting of a topic or of the broker, sorted by name, with where its value comes from.
 
         Raises ApiError as DescribeConfigs does. The broker of the empty name shows what is set for all

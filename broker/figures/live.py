@@ -313,20 +313,20 @@ class BrokerFigures:
             tuple((row[0], row[1], row[2]) for row in account.recent.rows(now_ms)),
         )
 
-    def topic_sizes(self) -> Sequence[TopicSize]:
-        return [
-            TopicSize(
-                topic.name,
-                sum(log.size for log in topic.opened()),
-                sum(log.high_watermark - log.log_start_offset for log in topic.opened()),
-            )
-            for topic in self._partitions.by_name.values()
-        ]
+    def topic_size(self, name: str) -> TopicSize:
+        topic = self._partitions.by_name.get(name)
+        if topic is None:
+            return TopicSize(name, 0, 0)
+        size = records = 0
+        for log in topic.opened():
+            size += log.size
+            records += log.high_watermark - log.log_start_offset
+        return TopicSize(name, size, records)
 
-    def partitions(self, topic: str) -> Sequence[PartitionRow]:
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
         return partition_rows(self._partitions, topic)
 
-    def groups(self) -> Sequence[GroupRow]:
+    def groups(self) -> Iterator[GroupRow]:
         return group_rows(self._groups)
 
     def group(self, group_id: str) -> GroupDetail | None:

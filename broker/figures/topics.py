@@ -12,36 +12,31 @@ from broker.services.partitions import Partitions
 CONSUMER = "consumer"
 
 
-def partition_rows(partitions: Partitions, topic: str) -> list[PartitionRow]:
+def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]:
     """Empty for a topic that there is not. Opens nothing."""
     hosted = partitions.by_name.get(topic)
-    if hosted is None:
-        return []
-    rows = []
-    for index in range(hosted.count):
-        log = hosted.opened_log(index)
+    for index in range(0 if hosted is None else hosted.count):
+        log = None if hosted is None else hosted.opened_log(index)
         if log is None:
-            rows.append(PartitionRow(index, 0, 0, 0, 0))
+            yield PartitionRow(index, 0, 0, 0, 0)
         else:
-            rows.append(
-                PartitionRow(
-                    index,
-                    log.log_start_offset,
-                    log.high_watermark,
-                    log.size,
-                    len(log.segments),
-                    "" if log.offline is None else str(log.offline),
-                    log.missing,
-                )
+            yield PartitionRow(
+                index,
+                log.log_start_offset,
+                log.high_watermark,
+                log.size,
+                len(log.segments),
+                "" if log.offline is None else str(log.offline),
+                log.missing,
             )
-    return rows
 
 
-def group_rows(groups: GroupService) -> list[GroupRow]:
-    return [
+def group_rows(groups: GroupService) -> Iterator[GroupRow]:
+    """Of the groups that there are at the beginning."""
+    return (
         GroupRow(group.group_id, group.state, group.protocol_type, group.members, groups.lag(group.group_id))
         for group in groups.coordinator.listed()
-    ]
+    )
 
 
 def group_detail(groups: GroupService, partitions: Partitions, group_id: str) -> GroupDetail | None:

@@ -104,8 +104,8 @@ class Live:
         """As the broker's, over ten seconds."""
         return max(round((observed - bound) / bound * 10_000), 0)
 
-    def topic_sizes(self) -> Sequence[TopicSize]:
-        return self.sizes
+    def topic_size(self, name: str) -> TopicSize:
+        return next((size for size in self.sizes if size.name == name), TopicSize(name, 0, 0))
 
     def partitions(self, topic: str) -> Sequence[PartitionRow]:
         return []

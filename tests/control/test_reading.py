@@ -25,6 +25,7 @@ from broker.control.views import (
     TopicSize,
 )
 from broker.errors import ApiError, ErrorCode
+from broker.steps import finished
 from tests.control.live import FIGURES, Live, store
 from tests.control.world import actor
 
@@ -234,5 +235,5 @@ def test_groups_are_sorted_and_connections_are_as_they_are(views: ControlViews, 
 
 
 def test_settings_are_described(views: ControlViews) -> None:
-    rows = views.describe_configs(ConfigResource(ResourceType.BROKER, "1"))
+    rows = finished(views.describe_configs(ConfigResource(ResourceType.BROKER, "1")))
     assert "listeners" in [row.name for row in rows]

@@ -16,6 +16,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.quotas.entity import Entity
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
+from broker.steps import finished
 from tests.quotas.callbacks import Scripted
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -84,7 +85,7 @@ async def test_a_client_is_held_by_the_callbacks_limit_and_the_rows_say_so(
     (row,) = broker.house.broker.views.throttled()
     assert (row.client_id, row.entity, row.tags) == ("other", (), (("group", "ANONYMOUS"),))
     assert (row.observed, row.bound, row.throttle_ms) == (1_100, 1_000, 1_000)
-    limit, _ = broker.house.broker.views.resolve(None, "one")[0]
+    limit, _ = finished(broker.house.broker.views.resolve(None, "one"))[0]
     assert (limit.key, limit.bound, limit.observed, limit.matched) == (
         "producer_byte_rate",
         1_000,

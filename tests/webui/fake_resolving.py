@@ -6,9 +6,10 @@ from typing import Any
 
 from broker.control.client_quotas import proposed
 from broker.control.commands import EntityPairs, QuotaAlteration
-from broker.control.resolving import Resolver, Who, keys_for, steps_for
+from broker.control.resolving import Resolver, Who, all_resolved, keys_for, resolved, steps_for
 from broker.control.views import ClientUsage, Decided, QuotaRow, ResolvedLimit
 from broker.metadata.image import Image, Limit, QuotaEntry
+from broker.steps import Steps
 from tests.webui.rows import NOW_MS
 
 
@@ -26,21 +27,17 @@ class FakeResolving:
         client_id: str | None,
         ip: str | None = None,
         changes: Sequence[QuotaAlteration] = (),
-    ) -> list[tuple[ResolvedLimit, ResolvedLimit]]:
+    ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
         who = Who(user or "ANONYMOUS", client_id or "", ip or "")
-        resolver = self._resolver(changes)
-        return [resolver.resolve(who, key) for key in keys_for(who)]
+        return resolved(self._resolver(changes), who, keys_for(who))
 
     def resolve_all(
         self,
         clients: Sequence[tuple[str, str]],
         keys: Collection[str],
         changes: Sequence[QuotaAlteration] = (),
-    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-        resolver = self._resolver(changes)
-        for client in clients:
-            who = Who(*client)
-            yield [resolver.resolve(who, key) for key in keys_for(who) if key in keys]
+    ) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
+        return all_resolved(self._resolver(changes), clients, keys)
 
     def usage(self) -> list[ClientUsage]:
         return list(self.usage_rows)

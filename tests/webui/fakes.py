@@ -58,6 +58,7 @@ from broker.control.views import (
 from broker.errors import ApiError, ErrorCode
 from broker.quotas.alteration import validate_entity
 from broker.security.console_links import ConsoleLinks
+from broker.steps import Steps
 from tests.webui.fake_access import ADMIN, EDITOR, SECRETS, VIEWER, FakeAccess
 from tests.webui.fake_broker_quotas import fake_broker_quotas, refused_value
 from tests.webui.fake_resolving import FakeResolving
@@ -337,19 +338,31 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     def addresses(self) -> list[AddressRow]:
         return address_rows(self)
 
+    def each_address(self) -> Iterator[AddressRow]:
+        return iter(self.addresses())
+
     def connection_limits(self) -> list[ConnectionLimitRow]:
         return list(self.limit_rows)
 
     def topics(self) -> list[TopicRow]:
         return list(self.topic_rows)
 
-    def partitions(self, topic: str) -> list[PartitionRow]:
+    def each_topic(self) -> Iterator[TopicRow]:
+        return iter(self.topics())
+
+    def topic(self, name: str) -> TopicRow | None:
+        return next((row for row in self.topic_rows if row.name == name), None)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
         row = next(row for row in self.topic_rows if row.name == topic)
         share, records = row.size_bytes // row.partitions, row.records // row.partitions
-        return [PartitionRow(index, 0, records, share, 1) for index in range(row.partitions)]
+        return (PartitionRow(index, 0, records, share, 1) for index in range(row.partitions))
 
     def groups(self) -> list[GroupRow]:
         return [detail.group for detail in self.group_rows]
+
+    def each_group(self) -> Iterator[GroupRow]:
+        return iter(self.groups())
 
     def group(self, group_id: str) -> GroupDetail | None:
         return next((each for each in self.group_rows if each.group.group_id == group_id), None)
@@ -369,5 +382,6 @@ class FakeBroker(FakeAccess, FakeResolving, FakeTrail):
     def broker_config_version(self, name: str) -> int:
         return len(self.altered)
 
-    def describe_configs(self, resource: ConfigResource) -> list[ConfigRow]:
+    def describe_configs(self, resource: ConfigResource) -> Steps[list[ConfigRow]]:
+        yield
         return [ConfigRow(name, value, 5, 2, False, False, "") for name, value in self.configs.items()]

@@ -23,6 +23,7 @@ from broker.control.views import (
     ThrottledRow,
     TokenRow,
 )
+from broker.steps import finished
 from tests.webui.fake_broker_quotas import LIMITS, simulated_use
 from tests.webui.fake_resolving import usage
 from tests.webui.fakes import FakeBroker
@@ -273,7 +274,7 @@ class Simulation:
     def _use(self, rates: list[tuple[float, float]]) -> None:
         use: dict[EntityPairs, dict[str, float]] = {}
         for (client_id, user, _, _), (produced, fetched) in zip(CLIENTS, rates, strict=True):
-            for limit, _ in self.broker.resolve(user, client_id):
+            for limit, _ in finished(self.broker.resolve(user, client_id)):
                 if limit.matched is None:
                     continue
                 figure = {
@@ -304,7 +305,9 @@ class Simulation:
                 fetched,
                 connections=int(connections),
                 limited_by=tuple(
-                    limit.key for limit, _ in broker.resolve(user, client_id) if limit.matched is not None
+                    limit.key
+                    for limit, _ in finished(broker.resolve(user, client_id))
+                    if limit.matched is not None
                 ),
                 history=tuple(
                     (int(produced * 5 * self._ripple(step)), int(fetched * 5 * self._ripple(step)), 50)

@@ -69,7 +69,7 @@ async def test_what_was_refused_long_ago_is_over() -> None:
     broker, recent = FakeBroker(), Recent()
     broker.address_uses = [use("10.0.0.7", held=5)]
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 7),))]
-    recent.add(totals_of(broker), NOW_MS - SPAN_MS)
+    recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
     title = "Refused: too many of one address"
     assert (await check(broker, "connect", title, recent)).value == 0
     broker.limit_rows = [ConnectionLimitRow("", 1, None, 1.0, None, (("max.connections.per.ip", 9),))]
@@ -89,7 +89,7 @@ async def test_either_servers_places_are_looked_at_and_its_refusals_counted() ->
     ]
     broker.address_uses = [use("10.0.0.7", held=5)]
     broker.controller_uses = [use("10.0.0.7", held=4), use("10.0.0.8", held=1)]
-    assert totals_of(broker) == {
+    assert await totals_of(broker) == {
         "max.connections.per.ip": 6,
         "max.connections": 0,
         "connection_creation_rate": 0,
@@ -240,7 +240,7 @@ async def test_available_request_size(left: int, level: str) -> None:
 @pytest.mark.parametrize(("count", "level"), [(0, "good"), (1, "watch"), (999, "watch"), (1_000, "urgent")])
 async def test_oversized_requests_of_five_minutes(count: int, level: str) -> None:
     broker, recent = FakeBroker(flow_row=calm(oversized=7, blocked_callbacks=7)), Recent()
-    recent.add(totals_of(broker), NOW_MS - SPAN_MS)
+    recent.add(await totals_of(broker), NOW_MS - SPAN_MS)
     broker.flow_row = calm(oversized=7 + count, blocked_callbacks=7 + count)
     oversized = await check(broker, "queue", "Oversized requests", recent)
     assert (oversized.value, oversized.level, oversized.setting) == (count, level, "socket.request.max.bytes")

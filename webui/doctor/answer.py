@@ -13,6 +13,7 @@ from webui.doctor.checks import Check, Level, Symptom
 from webui.doctor.recent import Recent
 from webui.doctor.symptoms import examine, level_of
 from webui.tables.shapes import finite
+from webui.tables.slices import outcome
 
 
 class Settings:
@@ -23,11 +24,12 @@ class Settings:
         self._version = -1
         self._rows: dict[str, ConfigRow] = {}
 
-    def rows(self, node: str) -> Mapping[str, ConfigRow]:
+    async def rows(self, node: str) -> Mapping[str, ConfigRow]:
         version = self._views.version
         if version != self._version:
             broker = ConfigResource(ResourceType.BROKER, node)
-            self._rows = {row.name: row for row in self._views.describe_configs(broker)}
+            rows = await outcome(self._views.describe_configs(broker))
+            self._rows = {row.name: row for row in rows}
             self._version = version
         return self._rows
 
@@ -36,7 +38,7 @@ async def doctor_json(views: Views, recent: Recent, now_ms: int, settings: Setti
     symptoms = await examine(views, recent, now_ms)
     overview = views.overview()
     node = str(overview.node_id)
-    rows = settings.rows(node)
+    rows = await settings.rows(node)
     bootstrap = next(iter(overview.bootstrap), "localhost:9092")
 
     def setting(check: Check) -> dict[str, Any] | None:

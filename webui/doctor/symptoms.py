@@ -13,7 +13,7 @@ from broker.control.views import ConnectionLimitRow, Overview, PhaseRow, Views
 from webui.doctor.checks import Check, Level, Symptom, Unit, above, idle_level, share, use_level, worst
 from webui.doctor.flow import flow_totals, handling, moving, waiting
 from webui.doctor.recent import Recent
-from webui.tables.slices import sliced
+from webui.tables.slices import gathered, sliced
 
 PER_IP: Final = "max.connections.per.ip"
 SLOTS: Final = "max.connections"
@@ -21,13 +21,14 @@ RATE: Final = "connection_creation_rate"
 HELD: Final = "held"
 
 
-def totals_of(views: Views) -> dict[str, int]:
+async def totals_of(views: Views) -> dict[str, int]:
     """What `Recent` is to look at: connections refused by each rule, and held, and what flow control did."""
     totals = Counter({PER_IP: 0, SLOTS: 0, RATE: 0})
     for row in views.connection_limits():
         if not row.listener:
             totals.update(dict(row.rejected))
-    held = sum(use.held for row in views.addresses() for use in row.uses)
+    addresses = await gathered(views.each_address())
+    held = sum(use.held for row in addresses for use in row.uses)
     return {**totals, HELD: held, **flow_totals(views.flow())}
 
 
@@ -39,7 +40,7 @@ async def examine(views: Views, recent: Recent, now_ms: int) -> list[Symptom]:
             states.update(row.mute_state for row in some)
     overview = views.overview()
     limits, flow = views.connection_limits(), views.flow()
-    lately = recent.growth(totals_of(views), now_ms)
+    lately = recent.growth(await totals_of(views), now_ms)
     io = (*_moving(overview, states), *moving(flow))
     queue = (*_waiting(overview, states), *waiting(flow, lately))
     handlers = (*_handling(overview), *handling(flow, lately))

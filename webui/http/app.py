@@ -34,10 +34,11 @@ from webui.security.gate import (
     check_framing,
     check_head,
     check_origin,
+    check_query,
     is_still_signed_in,
     visitor_of,
 )
-from webui.tables.json_text import encode, written
+from webui.tables.json_text import written
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +67,7 @@ def build_app(console: Console) -> QuartTrio:
     async def at_the_gate() -> None:
         scope = request.scope
         check_head(scope["raw_path"] + scope["query_string"], scope["headers"])
+        check_query(scope["query_string"])
         knock = knock_of(request)
         check_framing(knock)
         check_origin(console, knock, any_host=knock.path in PUBLIC_PATHS)
@@ -133,31 +135,33 @@ async def _response(reply: Reply) -> Response:
 def _refuse(app: QuartTrio, renderer: Renderer) -> None:
     """Every way to say no: a problem document to programs, a page to people."""
 
-    def answer(problem: Problem) -> Response:
+    async def answer(problem: Problem) -> Response:
         wants_page = request.method == "GET" and request.headers.get("Sec-Fetch-Dest") == "document"
         if wants_page:
             html = renderer.render("error.html", **problem.document())
             response = Response(html, status=problem.status, content_type="text/html; charset=utf-8")
         else:
-            response = Response(encode(problem.document()), status=problem.status, content_type=PROBLEM_TYPE)
+            response = Response(
+                await written(problem.document()), status=problem.status, content_type=PROBLEM_TYPE
+            )
         response.headers.update(problem.headers)
         return response
 
     @app.errorhandler(Problem)
     async def refused(problem: Problem) -> Response:
-        return answer(problem)
+        return await answer(problem)
 
     @app.errorhandler(Invalid)
     async def invalid(error: Invalid) -> Response:
-        return answer(Problem(400, error.message, where=error.where))
+        return await answer(Problem(400, error.message, where=error.where))
 
     @app.errorhandler(strict_json.NotJson)
     async def not_json(error: strict_json.NotJson) -> Response:
-        return answer(Problem(400, str(error)))
+        return await answer(Problem(400, str(error)))
 
     @app.errorhandler(ApiError)
     async def refused_by_control(error: ApiError) -> Response:
-        return answer(Problem.of(error.code, error.message))
+        return await answer(Problem.of(error.code, error.message))
 
     @app.errorhandler(HTTPException)
     async def refused_by_framework(error: HTTPException) -> Response:
@@ -165,9 +169,9 @@ def _refuse(app: QuartTrio, renderer: Renderer) -> None:
         allowed = getattr(error, "valid_methods", None)
         if allowed:
             problem.headers["Allow"] = ", ".join(sorted(set(allowed) - {"OPTIONS"}))
-        return answer(problem)
+        return await answer(problem)
 
     @app.errorhandler(Exception)
     async def broken(error: Exception) -> Response:
         log.error("A request for %s broke", request.path.encode("unicode_escape").decode(), exc_info=error)
-        return answer(Problem(500, "Something broke in the broker; its log says what."))
+        return await answer(Problem(500, "Something broke in the broker; its log says what."))

@@ -14,6 +14,7 @@ import trio
 
 from webui.insights.reader import check_warehouse, environment, refusal
 from webui.rest.problem import Problem
+from webui.tables.json_text import written
 
 LONGEST_S: Final = 300.0
 REPLAY: Final = (sys.executable, "-P", "-m", "webui.insights.replay")
@@ -38,7 +39,7 @@ class WhatIf:
         self._is_busy = True
         try:
             with trio.move_on_after(self._longest_s):
-                return _played(await self._run(json.dumps(question).encode()))
+                return _played(await self._run(await written(question)))
         finally:
             self._is_busy = False
         raise Problem(

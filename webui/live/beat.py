@@ -60,7 +60,7 @@ class Live:
                 async for some in slices:
                     self.held.add(some, now_ms)
             if self.recent.is_due(now_ms):
-                self.recent.add(totals_of(self._views), now_ms)
+                self.recent.add(await totals_of(self._views), now_ms)
                 await step_back()
             if self.watchers:
                 await self._tell(overview)

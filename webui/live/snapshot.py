@@ -20,7 +20,7 @@ from webui.quotas.broker_wide import broker_quotas_json
 from webui.quotas.listing import RULES
 from webui.quotas.usage import USAGE
 from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS
-from webui.tables.json_text import encode
+from webui.tables.json_text import encode, written
 from webui.tables.listing import Page, Row, Table
 from webui.tables.shapes import overview_json, task_json, throttled_json
 from webui.tables.slices import gathered, step_back
@@ -102,8 +102,7 @@ class Report:
                 if self._is_old(now_ms):
                     self._made_ms, self._version = now_ms, self._views.version
                     made = await self._make(now_ms)
-                    await step_back()
-                    self._data = encode(made)
+                    self._data = await written(made)
         return self._data
 
     def _is_old(self, now_ms: int) -> bool:
@@ -176,7 +175,7 @@ class LiveTable(Generic[Row]):
                 self._version, self._gathered_at, self._cost = version, begun, 0.0
             self._snapshot = snapshot
             if page not in self._pages:
-                self._pages[page] = encode(await self.table.cut(self._rows, page) | self._beside())
+                self._pages[page] = await written(await self.table.cut(self._rows, page) | self._beside())
                 self._cost += self._clock() - begun
                 await step_back()
             return self._pages[page]
@@ -206,8 +205,8 @@ def live_tables(views: Views) -> dict[str, LiveTable[Any]]:
         "quotas": LiveTable(RULES, client_rules, views),
         "usage": LiveTable(USAGE, views.each_usage, views),
         "connections": LiveTable(CONNECTIONS, views.each_connection, views),
-        "topics": LiveTable(TOPICS, views.topics, views),
-        "groups": LiveTable(GROUPS, views.groups, views),
-        "ip-quotas": LiveTable(ADDRESSES, views.addresses, views, limits),
+        "topics": LiveTable(TOPICS, views.each_topic, views),
+        "groups": LiveTable(GROUPS, views.each_group, views),
+        "ip-quotas": LiveTable(ADDRESSES, views.each_address, views, limits),
         "client-instances": LiveTable(INSTANCES, telemetry.instances, views, subscriptions),
     }

@@ -6,13 +6,20 @@ out of an entity is to go, and so is the mark of shadow mode; entities that it l
 unless it is to be the whole truth.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, Final, TypeVar
 
 from broker.control.commands import EntityPairs, QuotaAlteration, QuotaOp
 from broker.control.views import QuotaRow
 from webui.quotas.entities import in_words, json_of, order_of, pairs_of
+from webui.tables.slices import gathered, in_order, outcome, sliced
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""For `webui.tables.slices.outcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +28,9 @@ class Wanted:
 
     limits: Mapping[str, float] = field(default_factory=dict)
     shadow: bool = False
+
+
+NOTHING: Final = Wanted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ def document(rows: Iterable[QuotaRow]) -> Iterator[dict[str, Any]]:
     )
 
 
-def wanted_by(listed: Sequence[Mapping[str, Any]]) -> dict[EntityPairs, Wanted]:
+def wanted_by(listed: Sequence[Mapping[str, Any]]) -> Steps[dict[EntityPairs, Wanted]]:
     """Raises ValueError naming the entity that is listed twice."""
     wanted: dict[EntityPairs, Wanted] = {}
     for entry in listed:
@@ -65,19 +75,28 @@ def wanted_by(listed: Sequence[Mapping[str, Any]]) -> dict[EntityPairs, Wanted]:
         if entity in wanted:
             raise ValueError(f"{in_words(entity)} is listed twice")
         wanted[entity] = Wanted(entry["limits"], entry.get("shadow", False))
+        yield
     return wanted
 
 
-def differences(
-    wanted: Mapping[EntityPairs, Wanted], rows: Sequence[QuotaRow], *, prune: bool
+async def differences(
+    wanted: Mapping[EntityPairs, Wanted], rows: Mapping[EntityPairs, QuotaRow], *, prune: bool
 ) -> Differences:
     """`prune`: what is not wanted goes."""
-    there = {row.entity: Wanted({each.key: each.value for each in row.limits}, row.shadow) for row in rows}
-    entities = {*wanted, *there} if prune else set(wanted)
+    missing = (entity for entity in rows if entity not in wanted) if prune else ()
+    entities = await in_order(chain(wanted, missing), order_of)
+    return await outcome(_differences(entities, wanted, rows))
+
+
+def _differences(
+    entities: Sequence[EntityPairs],
+    wanted: Mapping[EntityPairs, Wanted],
+    rows: Mapping[EntityPairs, QuotaRow],
+) -> Steps[Differences]:
     limits: list[Difference] = []
     shadows: dict[EntityPairs, bool] = {}
-    for entity in sorted(entities, key=order_of):
-        old, new = there.get(entity, Wanted()), wanted.get(entity, Wanted())
+    for entity in entities:
+        old, new = _there(rows.get(entity)), wanted.get(entity, NOTHING)
         limits += [
             Difference(entity, key, old.limits.get(key), new.limits.get(key))
             for key in sorted({*old.limits, *new.limits})
@@ -85,21 +104,37 @@ def differences(
         ]
         if entity in wanted and old.shadow is not new.shadow:
             shadows[entity] = new.shadow
+        yield
     return Differences(tuple(limits), shadows)
 
 
-def alterations(changes: Differences, rows: Sequence[QuotaRow]) -> list[QuotaAlteration]:
+def _there(row: QuotaRow | None) -> Wanted:
+    return NOTHING if row is None else Wanted({each.key: each.value for each in row.limits}, row.shadow)
+
+
+async def alterations(
+    changes: Differences, rows: Mapping[EntityPairs, QuotaRow]
+) -> tuple[QuotaAlteration, ...]:
     """One for each entity, about the version that was looked at: what somebody else has changed since is not
     overwritten.
     """
-    versions = {row.entity: row.version for row in rows}
     ops: dict[EntityPairs, list[QuotaOp]] = {entity: [] for entity in changes.shadows}
-    for change in changes.limits:
-        ops.setdefault(change.entity, []).append(QuotaOp(change.key, change.new))
-    return [
-        QuotaAlteration(entity, tuple(ops[entity]), versions.get(entity, 0), changes.shadows.get(entity))
-        for entity in sorted(ops, key=order_of)
-    ]
+    async with aclosing(sliced(changes.limits)) as slices:
+        async for some in slices:
+            for change in some:
+                ops.setdefault(change.entity, []).append(QuotaOp(change.key, change.new))
+    return tuple(
+        await gathered(
+            QuotaAlteration(
+                entity, tuple(ops[entity]), _version(rows.get(entity)), changes.shadows.get(entity)
+            )
+            for entity in await in_order(ops, order_of)
+        )
+    )
+
+
+def _version(row: QuotaRow | None) -> int:
+    return 0 if row is None else row.version
 
 
 def _plain(value: float) -> float:

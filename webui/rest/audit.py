@@ -130,7 +130,7 @@ async def _reach(call: Call, row: AuditEntry) -> list[dict[str, Any]]:
     mark = QuotaAlteration(pairs, (), shadow=row.old is not None)
     edit = mark if op is None else QuotaAlteration(pairs, (op,))
     views = call.console.backend.views
-    reaches = await preview(views, (edit,), views.connections())
+    reaches = await preview(views, (edit,), await gathered(views.each_connection()))
     return [reach_json(each) for each in reaches]
 
 

@@ -23,6 +23,9 @@ LONGEST_PART: Final = 34_816
 quota entity have 3,072 characters, the value of a setting 32,767.
 """
 
+MOST_BRACKETS: Final = 2_048
+"""That begin an array or an object in one element; each of them takes longer than a character."""
+
 _USUAL_PART: Final = 1_024
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _value_at: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  # as json.decoder does
@@ -122,8 +125,11 @@ class _Reader:
         """Raises NotJson where there is none, or one that is too long."""
         begin = self._at
         for longest in (_USUAL_PART, LONGEST_PART):
+            window = self._text[begin : begin + longest]
+            if longest > _USUAL_PART:
+                window = _before_too_many(window)
             try:
-                _, length = _value_at(self._text[begin : begin + longest], 0)
+                _, length = _value_at(window, 0)
             except (StopIteration, ValueError):
                 continue
             except RecursionError:
@@ -140,3 +146,10 @@ class _Reader:
 
     def _wrong(self, words: str) -> NotJson:
         return NotJson(f"the body is not JSON: {words} at character {self._at}")
+
+
+def _before_too_many(window: str) -> str:
+    """As much of it as has no more than MOST_BRACKETS arrays and objects, roughly."""
+    while window.count("[") + window.count("{") > MOST_BRACKETS:
+        window = window[: len(window) // 2]
+    return window

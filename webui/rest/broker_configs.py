@@ -23,6 +23,7 @@ from webui.rest.conditions import IF_MATCH, etag, expected_version
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, OneOf, Record, Text
+from webui.tables.slices import gathered, outcome
 
 BROKER: Final = "broker"
 DEFAULT: Final = "default"
@@ -68,10 +69,10 @@ REFUSED: Final = Record(
 
 async def list_configs(call: Call) -> Reply:
     level, search = call.query["level"], call.query["search"].lower()
-    rows = [row for row in _rows(call, level) if search in row.name.lower()]
+    rows = [row for row in await _rows(call, level) if search in row.name.lower()]
     if call.query["dynamic"] is not None:
         rows = [row for row in rows if row.read_only is not call.query["dynamic"]]
-    items = [_config_json(row) for row in rows]
+    items = await gathered(map(_config_json, rows))
     return Reply({"level": level, "items": items}, headers=_version(call, level))
 
 
@@ -82,7 +83,7 @@ async def alter_configs(call: Call) -> Reply:
     command = IncrementalAlterConfigs((alteration,), call.query["validate_only"])
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     named = {op.key for op in ops}
-    rows = [_config_json(row) for row in _rows(call, level) if row.name in named]
+    rows = [_config_json(row) for row in await _rows(call, level) if row.name in named]
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem.of(outcome.error, outcome.message, current=rows)
     if not outcome.ok:
@@ -99,8 +100,8 @@ def _resource(call: Call, level: str) -> ConfigResource:
     return ConfigResource(ResourceType.BROKER, str(node_id) if level == BROKER else "")
 
 
-def _rows(call: Call, level: str) -> list[ConfigRow]:
-    return call.console.backend.views.describe_configs(_resource(call, level))
+async def _rows(call: Call, level: str) -> list[ConfigRow]:
+    return await outcome(call.console.backend.views.describe_configs(_resource(call, level)))
 
 
 def _op(op: dict[str, Any]) -> ConfigOp:

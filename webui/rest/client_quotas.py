@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
-from broker.control.views import MatchType, QuotaFilter, Views
+from broker.control.views import MatchType, QuotaFilter, QuotaRow, Views
 from broker.errors import ErrorCode
 from webui.quotas.command_line import shell_command
 from webui.quotas.entities import ENTITY_TYPES, json_of, pairs_of
@@ -71,7 +71,7 @@ async def list_quotas(call: Call) -> Reply:
 
 async def alter_quotas(call: Call) -> Reply:
     check_edits(call.body["entries"], "/entries")
-    entries = [alteration_of(entry) for entry in call.body["entries"]]
+    entries = await gathered(map(alteration_of, call.body["entries"]))
     version = expected_version(call.headers)
     if version is not None:
         if len(entries) != 1:
@@ -82,7 +82,7 @@ async def alter_quotas(call: Call) -> Reply:
     outcomes = await call.console.backend.control.apply(command, call.actor)
     if not validate_only:
         call.console.live.nudge()
-    results = _results(call, entries, outcomes)
+    results = await _results(call, entries, outcomes)
     if validate_only and len(entries) <= MOST_PREVIEWS:
         await _add_reach(call, entries, results)
     refused = [outcome for outcome in outcomes if not outcome.ok]
@@ -122,7 +122,7 @@ def alteration_of(entry: Mapping[str, Any]) -> QuotaAlteration:
     return QuotaAlteration(pairs_of(entry["entity"]), ops, entry.get("version"), entry.get("shadow"))
 
 
-def _results(
+async def _results(
     call: Call, entries: Sequence[QuotaAlteration], outcomes: Sequence[QuotaOutcome]
 ) -> list[dict[str, Any]]:
     views = call.console.backend.views
@@ -130,21 +130,26 @@ def _results(
     if len(entries) == 1:
         rows = {entries[0].entity: views.quota(entries[0].entity)}
     else:
-        rows = {row.entity: row for row in views.quotas()}
-    results = []
-    for entry, outcome in zip(entries, outcomes, strict=True):
-        row = rows.get(entry.entity)
-        results.append(
-            {
-                "entity": json_of(entry.entity),
-                "error": outcome.error.name,
-                "message": outcome.message,
-                "current": {} if row is None else row_json(row),
-                "command": shell_command(bootstrap, entry),
-                "warnings": list(outcome.warnings),
-            }
-        )
-    return results
+        wanted = {entry.entity for entry in entries}
+        found = await gathered(views.each_quota())
+        rows = {row.entity: row for row in found if row.entity in wanted}
+    return await gathered(
+        _result(bootstrap, entry, outcome, rows.get(entry.entity))
+        for entry, outcome in zip(entries, outcomes, strict=True)
+    )
+
+
+def _result(
+    bootstrap: str, entry: QuotaAlteration, outcome: QuotaOutcome, row: QuotaRow | None
+) -> dict[str, Any]:
+    return {
+        "entity": json_of(entry.entity),
+        "error": outcome.error.name,
+        "message": outcome.message,
+        "current": {} if row is None else row_json(row),
+        "command": shell_command(bootstrap, entry),
+        "warnings": list(outcome.warnings),
+    }
 
 
 async def _add_reach(
@@ -153,7 +158,7 @@ async def _add_reach(
     views = call.console.backend.views
     if views.quota_callback:
         return  # nobody can say what it will answer
-    connections = views.connections()
+    connections = await gathered(views.each_connection())
     for entry, result in zip(entries, results, strict=True):
         if result["error"] == ErrorCode.NONE.name:
             reaches = await preview(views, (entry,), connections)
@@ -164,7 +169,7 @@ async def _together(views: Views, entries: Sequence[QuotaAlteration]) -> dict[st
     """Whom several edits would reach that stand together; nothing where a callback decides."""
     if views.quota_callback:
         return {}
-    reaches = await preview(views, entries, views.connections())
+    reaches = await preview(views, entries, await gathered(views.each_connection()))
     return {"reach": [reach_json(reach) for reach in reaches]}
 
 

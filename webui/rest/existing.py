@@ -11,6 +11,7 @@ from webui.rest.schema import Flag, Listing, Names, Number, Record, Schema, Text
 from webui.tables.existing import CONNECTIONS, GROUPS, TOPICS, group_detail_json, partition_json, topic_json
 from webui.tables.listing import Table
 from webui.tables.shapes import connection_json
+from webui.tables.slices import gathered
 
 Row = TypeVar("Row")
 
@@ -83,7 +84,7 @@ async def connections(call: Call) -> Reply:
 
 async def connection(call: Call) -> Reply:
     wanted = call.place["id"]
-    for row in call.console.backend.views.connections():
+    for row in await gathered(call.console.backend.views.each_connection()):
         if row.connection_id == wanted:
             return Reply(connection_json(row))
     raise Problem(404, "There is no such connection, or not any more.")
@@ -98,20 +99,20 @@ async def close_connection(call: Call) -> Reply:
 
 
 async def topics(call: Call) -> Reply:
-    return await _listed(call, TOPICS, call.console.backend.views.topics())
+    return await _listed(call, TOPICS, call.console.backend.views.each_topic())
 
 
 async def topic(call: Call) -> Reply:
     views, wanted = call.console.backend.views, call.place["name"]
-    for row in views.topics():
-        if row.name == wanted:
-            partitions = [partition_json(each) for each in views.partitions(wanted)]
-            return Reply(topic_json(row) | {"partition_list": partitions})
-    raise Problem(404, "There is no such topic.")
+    row = views.topic(wanted)
+    if row is None:
+        raise Problem(404, "There is no such topic.")
+    partitions = await gathered(map(partition_json, views.partitions(wanted)))
+    return Reply(topic_json(row) | {"partition_list": partitions})
 
 
 async def groups(call: Call) -> Reply:
-    return await _listed(call, GROUPS, call.console.backend.views.groups())
+    return await _listed(call, GROUPS, call.console.backend.views.each_group())
 
 
 async def group(call: Call) -> Reply:

@@ -12,7 +12,7 @@ from webui.rest.problem import PROBLEM, Problem
 from webui.rest.quota_files import ENTRIES
 from webui.rest.routing import Answer, Call, Reply, Route
 from webui.rest.schema import Invalid, Listing, Names, Number, Record, Text
-from webui.tables.slices import gathered, in_order
+from webui.tables.slices import gathered, in_order, outcome
 
 MOST_DAYS: Final = 7
 
@@ -69,7 +69,7 @@ async def what_if(call: Call) -> Reply:
     if not 0 <= (last - first).days < MOST_DAYS:
         raise Invalid("/to", f"must be one of the {MOST_DAYS} days from `from` on")
     try:
-        wanted_by(call.body["quotas"])
+        await outcome(wanted_by(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
     rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))

@@ -16,6 +16,7 @@ from webui.rest.conditions import HEADERS, etag, expected_version
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route, page_of, page_query
 from webui.rest.schema import Flag, Listing, Maybe, Number, Record, Schema, Text
+from webui.tables.slices import gathered
 
 KEY: Final = "connection_creation_rate"
 BEYOND: Final = 2.0**63
@@ -81,12 +82,12 @@ _VALIDATE = Query("validate_only", Flag(), "Change nothing; say whom it would re
 
 async def list_ip_quotas(call: Call) -> Reply:
     views = call.console.backend.views
-    page = await ADDRESSES.cut(views.addresses(), page_of(call.query))
+    page = await ADDRESSES.cut(views.each_address(), page_of(call.query))
     return Reply(page | {"limits": [limit_json(row) for row in views.connection_limits()]})
 
 
 async def get_ip_quota(call: Call) -> Reply:
-    row = _row(call)
+    row = await _row(call)
     if row is None or (row.limit is None and not row.uses):
         raise Problem(404, "This address has no limit of its own and was not seen in the last hour.")
     return Reply(address_json(row), headers={"ETag": etag(row.version)})
@@ -97,7 +98,7 @@ async def put_ip_quota(call: Call) -> Reply:
 
 
 async def delete_ip_quota(call: Call) -> Reply:
-    before = _row(call)
+    before = await _row(call)
     reply = await _alter(call, None)
     if before is None or before.limit is None:
         raise Problem(404, "This address has no limit of its own.")
@@ -110,7 +111,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
     validate_only = call.query["validate_only"]
     command = AlterClientQuotas((entry,), validate_only)
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
-    row = _row(call) or AddressRow(_address(call), None, None, 0, 0, "", None)
+    row = await _row(call) or AddressRow(_address(call), None, None, 0, 0, "", None)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
         raise Problem.of(outcome.error, outcome.message, current=address_json(row))
     if not outcome.ok:
@@ -122,7 +123,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
     answer = {
         "current": address_json(row),
         "command": kafka_configs(bootstrap, entry.entity, ops),
-        "reach": _reach(views.addresses(), _address(call), value),
+        "reach": _reach(await gathered(views.each_address()), _address(call), value),
     }
     return Reply(answer, headers={"ETag": etag(row.version)})
 
@@ -143,9 +144,10 @@ def _reach(rows: list[AddressRow], address: str | None, value: float | None) -> 
     }
 
 
-def _row(call: Call) -> AddressRow | None:
+async def _row(call: Call) -> AddressRow | None:
     address = _address(call)
-    return next((row for row in call.console.backend.views.addresses() if row.address == address), None)
+    rows = await gathered(call.console.backend.views.each_address())
+    return next((row for row in rows if row.address == address), None)
 
 
 def _address(call: Call) -> str | None:

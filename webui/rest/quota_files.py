@@ -14,7 +14,7 @@ from webui.rest.answers import ENTITY, MAYBE
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Text
-from webui.tables.slices import gathered, in_order
+from webui.tables.slices import gathered, in_order, outcome
 
 MOST_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -49,39 +49,39 @@ async def export_quotas(call: Call) -> Reply:
 
 async def import_quotas(call: Call) -> Reply:
     try:
-        wanted = wanted_by(call.body["quotas"])
+        wanted = await outcome(wanted_by(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
-    rows = call.console.backend.views.quotas()
-    changes = differences(wanted, rows, prune=call.query["prune"])
+    rows = {row.entity: row for row in await gathered(call.console.backend.views.each_quota())}
+    changes = await differences(wanted, rows, prune=call.query["prune"])
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
-    entries = tuple(alterations(changes, rows))
+    entries = await alterations(changes, rows)
     control = call.console.backend.control
     outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
     if any(not outcome.ok for outcome in outcomes):
         # Half a file is nobody's intention.
-        raise _problem(outcomes, _answer(changes, outcomes))
+        raise _problem(outcomes, await _answer(changes, outcomes))
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
         call.console.live.nudge()
-    answer = _answer(changes, outcomes)
+    answer = await _answer(changes, outcomes)
     if len(answer["refused"]) == len(outcomes):
         raise _problem(outcomes, answer)
     return Reply(answer, status=207 if answer["refused"] else 200)
 
 
-def _answer(changes: Differences, outcomes: Sequence[QuotaOutcome]) -> dict[str, Any]:
+async def _answer(changes: Differences, outcomes: Sequence[QuotaOutcome]) -> dict[str, Any]:
     return {
-        "changes": [_change_json(each) for each in changes.limits],
-        "shadow_changes": [
+        "changes": await gathered(map(_change_json, changes.limits)),
+        "shadow_changes": await gathered(
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
-        ],
-        "refused": [
-            {"entity": json_of(outcome.entity), "error": outcome.error.name, "message": outcome.message}
-            for outcome in outcomes
-            if not outcome.ok
-        ],
+        ),
+        "refused": await gathered(
+            {"entity": json_of(each.entity), "error": each.error.name, "message": each.message}
+            for each in outcomes
+            if not each.ok
+        ),
     }
 
 

@@ -17,6 +17,7 @@ from webui.rest.conditions import IF_MATCH, etag, expected_version
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Reply, Route
 from webui.rest.schema import Invalid, Listing, Number, Record, Schema, Text
+from webui.tables.slices import outcome
 
 APIS: Final = "request.log.apis"
 CLIENT_IDS: Final = "request.log.client.ids"
@@ -35,7 +36,7 @@ REFUSED: Final = Record(
 
 
 async def get_request_log(call: Call) -> Reply:
-    return Reply(_shown(call), headers=_version(call))
+    return Reply(await _shown(call), headers=_version(call))
 
 
 async def put_request_log(call: Call) -> Reply:
@@ -48,10 +49,10 @@ async def put_request_log(call: Call) -> Reply:
     command = IncrementalAlterConfigs((ConfigAlteration(_broker(call), ops, expected_version(call.headers)),))
     (outcome,) = await call.console.backend.control.apply(command, call.actor)
     if outcome.error is ErrorCode.INVALID_UPDATE_VERSION:
-        raise Problem.of(outcome.error, outcome.message, current=_shown(call))
+        raise Problem.of(outcome.error, outcome.message, current=await _shown(call))
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    return Reply(_shown(call), headers=_version(call))
+    return Reply(await _shown(call), headers=_version(call))
 
 
 def _version(call: Call) -> dict[str, str]:
@@ -63,8 +64,9 @@ def _broker(call: Call) -> ConfigResource:
     return ConfigResource(ResourceType.BROKER, str(call.console.backend.views.overview().node_id))
 
 
-def _shown(call: Call) -> dict[str, Any]:
-    rows = {row.name: row.value or "" for row in call.console.backend.views.describe_configs(_broker(call))}
+async def _shown(call: Call) -> dict[str, Any]:
+    found = await outcome(call.console.backend.views.describe_configs(_broker(call)))
+    rows = {row.name: row.value or "" for row in found}
     return {
         "apis": [name for name in rows[APIS].split(",") if name],
         "client_ids": [name for name in rows[CLIENT_IDS].split(",") if name],

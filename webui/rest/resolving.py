@@ -17,6 +17,7 @@ from webui.rest.problem import Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Schema, Text
 from webui.tables.shapes import finite, tags_json
+from webui.tables.slices import outcome
 
 PATH: Final = "/api/v1/client-quotas:resolve"
 MOST_EDITS: Final = 8
@@ -64,21 +65,23 @@ QUESTION: Final = Record(
 
 
 async def resolve(call: Call) -> Reply:
-    return _answer(call, call.query["user"], call.query["client-id"], call.query["ip"], None)
+    return await _answer(call, call.query["user"], call.query["client-id"], call.query["ip"], None)
 
 
 async def resolve_if(call: Call) -> Reply:
     body = call.body
     check_edits(body["if"], "/if")
     edits = [alteration_of(entry) for entry in body["if"]]
-    return _answer(call, body.get("user", ""), body.get("client_id", ""), body.get("ip", ""), edits)
+    return await _answer(call, body.get("user", ""), body.get("client_id", ""), body.get("ip", ""), edits)
 
 
-def _answer(call: Call, user: str, client_id: str, ip: str, edits: Sequence[QuotaAlteration] | None) -> Reply:
+async def _answer(
+    call: Call, user: str, client_id: str, ip: str, edits: Sequence[QuotaAlteration] | None
+) -> Reply:
     views = call.console.backend.views
     callback = views.quota_callback
     try:
-        limits = views.resolve(user or None, client_id, ip or None, edits or ())
+        limits = await outcome(views.resolve(user or None, client_id, ip or None, edits or ()))
     except ApiError as error:
         raise Problem.of(error.code, error.message) from error
     return Reply(

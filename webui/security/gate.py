@@ -22,6 +22,8 @@ from webui.security.sessions import Session
 LONGEST_HEAD: Final = 16 * 1024
 """Bytes of the address and all headers."""
 
+MOST_PARAMETERS: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class Knock:
@@ -64,6 +66,12 @@ def check_head(target: bytes, fields: Iterable[tuple[bytes, bytes]]) -> None:
     """
     if len(target) + sum(len(name) + len(value) for name, value in fields) > LONGEST_HEAD:
         raise Problem(431, "The address and the headers are too long.", headers={"Connection": "close"})
+
+
+def check_query(query: bytes) -> None:
+    """No route knows as many parameters. Asked before they are taken apart. Raises Problem."""
+    if query.count(b"&") >= MOST_PARAMETERS:
+        raise Problem(400, f"There are more than {MOST_PARAMETERS} parameters.")
 
 
 def check_framing(knock: Knock) -> None:

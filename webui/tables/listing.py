@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 
-from webui.tables.slices import sliced
+from webui.tables.slices import gathered, in_order, sliced
 
 Row = TypeVar("Row")
 
 LONGEST_PAGE: Final = 1_000
 
 _SORTED_AT_ONCE: Final = 256
+
+_KEPT_AT_MOST: Final = 2_000
+"""Rows up to a page's end that are kept sorted while the rest is gone through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,45 @@ class Table(Generic[Row]):
         """What it can be sorted by."""
         return (self.natural, *self.sorts)
 
-    async def cut(self, rows: Iterable[Row], page: Page) -> dict[str, Any]:
+    async def cut(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
         """The page, and how many rows there are behind it: `total` of those that match, `of` without a
-        filter. `rows` are not to change meanwhile: between slices others run.
+        filter. `rows` are not to change meanwhile: between slices others run. None among them is no row.
         """
         of = 0
+        if page.offset + page.limit > _KEPT_AT_MOST:
+            return await self._cut_deep(rows, page)
         found = _Best(page.offset + page.limit, self._sorting(page))
         async with aclosing(sliced(rows)) as slices:
             async for some in slices:
                 of += len(some)
                 found.add([self._measured(row, page) for row in some if self._matches(row, page)])
-        items: list[dict[str, Any]] = []
-        async with aclosing(sliced(row for *_, row in found.best()[page.offset :])) as slices:
-            async for some in slices:
-                items += [self.json(row) for row in some]
+        items = await gathered(self.json(row) for *_, row in found.best()[page.offset :])
         return {"items": items, "total": found.total, "of": of, "offset": page.offset, "limit": page.limit}
+
+    async def _cut_deep(self, rows: Iterable[Row | None], page: Page) -> dict[str, Any]:
+        """The same for a page that is far down: all that is above it has to be sorted too, so nothing is left
+        out before.
+        """
+        found = await gathered(rows)
+        fitting = await gathered(
+            self._measured(row, page) if self._matches(row, page) else None for row in found
+        )
+        if page.sort in (None, self.natural):
+            ordered = await in_order(fitting, itemgetter(2), descending=page.descending)
+        else:
+            natural = await in_order(fitting, itemgetter(2))
+            with_it = (each if not each[0] else None for each in natural)
+            ordered = await in_order(with_it, itemgetter(1), descending=page.descending)
+            ordered += await gathered(each if each[0] else None for each in natural)
+        wanted = ordered[page.offset : page.offset + page.limit]
+        items = await gathered(self.json(row) for *_, row in wanted)
+        return {
+            "items": items,
+            "total": len(ordered),
+            "of": len(found),
+            "offset": page.offset,
+            "limit": page.limit,
+        }
 
     def _matches(self, row: Row, page: Page) -> bool:
         if page.shape is not None and not self.shapes[page.shape](row):

@@ -6,7 +6,7 @@ thread. Whoever makes the items may put None among them: there is nothing yet, b
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import aclosing
 from heapq import merge
 from itertools import islice
@@ -18,6 +18,7 @@ import trio
 from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 SLICE_S: Final = 0.0003
 """So much of the thread's time goes into one slice."""
@@ -63,10 +64,29 @@ async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list
     return found
 
 
-async def in_order(items: Iterable[Item | None], key: Callable[[Item], Any]) -> list[Item]:
-    """`sorted`, in slices: of all that are not None."""
+async def outcome(steps: Generator[None, None, Result]) -> Result:
+    """What a generator returns that stops after each piece of its work."""
+    until = time.perf_counter() + SLICE_S
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        if time.perf_counter() >= until:
+            await step_back()
+            until = time.perf_counter() + SLICE_S
+
+
+async def in_order(
+    items: Iterable[Item | None], key: Callable[[Item], Any], *, descending: bool = False
+) -> list[Item]:
+    """`sorted`, in slices: of all that are not None. Equal ones stay as they stand, in either direction."""
     found = await gathered(items)
-    measured = await gathered((key(item), number, item) for number, item in enumerate(found))
+    step = -1 if descending else 1
+    measured = await gathered((key(item), step * number, item) for number, item in enumerate(found))
     parts = range(0, len(measured), SORTED_AT_ONCE)
-    runs = await gathered((sorted(measured[at : at + SORTED_AT_ONCE]) for at in parts), at_once=1)
-    return await gathered(item for *_, item in merge(*runs))
+    runs = await gathered(
+        (sorted(measured[at : at + SORTED_AT_ONCE], reverse=descending) for at in parts), at_once=1
+    )
+    return await gathered(item for *_, item in merge(*runs, reverse=descending))

@@ -11,6 +11,7 @@ from broker.metadata.actor import BROKER_ITSELF
 from broker.network.accepting import connection_gate
 from broker.quotas.connections import IP_RATE, PER_IP
 from broker.quotas.rejections import BURST_MS
+from broker.steps import finished
 from tests.support.connections import settle
 from tests.support.running import RunningBroker, running_broker
 
@@ -37,7 +38,7 @@ async def test_the_page_and_the_explanation_speak_of_the_network(
         (row,) = (each for each in views.addresses() if each.use is not None and ":" in each.use.address)
         assert (row.address, row.limit) == (NETWORK, 4)
         assert row.use is not None and (row.use.connections, row.use.accepted) == (2, 2)
-        ((now, _),) = [pair for pair in views.resolve(None, None, OTHER) if pair[0].key == IP_RATE]
+        ((now, _),) = [pair for pair in finished(views.resolve(None, None, OTHER)) if pair[0].key == IP_RATE]
         assert now.matched == (("ip", NETWORK),)
         for address in (ONE, OTHER):
             gate.release(account.name, address)

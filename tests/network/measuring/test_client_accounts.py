@@ -11,6 +11,7 @@ from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.control.views import ClientUsage, MeasuredBy
 from broker.metadata.actor import BROKER_ITSELF
 from broker.network.measuring.client_accounts import LOOKED_AT_PER_SECOND
+from broker.steps import finished
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
 
@@ -113,7 +114,7 @@ async def test_a_rule_that_nobody_has_made_is_judged_by_what_its_clients_do_toge
         await trio.testing.wait_all_tasks_blocked(0.01)
     views = broker.house.broker.views
     rule = QuotaAlteration((("client-id", BUSY),), (QuotaOp("producer_byte_rate", 1_000.0),))
-    now, then = views.resolve(None, BUSY, changes=[rule])[0]
+    now, then = finished(views.resolve(None, BUSY, changes=[rule]))[0]
     assert (now.bound, now.measured_by, then.bound, then.measured_by) == (
         None,
         MeasuredBy.CONNECTIONS,
@@ -126,6 +127,6 @@ async def test_a_rule_that_nobody_has_made_is_judged_by_what_its_clients_do_toge
     # Once it is there, the quota's own sensor is asked.
     await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     await clients[0].ask(produce_request_of(996, BUSY), PRODUCE_VERSION)
-    (limit, _), *_ = views.resolve(None, BUSY)
+    (limit, _), *_ = finished(views.resolve(None, BUSY))
     assert limit.measured_by is MeasuredBy.QUOTA and limit.wait_ms
     assert limit.matched == (("client-id", BUSY),)
