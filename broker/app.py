@@ -187,4 +187,4 @@ def _calm_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(2_000, 4, 5_000)
+    gc.set_threshold(2_000, 2, 8_000)

@@ -105,7 +105,7 @@ class Altered(NamedTuple):
 
 def proposed(
     alterations: Sequence[QuotaAlteration], image: Image, ipv6_prefix: int
-) -> dict[EntityPairs, Altered]:
+) -> Steps[dict[EntityPairs, Altered]]:
     """What `alterations` would make of their entities, and none is made. Raises ApiError for the first that
     would be refused.
     """
@@ -114,6 +114,7 @@ def proposed(
     for alteration in alterations:
         entity = _validated(alteration, twice, ipv6_prefix)
         found[entity.pairs] = _altered(alteration, entity, image.quotas.get(entity.pairs))
+        yield
     return found
 
 

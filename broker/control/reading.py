@@ -246,9 +246,10 @@ class ControlViews:
         image = self._control.image
         return (_entry(row, image) for row in rows)
 
-    def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Resolver:
+    def _resolver(self, alterations: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = self._control.image
-        return Resolver(image.quotas, proposed(alterations, image, self._ipv6_prefix), self._live)
+        others = yield from proposed(alterations, image, self._ipv6_prefix)
+        return Resolver(image.quotas, others, self._live)
 
 
 def _by_entity(row: QuotaRow) -> list[tuple[str, bool, str]]:

@@ -185,22 +185,29 @@ class Resolver:
 
 
 def resolved(
+    looking: Steps[Resolver], who: Who, keys: Collection[str]
+) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
+    """For each of the keys that there are for `who`; `looking` comes to the resolver."""
+    return (yield from _resolved((yield from looking), who, keys))
+
+
+def all_resolved(
+    looking: Steps[Resolver], clients: Iterable[tuple[str, str]], keys: Collection[str]
+) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
+    """For each of the clients; None where there is nothing yet, but it took time."""
+    resolver = yield from looking
+    for user, client_id in clients:
+        yield (yield from _resolved(resolver, Who(user, client_id), keys))
+
+
+def _resolved(
     resolver: Resolver, who: Who, keys: Collection[str]
 ) -> Steps[list[tuple[ResolvedLimit, ResolvedLimit]]]:
-    """For each of the keys that there are for `who`."""
     limits = []
     for key in keys_for(who):
         if key in keys:
             limits.append((yield from resolver.resolve(who, key)))
     return limits
-
-
-def all_resolved(
-    resolver: Resolver, clients: Iterable[tuple[str, str]], keys: Collection[str]
-) -> Iterator[list[tuple[ResolvedLimit, ResolvedLimit]] | None]:
-    """For each of the clients; None where there is nothing yet, but it took time."""
-    for user, client_id in clients:
-        yield (yield from resolved(resolver, Who(user, client_id), keys))
 
 
 def keys_for(who: Who) -> tuple[str, ...]:

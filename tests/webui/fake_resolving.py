@@ -45,10 +45,11 @@ class FakeResolving:
     def each_usage(self) -> Iterator[ClientUsage]:
         return iter(self.usage())
 
-    def _resolver(self, changes: Sequence[QuotaAlteration]) -> Resolver:
+    def _resolver(self, changes: Sequence[QuotaAlteration]) -> Steps[Resolver]:
         image = replace(Image(), quotas={entity: _entry(row) for entity, row in self.rows.items()})
         live = FakeLive(self.rows, self.usage_rows, self.observed, self.decisions)
-        return Resolver(image.quotas, proposed(changes, image, 128), live)  # type: ignore[arg-type]
+        others = yield from proposed(changes, image, 128)
+        return Resolver(image.quotas, others, live)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from webui.security.gate import (
     visitor_of,
 )
 from webui.tables.json_text import written
+from webui.tables.slices import let_go
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,13 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             connection_of(request),
             visitor.session,
         )
-        return await _response(await route.handle(call))
+        try:
+            reply = await route.handle(call)
+            response = await _response(reply)
+            await let_go(reply.content)
+            return response
+        finally:
+            await let_go(body, *call.left)
 
     return handler
 

@@ -8,7 +8,7 @@ work. The close is then cut off half way: the socket stays open, and so does the
 shielded `send` lets the close finish; its time limit is for a peer that does not read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import trio
@@ -21,6 +21,9 @@ from webui.security import headers
 from webui.tables.json_text import encode
 
 SEND_LIMIT_S = 15.0
+SENT_AT_ONCE: Final = 131_072
+"""Bytes of a body."""
+
 MOST_HEARD: Final = 8
 """Messages of a request that waits; with more of its body than that, nobody hears its connection close."""
 
@@ -36,8 +39,9 @@ class WholeSendConnection(TrioASGIHTTPConnection):
         async def send_whole(message: ASGISendEvent) -> None:
             if message["type"] == "http.response.start":
                 begun()
-            with trio.fail_after(SEND_LIMIT_S, shield=True):
-                await send(message)
+            for part in _parts(message):
+                with trio.fail_after(SEND_LIMIT_S, shield=True):
+                    await send(part)
 
         await super().__call__(receive, send_whole)
 
@@ -67,6 +71,18 @@ def paced_connection(
                 turn.done()
 
     return PacedConnection
+
+
+def _parts(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
+    """A long body in parts: each is copied, and encrypted, in one go."""
+    if message["type"] != "http.response.body" or len(message["body"]) <= SENT_AT_ONCE:
+        yield message
+        return
+    body = memoryview(message["body"])
+    for at in range(0, len(body), SENT_AT_ONCE):
+        more = message["more_body"] or at + SENT_AT_ONCE < len(body)
+        part = bytes(body[at : at + SENT_AT_ONCE])
+        yield {"type": "http.response.body", "body": part, "more_body": more}
 
 
 async def _waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIReceiveEvent]) -> bool:

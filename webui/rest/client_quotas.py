@@ -131,8 +131,9 @@ async def _results(
         rows = {entries[0].entity: views.quota(entries[0].entity)}
     else:
         wanted = {entry.entity for entry in entries}
-        found = await gathered(views.each_quota())
-        rows = {row.entity: row for row in found if row.entity in wanted}
+        every = views.each_quota()
+        found = await gathered(row if row is not None and row.entity in wanted else None for row in every)
+        rows = {row.entity: row for row in found}
     return await gathered(
         _result(bootstrap, entry, outcome, rows.get(entry.entity))
         for entry, outcome in zip(entries, outcomes, strict=True)

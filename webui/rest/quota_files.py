@@ -57,13 +57,16 @@ async def import_quotas(call: Call) -> Reply:
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
     entries = await alterations(changes, rows)
+    call.left.extend([list(wanted.values()), list(changes.limits), list(entries)])
     control = call.console.backend.control
     outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
+    call.left.append(list(outcomes))
     if any(not outcome.ok for outcome in outcomes):
         # Half a file is nobody's intention.
         raise _problem(outcomes, await _answer(changes, outcomes))
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
+        call.left.append(list(outcomes))
         call.console.live.nudge()
     answer = await _answer(changes, outcomes)
     if len(answer["refused"]) == len(outcomes):

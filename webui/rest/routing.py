@@ -64,7 +64,8 @@ class Answer:
 class Call:
     """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
     takes long; `place` has what the path names. `connection` takes what a stream has to say once it has
-    begun, where it can. `session` is that of a browser, None for a program.
+    begun, where it can. `session` is that of a browser, None for a program. Lists in `left`, and those in
+    `body`, are freed in slices when the handler has returned.
     """
 
     console: Console
@@ -76,11 +77,14 @@ class Call:
     place: Mapping[str, Any] = field(default_factory=dict)
     connection: Connection | None = None
     session: Session | None = None
+    left: list[list[Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`content` is bytes as they are, a stream of bytes, or a value that goes out as JSON."""
+    """`content` is bytes as they are, a stream of bytes, or a value that goes out as JSON; the lists in it
+    are emptied then, so they belong to nobody else.
+    """
 
     content: Any = None
     status: int = 200

@@ -6,10 +6,10 @@ thread. Whoever makes the items may put None among them: there is nothing yet, b
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 import trio
@@ -76,6 +76,23 @@ async def outcome(steps: Generator[None, None, Result]) -> Result:
         if time.perf_counter() >= until:
             await step_back()
             until = time.perf_counter() + SLICE_S
+
+
+async def let_go(*owned: object) -> None:
+    """Empties long lists, and those in dictionaries, in slices: to free a hundred thousand objects takes ten
+    milliseconds. Nobody else may have them.
+    """
+    await gathered(chain.from_iterable(map(_emptied, owned)), at_once=1)
+
+
+def _emptied(owned: object) -> Iterator[None]:
+    if isinstance(owned, dict):
+        for each in owned.values():
+            yield from _emptied(each)
+    elif isinstance(owned, list) and len(owned) > SORTED_AT_ONCE:
+        while owned:
+            del owned[-AT_ONCE:]
+            yield None
 
 
 async def in_order(

@@ -1,6 +1,6 @@
 """Long work leaves the thread to others every SLICE_S."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from random import Random
 
 import pytest
@@ -8,7 +8,18 @@ import trio
 from trio.testing import MockClock
 
 from tests.webui.polls import Polls, WorkClock
-from webui.tables.slices import AT_ONCE, SLICE_S, STEPPED_BACK_S, gathered, in_order, step_back
+from webui.tables import slices
+from webui.tables.slices import (
+    AT_ONCE,
+    SLICE_S,
+    SORTED_AT_ONCE,
+    STEPPED_BACK_S,
+    gathered,
+    in_order,
+    let_go,
+    outcome,
+    step_back,
+)
 
 
 def work(work_clock: WorkClock, count: int, seconds: float) -> Iterator[int]:
@@ -101,3 +112,36 @@ async def test_thousands_are_put_in_order_and_others_have_their_turns(
     polls.since()
     assert await in_order([*items, None], key) == sorted(items, key=lambda item: item // 10)
     assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
+
+
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 1_000])
+@pytest.mark.parametrize("descending", [False, True])
+async def test_long_lists_are_sorted_in_slices_as_at_once(count: int, descending: bool) -> None:
+    """Equal ones stay as they stand, in either direction."""
+    dice = Random(count)
+    items = [(dice.randrange(20), at) for at in range(count)]
+    found = await in_order(items, lambda item: item[0], descending=descending)
+    assert found == sorted(items, key=lambda item: item[0], reverse=descending)
+
+
+async def test_long_lists_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch, polls: Polls) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    long, short = list(range(1_600)), list(range(SORTED_AT_ONCE))
+    polls.since()
+    await let_go({"long": long, "short": short}, None, b"bytes")
+    assert (len(long), len(short)) == (0, SORTED_AT_ONCE)
+    assert polls.since() >= 1_600 // AT_ONCE
+
+
+async def test_what_a_generator_comes_to_is_found_in_slices(
+    monkeypatch: pytest.MonkeyPatch, polls: Polls
+) -> None:
+    def steps() -> Generator[None, None, str]:
+        for _ in range(30):
+            yield
+        return "done"
+
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    polls.since()
+    assert await outcome(steps()) == "done"
+    assert polls.since() >= 30

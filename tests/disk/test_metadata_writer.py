@@ -1,0 +1,63 @@
+"""Long changes leave the thread to others between their pieces, and a publication goes on to its end."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.disk import tasks
+from broker.disk.tasks import SLICE_S, MetadataWriter
+from broker.metadata.store import MetadataStore
+from broker.network.clock import TrioClock
+from broker.steps import Steps
+from tests.webui.polls import Polls, WorkClock
+
+STEPS = 40
+
+
+@pytest.fixture
+async def writer(tmp_path: Path) -> AsyncIterator[MetadataWriter]:
+    store = MetadataStore.open(tmp_path / "metadata.sqlite", 0)
+    yield MetadataWriter(store, TrioClock())
+    store.close()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> WorkClock:
+    clock = WorkClock()
+    monkeypatch.setattr(tasks, "time", clock)
+    return clock
+
+
+def work(clock: WorkClock, each_s: float, done: list[int]) -> Steps[str]:
+    for step in range(STEPS):
+        clock.now += each_s
+        done.append(step)
+        yield
+    return "done"
+
+
+@pytest.mark.parametrize(
+    ("slices", "pauses"), [(0.99, 0), (1.0, 1), (1.99, 1), (2.0, 2), (STEPS, STEPS), (4 * STEPS, STEPS)]
+)
+async def test_others_have_a_turn_whenever_a_slice_is_used_up(
+    writer: MetadataWriter, clock: WorkClock, slices: float, pauses: int
+) -> None:
+    polls = Polls()
+    trio.lowlevel.add_instrument(polls)
+    await trio.lowlevel.checkpoint()
+    polls.since()
+    assert await writer.in_slices(work(clock, slices * SLICE_S / STEPS + 1e-12, [])) == "done"
+    assert polls.since() == pauses
+
+
+@pytest.mark.parametrize(("to_the_end", "steps"), [(True, STEPS), (False, 1)])
+async def test_only_what_has_to_be_finished_is_finished_by_who_is_cancelled(
+    writer: MetadataWriter, clock: WorkClock, to_the_end: bool, steps: int
+) -> None:
+    done: list[int] = []
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await writer.in_slices(work(clock, SLICE_S, done), to_the_end=to_the_end)
+    assert len(done) == steps

@@ -1,0 +1,141 @@
+"""A whole broker with its console that has as much of everything as one may have, and who asks it.
+
+Ten thousand quota rules, a thousand topics, one of two thousand partitions, a group that has read all of
+them, five thousand clients, three hundred connections, and the trail of how all that came about.
+"""
+
+import http.client
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from broker.control.commands import (
+    Actor,
+    AlterClientQuotas,
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    Door,
+    IncrementalAlterConfigs,
+    IssueAdminToken,
+    OpType,
+    QuotaAlteration,
+    QuotaOp,
+    ResourceType,
+    Role,
+)
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tests.support.running import RunningBroker, running_broker
+
+ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", Door.REST)
+WIDE: Final = "wide"
+GROUP: Final = "readers"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    rules: int = 10_000
+    topics: int = 1_000
+    partitions: int = 2_000
+    clients: int = 5_000
+    connections: int = 300
+    tokens: int = 50
+    subscriptions: int = 50
+
+
+@dataclass
+class Crowded:
+    broker: RunningBroker
+    host: str
+    port: int
+    token: str
+
+    async def ask(self, method: str, path: str, body: bytes | None = None, token: str | None = None) -> int:
+        """The status. In a thread, on a connection of its own, so that none of it is the broker's time."""
+        return await trio.to_thread.run_sync(self._ask, method, path, body, token)
+
+    def _ask(self, method: str, path: str, body: bytes | None, token: str | None) -> int:
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        headers = {"Authorization": f"Bearer {self.token}" if token is None else token}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            if "event-stream" in answer.headers.get("Content-Type", ""):
+                answer.read(1_000)
+            else:
+                answer.read()
+            return answer.status
+        finally:
+            connection.close()
+
+
+@asynccontextmanager
+async def crowded(directory: Path, size: Size) -> AsyncIterator[Crowded]:
+    settings = ("console.listener=127.0.0.1:0", "max.connections.per.ip=100000", "request.log.apis=")
+    async with running_broker(directory, *settings) as broker:
+        url = broker.started.console_url
+        assert url is not None
+        host, _, port = url.split("//")[1].split("/")[0].partition(":")
+        token = url.partition("token=")[2]
+        await fill(broker, size)
+        yield Crowded(broker, host, int(port), token)
+
+
+async def fill(broker: RunningBroker, size: Size) -> None:
+    control = broker.house.control
+    rules = [
+        QuotaAlteration(
+            (("user", f"user-{at}"), ("client-id", f"client-{at}"))
+            if at % 3
+            else (("client-id", f"client-{at}"),),
+            (QuotaOp("producer_byte_rate", 1e6 + at), QuotaOp("consumer_byte_rate", 2e6 + at)),
+        )
+        for at in range(size.rules - 1_000)
+    ]
+    rules += [
+        QuotaAlteration(
+            (("ip", f"10.0.{at // 250}.{at % 250}"),), (QuotaOp("connection_creation_rate", 10.0),)
+        )
+        for at in range(1_000)
+    ]
+    for outcome in await control.apply(AlterClientQuotas(tuple(rules)), ROOT):
+        assert outcome.ok, outcome
+    for at in range(size.subscriptions):
+        ops = (
+            ConfigOp("metrics", OpType.SET, "org.apache.kafka."),
+            ConfigOp("match", OpType.SET, "client_id=a.*"),
+        )
+        resource = ConfigResource(ResourceType.CLIENT_METRICS, f"subscription-{at}")
+        await control.apply(IncrementalAlterConfigs((ConfigAlteration(resource, ops),)), ROOT)
+    for at in range(size.tokens):
+        await control.apply(IssueAdminToken(f"token-{at}", Role.VIEWER), ROOT)
+    client = await broker.connect()
+    topics = [CreatableTopic(f"topic-{at}", 1, 1) for at in range(size.topics)]
+    topics.append(CreatableTopic(WIDE, size.partitions, 1))
+    answer = await client.ask(CreateTopicsRequest(topics, 60_000, False), 5)
+    assert not any(each.error_code for each in answer.topics)
+    offsets = [OffsetCommitRequestPartition(at, 0, -1, "") for at in range(size.partitions)]
+    topic = OffsetCommitRequestTopic(WIDE, partitions=offsets)
+    await client.ask(OffsetCommitRequest(GROUP, topics=[topic]), 7)
+    for at in range(size.clients):
+        client.client_id = f"client-{at}"
+        await client.ask(ApiVersionsRequest(), 0)
+    for at in range(size.connections):
+        await (await broker.connect(f"client-{at}")).ask(ApiVersionsRequest(), 0)
+
+
+def dumped(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,342 @@
+"""The worst that can be asked of every route and page, by the name of its operation.
+
+Each is (what it is, path with its query, body). `test_longest_piece` sends all of them to a broker that has
+as much of everything as one may have, and holds that this table leaves no route out.
+"""
+
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from tests.webui.crowded import GROUP, WIDE, dumped
+
+LONGEST: Final = 1_048_576
+
+
+class Asked(NamedTuple):
+    what: str
+    path: str
+    body: bytes | None = None
+
+
+def ones(before: bytes, after: bytes) -> bytes:
+    """As many elements as there is room for."""
+    return before + b"1," * ((LONGEST - len(before) - len(after)) // 2 - 1) + b"1" + after
+
+
+def filled(element: bytes, before: bytes, after: bytes) -> bytes:
+    room = LONGEST - len(before) - len(after)
+    return before + b",".join([element] * (room // (len(element) + 1))) + after
+
+
+def bad_bodies(path: str, field: str) -> tuple[Asked, ...]:
+    """For a route whose body has the list `field`."""
+    head = b'{"%s":[' % field.encode()
+    return (
+        Asked("1 MB array", path, ones(b"[", b"]")),
+        Asked("1 MB of ones in the list", path, ones(head, b"]}")),
+        Asked("1 MB of empty objects in the list", path, filled(b"{}", head, b"]}")),
+        Asked("1 MB of brackets", path, b"[" * LONGEST),
+        Asked("1 MB of brackets in the list", path, head + b"[" * (LONGEST - len(head))),
+        Asked("1 MB of spaces", path, b" " * LONGEST),
+        Asked("1 MB of text", path, b'"' + b"\\u0000" * (LONGEST // 6 - 1) + b'"'),
+        Asked("an element of 1 MB", path, head + ones(b"[", b"]]}")[: LONGEST - len(head)]),
+        Asked("an element of 34,000 characters", path, head + b"[" + b"[]," * 11_300 + b"[]]]}"),
+        Asked(
+            "an object of 5,000 keys",
+            path,
+            head + b"{" + b",".join(b'"%d":1' % n for n in range(4_500)) + b"}]}",
+        ),
+        Asked(
+            "1 MB of keys",
+            path,
+            b"{" + b",".join(b'"k%d":1' % n for n in range(100_000))[: LONGEST - 2] + b"}",
+        ),
+    )
+
+
+def short_bodies(path: str) -> tuple[Asked, ...]:
+    """For a route whose body has no list."""
+    return (
+        Asked("1 MB array", path, ones(b"[", b"]")),
+        Asked("4 kB array", path, b"[" + b"1," * 2_040 + b"1]"),
+        Asked("4 kB of brackets", path, b"[" * 4_096),
+        Asked("4 kB of keys", path, b"{" + b",".join(b'"%d":1' % n for n in range(500)) + b"}"),
+    )
+
+
+def rules(count: int, name: str = "new-{}") -> list[dict[str, Any]]:
+    return [
+        {
+            "entity": {"user": name.format(at)},
+            "limits": {"producer_byte_rate": 1_000 + at, "consumer_byte_rate": 9},
+        }
+        for at in range(count)
+    ]
+
+
+def edits(count: int, name: str = "edit-{}") -> list[dict[str, Any]]:
+    return [
+        {
+            "entity": {"client-id": name.format(at)},
+            "ops": [{"key": "producer_byte_rate", "value": 1_000 + at}],
+        }
+        for at in range(count)
+    ]
+
+
+def pages(path: str, *sorts: str) -> tuple[Asked, ...]:
+    """A list that is searched, sorted and cut."""
+    most = "limit=1000"
+    return (
+        Asked("a page of 1,000 rows", f"{path}?{most}"),
+        Asked("the last page", f"{path}?{most}&offset=10000000&order=desc"),
+        Asked("a search that finds nothing", f"{path}?{most}&search={'z' * 1_024}"),
+        Asked("a search of one letter", f"{path}?{most}&search=1"),
+        Asked("an unknown parameter", f"{path}?{'x' * 10_000}=1"),
+        Asked("2,000 parameters", f"{path}?{'&'.join(f'{at}=' for at in range(2_000))}"),
+        *(Asked(f"sorted by {sort}", f"{path}?{most}&sort={sort}&order=desc") for sort in sorts),
+    )
+
+
+QUOTAS: Final = "/api/v1/client-quotas"
+IMPORT: Final = f"{QUOTAS}:import"
+RESOLVE: Final = f"{QUOTAS}:resolve"
+CONFIGS: Final = "/api/v1/broker-configs"
+METRICS: Final = "/api/v1/client-metrics"
+WHAT_IF: Final = "/api/v1/insights/what-if"
+LOG: Final = "/api/v1/request-log"
+ADDRESS: Final = "/api/v1/ip-quotas/10.0.0.1"
+LONG: Final = "x" * 1_000
+TEN_THOUSAND: Final = "x" * 10_000
+DAYS: Final = "from=2026-01-01&to=2026-03-30"
+
+
+def insight(name: str, *more: str) -> tuple[Asked, ...]:
+    path = f"/api/v1/insights/{name}"
+    return (
+        Asked("92 days", f"{path}?{DAYS}" + "".join(f"&{each}" for each in more)),
+        Asked("no day", f"{path}?from={TEN_THOUSAND[:1_000]}"),
+    )
+
+
+HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
+    "listClientQuotas": (
+        *pages(QUOTAS, "used", "producer_byte_rate", "changed"),
+        Asked("a filter", f"{QUOTAS}?user-match=any&client-id-match=any&limit=1000"),
+        Asked("a strict filter", f"{QUOTAS}?user=user-1&client-id=client-1&strict=true"),
+    ),
+    "alterClientQuotas": (
+        *bad_bodies(QUOTAS, "entries"),
+        Asked(
+            "1,000 entries are validated", f"{QUOTAS}?validate_only=true", dumped({"entries": edits(1_000)})
+        ),
+        Asked("1,000 entries", QUOTAS, dumped({"entries": edits(1_000)})),
+        Asked("1,000 entries that are refused", QUOTAS, dumped({"entries": edits(1_000, "\t{}")})),
+        Asked("1,000 times the same entry", QUOTAS, dumped({"entries": edits(1_000, "same")})),
+        Asked("one entry is validated", f"{QUOTAS}?validate_only=true", dumped({"entries": edits(1)})),
+        Asked("eight entries are validated", f"{QUOTAS}?validate_only=true", dumped({"entries": edits(8)})),
+    ),
+    "resolveClientQuotas": (
+        Asked("a client with a sensor", f"{RESOLVE}?user=user-1&client-id=client-1"),
+        Asked("a client without a sensor", f"{RESOLVE}?user=ANONYMOUS&client-id=client-4"),
+        Asked("nobody", f"{RESOLVE}?user={LONG}&client-id={LONG}&ip=10.0.0.1"),
+    ),
+    "resolveClientQuotasIf": (
+        *bad_bodies(RESOLVE, "if"),
+        Asked(
+            "eight edits",
+            RESOLVE,
+            dumped({"user": "ANONYMOUS", "client_id": "client-4", "if": edits(8, "client-{}")}),
+        ),
+        Asked(
+            "a default for all",
+            RESOLVE,
+            dumped(
+                {
+                    "client_id": "client-4",
+                    "if": [{"entity": {"user": None}, "ops": [{"key": "producer_byte_rate", "value": 1}]}],
+                }
+            ),
+        ),
+    ),
+    "exportClientQuotas": (Asked("10,000 rules", f"{QUOTAS}:export"),),
+    "importClientQuotas": (
+        *bad_bodies(IMPORT, "quotas"),
+        Asked("5,000 rules are tried", f"{IMPORT}?dry_run=true", dumped({"quotas": rules(5_000)})),
+        Asked("5,000 rules", IMPORT, dumped({"quotas": rules(5_000)})),
+        Asked("5,000 rules that are there", IMPORT, dumped({"quotas": rules(5_000)})),
+        Asked("none, and all others go", f"{IMPORT}?dry_run=true&prune=true", dumped({"quotas": []})),
+        Asked("5,000 rules that are refused", IMPORT, dumped({"quotas": rules(5_000, "\t{}")})),
+        Asked("5,000 times the same rule", IMPORT, dumped({"quotas": rules(5_000, "same")})),
+    ),
+    "listIpQuotas": pages("/api/v1/ip-quotas", "rate", "connections"),
+    "getIpQuota": (Asked("one address", ADDRESS), Asked("none", f"/api/v1/ip-quotas/{'9' * 256}")),
+    "setIpQuota": (
+        *short_bodies(ADDRESS),
+        Asked(
+            "a limit is validated", f"{ADDRESS}?validate_only=true", dumped({"connection_creation_rate": 5})
+        ),
+        Asked("a limit", ADDRESS, dumped({"connection_creation_rate": 5})),
+    ),
+    "removeIpQuota": (Asked("a limit", ADDRESS),),
+    "listClientMetrics": pages(METRICS),
+    "getClientMetrics": (Asked("one", f"{METRICS}/subscription-1"),),
+    "setClientMetrics": (
+        *bad_bodies(f"{METRICS}/a", "metrics"),
+        Asked(
+            "100 long patterns",
+            f"{METRICS}/a",
+            dumped({"metrics": ["x" * 1_024] * 100, "match": ["client_id=" + "(a*)*" * 200 + "b"] * 100}),
+        ),
+        Asked(
+            "a pattern", f"{METRICS}/a", dumped({"metrics": [""], "match": ["client_id=" + "(a|b)*" * 150]})
+        ),
+        Asked(
+            "a large repetition",
+            f"{METRICS}/a",
+            dumped({"metrics": [""], "match": ["client_id=((a{1,99}){1,99})"]}),
+        ),
+    ),
+    "removeClientMetrics": (Asked("one", f"{METRICS}/subscription-2"),),
+    "listClientInstances": pages("/api/v1/client-instances"),
+    "getClientInstance": (Asked("none", f"/api/v1/client-instances/{'A' * 22}"),),
+    "listChanges": (
+        Asked("the newest 1,000", "/api/v1/audit?limit=1000"),
+        Asked("a search that finds nothing", f"/api/v1/audit?limit=1000&search={LONG}"),
+        Asked("the oldest", "/api/v1/audit?limit=1000&order=asc"),
+    ),
+    "exportChanges": (
+        Asked("all as CSV", "/api/v1/audit:export?format=csv"),
+        Asked("all as JSON", "/api/v1/audit:export"),
+    ),
+    "undoChange": (
+        Asked("is validated", "/api/v1/audit/5:undo?validate_only=true"),
+        Asked("one that there is not", "/api/v1/audit/999999999:undo"),
+    ),
+    "listBrokerConfigs": (
+        Asked("all", CONFIGS),
+        Asked("a search", f"{CONFIGS}?search={LONG}"),
+    ),
+    "alterBrokerConfigs": (
+        *bad_bodies(CONFIGS, "ops"),
+        Asked(
+            "100 settings that there are not",
+            CONFIGS,
+            dumped({"ops": [{"key": f"{'k' * 200}{at}", "value": "x" * 10_000} for at in range(100)]}),
+        ),
+        Asked(
+            "a list of 30,000 items",
+            f"{CONFIGS}?validate_only=true",
+            dumped({"ops": [{"key": "request.log.client.ids", "value": "a," * 16_000}]}),
+        ),
+        Asked(
+            "100 items are appended",
+            f"{CONFIGS}?validate_only=true",
+            dumped({"ops": [{"key": "request.log.client.ids", "append": "a," * 5_000}] * 100}),
+        ),
+        Asked(
+            "a keystore that is none",
+            CONFIGS,
+            dumped({"ops": [{"key": "listener.name.plaintext.ssl.keystore.location", "value": "/dev/zero"}]}),
+        ),
+        Asked(
+            "mapping rules",
+            f"{CONFIGS}?validate_only=true",
+            dumped(
+                {
+                    "ops": [
+                        {
+                            "key": "ssl.principal.mapping.rules",
+                            "value": "RULE:^(.*)$/$1/," * 2_000 + "DEFAULT",
+                        }
+                    ]
+                }
+            ),
+        ),
+    ),
+    "getBrokerQuotas": (Asked("all", "/api/v1/broker-quotas"),),
+    "getOverview": (Asked("a day of history", "/api/v1/overview?history=86400"),),
+    "listThrottledChannels": (Asked("5,000", "/api/v1/throttled-channels?limit=5000"),),
+    "listHeldLately": pages("/api/v1/throttled-channels:recent"),
+    "listUsage": pages("/api/v1/usage", "requests", "active"),
+    "listTasks": (Asked("all", "/api/v1/tasks"),),
+    "getMetrics": (Asked("all", "/metrics"),),
+    "isAlive": (Asked("a body", "/healthz", ones(b"[", b"]")), Asked("none", "/healthz")),
+    "isReady": (Asked("a body", "/readyz", ones(b"[", b"]")), Asked("none", "/readyz")),
+    "listConnections": pages("/api/v1/connections", "requests"),
+    "getConnection": (Asked("none", f"/api/v1/connections/{LONG}"),),
+    "closeConnection": (Asked("none", f"/api/v1/connections/{LONG}"),),
+    "listTopics": pages("/api/v1/topics", "size"),
+    "getTopic": (
+        Asked("2,000 partitions", f"/api/v1/topics/{WIDE}"),
+        Asked("none", f"/api/v1/topics/{LONG}"),
+    ),
+    "listGroups": pages("/api/v1/groups", "lag"),
+    "getGroup": (Asked("2,000 offsets", f"/api/v1/groups/{GROUP}"), Asked("none", f"/api/v1/groups/{LONG}")),
+    "getDiagnosis": (Asked("all", "/api/v1/doctor"),),
+    "getInsights": (Asked("all", "/api/v1/insights"),),
+    "listUsageOverDays": insight("usage", f"user={TEN_THOUSAND}", "by=client"),
+    "getUsageOverTime": insight("usage:series", "step=day"),
+    "listThrottlingOverDays": insight("throttling"),
+    "getThrottlingOverTime": insight("throttling:series", "step=day"),
+    "listLatencyOverDays": insight("latency"),
+    "getLatencyOverTime": insight("latency:series", "step=day"),
+    "listUtilisation": insight("utilisation"),
+    "listStorms": insight("storms"),
+    "listBorrowedNames": insight("borrowed-names"),
+    "listOffenders": insight("offenders"),
+    "listObedience": insight("obedience"),
+    "listClientMetricsOverDays": insight("client-metrics"),
+    "getClientMetricOverTime": insight("client-metrics:series", "metric=a", "step=day"),
+    "listAdvice": insight("advice"),
+    "playWhatIf": (
+        *bad_bodies(WHAT_IF, "quotas"),
+        Asked("10,000 rules", WHAT_IF, dumped({"from": "2026-01-01", "quotas": rules(9_000)})),
+        Asked("a day that is none", WHAT_IF, dumped({"from": "x" * 900, "quotas": []})),
+    ),
+    "getRequestLog": (Asked("all", LOG),),
+    "setRequestLog": (
+        *bad_bodies(LOG, "apis"),
+        Asked(
+            "200 names that there are not",
+            LOG,
+            dumped({"apis": ["x" * 256] * 100, "client_ids": ["x" * 256] * 100, "max_per_second": 1}),
+        ),
+        Asked(
+            "100 client ids", LOG, dumped({"apis": [], "client_ids": ["x" * 256] * 100, "max_per_second": 1})
+        ),
+    ),
+    "listTokens": (Asked("all", "/api/v1/tokens"),),
+    "issueToken": (
+        *short_bodies("/api/v1/tokens"),
+        Asked("one", "/api/v1/tokens", dumped({"name": "new", "role": "viewer"})),
+    ),
+    "getToken": (Asked("one", "/api/v1/tokens/token-1"),),
+    "renewToken": (
+        *short_bodies("/api/v1/tokens/token-1:renew"),
+        Asked("one", "/api/v1/tokens/token-1:renew", dumped({"expires_in_ms": 60_000})),
+    ),
+    "revokeToken": (Asked("one", "/api/v1/tokens/token-2"),),
+    "setPassword": (
+        *short_bodies("/api/v1/tokens/token-3:password"),
+        Asked("a long one", "/api/v1/tokens/token-3:password", dumped({"password": "p" * 1_024})),
+    ),
+    "streamEvents": (
+        Asked("everything", "/api/v1/events?topics=overview,throttled,quotas"),
+        Asked("a wide page", "/api/v1/events?topics=quotas&limit=1000&sort=used"),
+        Asked("unknown topics", f"/api/v1/events?topics={','.join('x' * 500)}"),
+    ),
+    "getOpenApi": (Asked("all", "/api/v1/openapi.json"),),
+    "login": (
+        *short_bodies("/login"),
+        Asked("a wrong token", "/login", dumped({"token": "x" * 1_024})),
+        Asked("a wrong password", "/login", dumped({"name": "n" * 64, "password": "x" * 1_024})),
+    ),
+    "logout": (Asked("a body", "/logout", ones(b"[", b"]")),),
+    "session": (Asked("a long cookie", "/session"),),
+    "static_file": (
+        Asked("the largest", "/static/x/css/base.css"),
+        Asked("none", f"/static/x/{quote('../' * 500)}"),
+    ),
+    "a page": (Asked("not signed in", "/quotas"), Asked("a wrong token", f"/?token={'x' * 1_000}")),
+}

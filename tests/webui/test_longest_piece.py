@@ -1,0 +1,89 @@
+"""No request to the console holds the broker's thread: the longest piece of work between two looks at the
+network, for the worst that can be asked of every route and page.
+
+The bound is 5 ms of the thread's own time on a free machine. Where others work, the same piece counts up to
+twice as much, for the caches are theirs too; so the bound here is twice that, and the best of three tries
+counts. Run with -s for the table.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+import trio
+
+from tests.support.pieces import Pieces
+from tests.webui.crowded import Crowded, Size, crowded
+from tests.webui.hostile_requests import HOSTILE, Asked
+from webui.pages.catalogue import PAGES
+from webui.rest.routes import ROUTES
+
+LONGEST_MS: Final = 10.0
+TRIES: Final = 3
+OTHERS: Final = {"login": "POST", "logout": "POST", "session": "GET", "static_file": "GET", "a page": "GET"}
+METHODS: Final = {route.operation: route.method for route in ROUTES} | OTHERS
+SHORT: Final = (
+    "alterClientQuotas",
+    "resolveClientQuotas",
+    "importClientQuotas",
+    "exportClientQuotas",
+    "listIpQuotas",
+    "getDiagnosis",
+    "getMetrics",
+    "login",
+)
+"""What took longest before it was divided."""
+
+
+def test_every_route_and_page_has_its_worst_request() -> None:
+    assert set(HOSTILE) == set(METHODS)
+
+
+def test_every_route_with_a_body_is_sent_an_invalid_one_of_the_greatest_length() -> None:
+    for route in ROUTES:
+        if route.body is not None:
+            longest = max(len(asked.body or b"") for asked in HOSTILE[route.operation])
+            assert longest > 1_000_000, route.operation
+
+
+async def longest_ms(crowd: Crowded, pieces: Pieces, operation: str, asked: Asked) -> tuple[float, int]:
+    """Of the best try, and what the last was answered."""
+    best, status = float("inf"), 0
+    for _ in range(TRIES):
+        pieces.forget()
+        status = await crowd.ask(METHODS[operation], asked.path, asked.body)
+        await trio.sleep(0.005)
+        best = min(best, pieces.longest_ms)
+        if best < LONGEST_MS / 2:
+            break
+    return best, status
+
+
+async def too_long(directory: Path, size: Size, operations: tuple[str, ...]) -> list[str]:
+    """Asks everything of each of the operations, and tells what took too long."""
+    found = []
+    async with crowded(directory, size) as crowd:
+        pieces = Pieces()
+        trio.lowlevel.add_instrument(pieces)
+        for page in PAGES:
+            assert await crowd.ask("GET", page.path) in (200, 401)
+        for operation in operations:
+            for asked in HOSTILE[operation]:
+                longest, status = await longest_ms(crowd, pieces, operation, asked)
+                print(f"| {operation} | {asked.what} | {status} | {longest:.1f} |")
+                assert status not in (0, 500), (operation, asked.what)
+                if longest >= LONGEST_MS:
+                    found.append(f"{operation}: {asked.what}: {longest:.1f} ms in {pieces.task}")
+    return found
+
+
+@pytest.mark.slow
+async def test_no_route_holds_the_thread(tmp_path: Path) -> None:
+    assert await too_long(tmp_path, Size(), tuple(HOSTILE)) == []
+
+
+async def test_what_held_the_thread_longest_does_so_no_more(tmp_path: Path) -> None:
+    size = Size(
+        rules=4_000, topics=20, partitions=50, clients=1_500, connections=50, tokens=3, subscriptions=3
+    )
+    assert await too_long(tmp_path, size, SHORT) == []
