@@ -24,6 +24,7 @@ from broker.control.config_ops import apply_op, check_node_id, check_ops
 from broker.control.loggers import plan_levels
 from broker.control.plan import Effect, Plan, Situation
 from broker.control.replicas import repeated
+from broker.control.store_locations import check_location
 from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
 from broker.control.topic_names import validate_topic_name
 from broker.errors import ApiError, ConfigError, ErrorCode
@@ -163,6 +164,12 @@ def _apply_to_broker(
             if op.key in wanted:
                 # Also where another level hides it: that level may go first.
                 read_value(op.key, wanted[op.key])
+                check_location(
+                    op.key,
+                    wanted[op.key],
+                    at.rooms.tls.store_allowed_directories,
+                    at.configuration.static,
+                )
         at.check_rooms(
             at.configuration.with_dynamic({**levels.get("", {}), **levels.get(str(at.node_id), {})})
         )

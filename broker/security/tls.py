@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.config.rooms import TlsConfig
+from broker.config.rooms.tls import ALLOWED_STORE, MAX_STORE_BYTES
 from broker.errors import ConfigError
 from broker.security.pem import Pem, parse
 from broker.security.principal_rules import KEY, PrincipalRules
@@ -23,11 +24,6 @@ logger = logging.getLogger(__name__)
 
 CHECK_EVERY_MS: Final = 1_000
 """How often at most the files are looked at; a new certificate is a matter of minutes."""
-
-MAX_STORE_BYTES: Final = 1_048_576
-"""Of a keystore or truststore, be it a file or text; ours. Kafka reads whatever there is."""
-
-_STORE: Final = f"a PEM file: a regular file of at most {MAX_STORE_BYTES} bytes that the broker can read"
 
 _CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
@@ -257,7 +253,7 @@ def _read(key: str, name: str) -> str:
     except (OSError, ValueError) as error:
         reason = str(error)
     logger.info("a store cannot be used", extra={"key": key, "reason": reason})
-    raise ConfigError(key, name, _STORE)
+    raise ConfigError(key, name, ALLOWED_STORE)
 
 
 def _read_regular(name: str) -> bytes:

@@ -199,6 +199,7 @@ async def test_a_keystore_that_never_ends(tmp_path: Path, where: str) -> None:
     settings = [
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         f"ssl.keystore.location={certificates().server.store}",
+        "ssl.store.allowed.directories=/",
     ]
     with BrokerProcess(tmp_path / "log", *settings) as broker:
 

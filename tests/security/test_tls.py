@@ -43,7 +43,10 @@ def refusal(settings: TlsConfig) -> tuple[str, object, str]:
 
 # Files
 
-STORE = "a PEM file: a regular file of at most 1048576 bytes that the broker can read"
+STORE = (
+    "a PEM file: a regular file of at most 1048576 bytes that the broker can read, in one of "
+    "ssl.store.allowed.directories where it is set while the broker runs"
+)
 
 
 @pytest.mark.parametrize("which", ["keystore_location", "truststore_location"])

@@ -22,6 +22,15 @@ def _read_pem(text: str) -> str:
 _STORE_TYPE: Final = Kind(
     ConfigType.STRING, "PEM; `keytool` and `openssl pkcs12` turn a JKS or PKCS12 store into it", _read_pem
 )
+MAX_STORE_BYTES: Final = 1_048_576
+"""Of a keystore or truststore, be it a file or text; ours. Kafka reads whatever there is."""
+
+ALLOWED_STORE: Final = (
+    f"a PEM file: a regular file of at most {MAX_STORE_BYTES} bytes that the broker can read, in one of "
+    "ssl.store.allowed.directories where it is set while the broker runs"
+)
+"""The same words for whatever is wrong with a location, which tell nothing of what lies there."""
+
 _WHY_PEM: Final = "Java's own formats are not read."
 
 
@@ -161,6 +170,15 @@ class TlsConfig(ListenerRoom):
         "How the subject of a client's certificate becomes its user: `DEFAULT` as it is, "
         "`RULE:pattern/replacement/[LU]` where the pattern fits all of it; the first that fits wins.",
         listener_too=True,
+    )
+    store_allowed_directories: tuple[str, ...] = setting(
+        "ssl.store.allowed.directories",
+        (),
+        list_of(TEXT.read, "folders, separated by commas"),
+        "The folders, with those below, in which a client may set `ssl.keystore.location` and "
+        "`ssl.truststore.location` to a file while the broker runs; nothing: those in which the stores lie "
+        "that this file names. What this file says itself is not restricted.",
+        ours=True,
     )
     listener: str = ""
 

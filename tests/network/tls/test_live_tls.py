@@ -28,6 +28,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
         "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
         f"ssl.keystore.location={certificates().server.store}",
         "wire.role=admin",
+        f"ssl.store.allowed.directories={certificates().server.store.parent},{tmp_path}",
     ]
     async with running_broker(tmp_path, *settings) as running:
         yield running
@@ -128,7 +129,8 @@ async def test_versions_and_suites(broker: RunningBroker) -> None:
 
 
 async def test_a_listener_with_tls_is_added_with_its_keys_or_not_at_all(tmp_path: Path) -> None:
-    async with running_broker(tmp_path) as broker:
+    allowed = f"ssl.store.allowed.directories={certificates().server.store.parent}"
+    async with running_broker(tmp_path, allowed) as broker:
         client = await broker.connect("operator")
         listeners = f"PLAINTEXT://127.0.0.1:{broker.port},SSL://127.0.0.1:0"
         error, words = await alter_through(client, {"listeners": listeners})

@@ -1,0 +1,45 @@
+"""In which folders a client may say that the broker's key stores and trust stores lie.
+
+Asked by `configs` for what is to be changed while the broker runs. Whoever may set a location makes the
+broker read a file and say what it thinks of it. So a location outside of these folders is refused before
+anything of it is looked at, in the words that a file gets which is not there. What the properties file says
+is not asked about. (Kafka reads any path; its config providers have `allowed.paths`, KIP-993.)
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from broker.config.rooms.tls import ALLOWED_STORE
+from broker.config.setting import split_listener
+from broker.errors import ConfigError
+
+LOCATIONS: Final = frozenset({"ssl.keystore.location", "ssl.truststore.location"})
+CONSOLE: Final = "console."
+
+
+def check_location(key: str, text: str, directories: tuple[str, ...], static: Mapping[str, str]) -> None:
+    """`directories` are those of the setting; without any, those count in which the stores lie that `static`
+    names. Raises ConfigError.
+    """
+    if not text or not is_location(key):
+        return
+    allowed = directories or tuple(_directories_of(static))
+    if os.pardir in text.split(os.sep) or not any(_is_within(text, each) for each in allowed):
+        raise ConfigError(key, text, ALLOWED_STORE)
+
+
+def is_location(key: str) -> bool:
+    return split_listener(key)[1].removeprefix(CONSOLE) in LOCATIONS
+
+
+def _directories_of(static: Mapping[str, str]) -> Iterator[str]:
+    return (
+        os.path.dirname(os.path.abspath(text)) for key, text in static.items() if text and is_location(key)
+    )
+
+
+def _is_within(text: str, directory: str) -> bool:
+    """By their names; whoever makes links in such a folder means what they say."""
+    folder, path = os.path.abspath(directory), os.path.abspath(text)
+    return os.path.commonpath([folder, path]) == folder and path != folder
