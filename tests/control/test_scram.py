@@ -3,7 +3,7 @@
 import pytest
 
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
-from broker.control.scram import LONGEST_USER, plan_scram
+from broker.control.scram import LONGEST_SECRET, LONGEST_USER, plan_scram
 from broker.errors import ErrorCode
 from broker.metadata.actor import Role
 from broker.security.scram import MECHANISMS, keys_of
@@ -91,3 +91,20 @@ def test_a_user_altered_twice_is_refused_and_the_others_are_not(world: World) ->
 def test_only_administrators_may(world: World, role: Role) -> None:
     (outcome,) = alter(world, upsertion(), role=role)
     assert (outcome.error, outcome.user) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "ann")
+
+
+@pytest.mark.parametrize(
+    ("size", "error"),
+    [
+        (LONGEST_SECRET - 1, ErrorCode.NONE),
+        (LONGEST_SECRET, ErrorCode.NONE),
+        (LONGEST_SECRET + 1, ErrorCode.UNACCEPTABLE_CREDENTIAL),
+    ],
+)
+@pytest.mark.parametrize("salted", [False, True])
+def test_no_more_is_hashed_than_a_credential_has(
+    world: World, size: int, error: ErrorCode, salted: bool
+) -> None:
+    salt, password = (b"salt", b"p" * size) if salted else (b"s" * size, b"password")
+    (outcome,) = alter(world, ScramUpsertion("ann", SHA_256, 4_096, salt, password))
+    assert outcome.error is error
