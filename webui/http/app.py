@@ -118,11 +118,12 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         )
         try:
             reply = await route.handle(call)
-            response = await _response(reply)
-            await let_go(reply.content)
-            return response
-        finally:
+        except Exception:
             await let_go(body, *call.left)
+            raise
+        response = await _response(reply)
+        await let_go(reply.content, body, *call.left)
+        return response
 
     return handler
 
