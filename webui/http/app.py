@@ -116,11 +116,14 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             connection_of(request),
             visitor.session,
         )
+        refused: Problem | None = None
         try:
             reply = await route.handle(call)
-        except Exception:
+        except Problem as problem:
+            refused = problem
+        if refused is not None:
             await let_go(body, *call.left)
-            raise
+            raise refused
         response = await _response(reply)
         await let_go(reply.content, body, *call.left)
         return response
