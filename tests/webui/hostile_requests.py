@@ -321,6 +321,7 @@ HOSTILE: Final[dict[str, tuple[Asked, ...]]] = {
         *short_bodies("/api/v1/tokens/token-3:password"),
         Asked("a long one", "/api/v1/tokens/token-3:password", dumped({"password": "p" * 1_024})),
     ),
+    "endSessions": (Asked("everybody's", "/api/v1/sessions?of=all"),),
     "streamEvents": (
         Asked("everything", "/api/v1/events?topics=overview,throttled,quotas"),
         Asked("a wide page", "/api/v1/events?topics=quotas&limit=1000&sort=used"),
