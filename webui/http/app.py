@@ -19,7 +19,7 @@ from webui.console import Console
 from webui.http.asgi import paced_connection
 from webui.http.body_limits import BodyLimits, limited_request
 from webui.http.static_files import StaticFiles
-from webui.http.web_request import body_of, connection_of, knock_of, line_of
+from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, knock_of, line_of
 from webui.pages.doors import add_pages
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json
@@ -44,7 +44,6 @@ from webui.tables.slices import let_go
 log = logging.getLogger(__name__)
 
 BODY_TIMEOUT_S = 10
-PUBLIC_PATHS = frozenset(route.path for route in ROUTES if route.public)
 
 
 def build_app(console: Console) -> QuartTrio:

@@ -15,7 +15,7 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, ASGISendEvent, HTTPScope
 from quart_trio.asgi import TrioASGIHTTPConnection
 
-from webui.http.lines import Lines
+from webui.http.lines import Kind, Lines
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
 from webui.tables.json_text import encode
@@ -47,20 +47,25 @@ class WholeSendConnection(TrioASGIHTTPConnection):
 
 
 def paced_connection(
-    lines: Lines, visitor_of: Callable[[HTTPScope], tuple[str, bool]]
+    lines: Lines, line_of: Callable[[HTTPScope], tuple[str, Kind]]
 ) -> type[TrioASGIHTTPConnection]:
-    """The class of requests that wait for their turns in the line of whom `visitor_of` says they are, and
-    whether they take one of those for changes.
+    """The class of requests that wait for their turns in the line that `line_of` names, for a turn of the
+    kind that it names.
     """
+    turn_of = {
+        Kind.PAGE: lines.turn,
+        Kind.CHANGE: lines.turn_for_change,
+        Kind.HEALTH: lines.turn_for_health,
+    }
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            visitor, is_change = visitor_of(self.scope)
-            turn = lines.turn_for_change(visitor) if is_change else lines.turn(visitor)
+            visitor, kind = line_of(self.scope)
+            turn = turn_of[kind](visitor)
             try:
                 if turn.wait_s > 0:
                     heard: list[ASGIReceiveEvent] = []
-                    if not await _waited(turn.wait_s, receive, heard):
+                    if not await waited(turn.wait_s, receive, heard):
                         return
                     receive = _after(heard, receive)
                 if turn.granted:
@@ -85,7 +90,7 @@ def _parts(message: ASGISendEvent) -> Iterator[ASGISendEvent]:
         yield {"type": "http.response.body", "body": part, "more_body": more}
 
 
-async def _waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIReceiveEvent]) -> bool:
+async def waited(wait_s: float, receive: ASGIReceiveCallable, heard: list[ASGIReceiveEvent]) -> bool:
     """False as soon as the peer has gone. What it said meanwhile is `heard`."""
     gone = False
 

@@ -5,11 +5,12 @@ asks for more at once than any browser or tool does is a flood, and gets one tur
 emptied; nobody else notices, and least of all the Kafka clients, who share the thread.
 """
 
+from enum import Enum
 from typing import Final
 
 import trio
 
-from webui.http.pace import CHANGES_PER_S, LONGEST_WAIT_S, Pace
+from webui.http.pace import CHANGES_PER_S, HEALTH_BURST, HEALTH_PER_S, LONGEST_WAIT_S, Pace
 
 MOST_AT_ONCE: Final = 32
 """Requests of one visitor that have not begun to be answered: a browser has six connections to a host, a tool
@@ -20,6 +21,15 @@ FLOOD_TURN_S: Final = 1.0
 
 FLOOD_WAIT_S: Final = 60.0
 """A refusal is an invitation to ask again, so it is not given early."""
+
+
+class Kind(Enum):
+    """What a request takes a turn for."""
+
+    PAGE = "page"
+    CHANGE = "change"
+    """Changing quotas, by a client that may change them."""
+    HEALTH = "health"
 
 
 class Turn:
@@ -53,14 +63,17 @@ class _Line:
 
 
 class Lines:
-    """`pace` is what all visitors have together, `changes` what they have for changing quotas."""
+    """`pace` is what all visitors have together, `changes` what they have for changing quotas, and `health`
+    what they have for health checks.
+    """
 
-    __slots__ = ("_lines", "changes", "pace")
+    __slots__ = ("_lines", "changes", "health", "pace")
 
     def __init__(self) -> None:
         self._lines: dict[str, _Line] = {}
         self.pace = Pace()
         self.changes = Pace(CHANGES_PER_S, burst=CHANGES_PER_S)
+        self.health = Pace(HEALTH_PER_S, HEALTH_BURST)
 
     def __len__(self) -> int:
         """Visitors with a request in hand."""
@@ -73,6 +86,10 @@ class Lines:
     def turn_for_change(self, visitor: str) -> Turn:
         """The same for a request that changes quotas, of a visitor who may do that."""
         return self._turn(visitor, self.changes)
+
+    def turn_for_health(self, visitor: str) -> Turn:
+        """The same for a health check: a flood of other requests must not make a broker look dead."""
+        return self._turn(visitor, self.health)
 
     def _turn(self, visitor: str, pace: Pace) -> Turn:
         line = self._lines.get(visitor)

@@ -18,6 +18,12 @@ CHANGES_PER_S: Final = 250
 make as many as the disk takes, and an automation that follows the load has to keep up with it.
 """
 
+HEALTH_PER_S: Final = 20
+HEALTH_BURST: Final = 40
+"""Health checks have turns of their own, so that no other request makes one late: a few probes ask a few
+times in ten seconds.
+"""
+
 BURST: Final = 120
 LONGEST_WAIT_S: Final = 10
 

@@ -1,18 +1,24 @@
 """The web framework's request, as the gate sees it. Used by webui.http.app and webui.pages."""
 
-from typing import Final
+from typing import Any, Final
 
-from hypercorn.typing import HTTPScope
+from hypercorn.typing import HTTPScope, WebsocketScope
 from quart import Request
 from werkzeug.exceptions import RequestEntityTooLarge
 
 from broker.control.commands import Role
 from webui.console import Console
+from webui.http.lines import Kind
 from webui.live.follower import Connection
 from webui.rest.problem import Problem
+from webui.rest.routes import ROUTES
+from webui.security.backoff import network_of
 from webui.security.gate import Knock, cookie_name
 
+BEARER: Final = "webui.bearer"
 CONNECTION: Final = "webui.connection"
+PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
+"""Answered without a token, for health checks."""
 QUOTAS: Final = "/api/v1/client-quotas"
 
 
@@ -33,10 +39,17 @@ def connection_of(request: Request) -> Connection | None:
     return state.get(CONNECTION)
 
 
-def line_of(console: Console, scope: HTTPScope) -> tuple[str, bool]:
-    """Whose turns a request takes: a session's, a token's, an address's; and whether it is one for changes.
-    Asked before the framework has seen the request, and whether or not it will be let in.
+def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
+    """The line in which a request waits for its turn: its session's, its token's or its address's; and which
+    kind of turn it takes. Asked before the framework has seen the request.
+
+    A bearer token is compared here, so it is counted here as a guess, whether or not the request is ever
+    finished; what was found goes with the request. While its address must wait, no token is compared: the
+    length of the line says nothing about a guess.
     """
+    address = address_of(scope)
+    if scope["path"] in PUBLIC_PATHS:
+        return f"health {address}", Kind.HEALTH
     found = dict(scope["headers"])
     cookies = found.get(b"cookie", b"").decode("latin-1").split(";")
     wanted = cookie_name(console, scope["scheme"]) + "="
@@ -44,13 +57,27 @@ def line_of(console: Console, scope: HTTPScope) -> tuple[str, bool]:
         if cookie.strip().startswith(wanted):
             session = console.doorkeeper.session(cookie.strip().removeprefix(wanted))
             if session is not None:
-                return f"session {session.csrf}", _changes_quotas(scope, session.token.role)
+                return f"session {session.csrf}", _kind(scope, session.token.role)
     kind, _, secret = found.get(b"authorization", b"").decode("latin-1").partition(" ")
-    token = console.doorkeeper.holder(secret.strip()) if kind.lower() == "bearer" else None
-    if token is not None:
-        return f"token {token.name}", _changes_quotas(scope, token.role)
+    if kind.lower() == "bearer":
+        shown: dict[str, Any] = scope  # type: ignore[assignment]
+        try:
+            token = shown[BEARER] = console.doorkeeper.bearer(secret.strip(), address)
+        except Problem as problem:
+            shown[BEARER] = problem
+        else:
+            return f"token {token.name}", _kind(scope, token.role)
+    return f"address {address}", Kind.PAGE
+
+
+def address_of(scope: HTTPScope | WebsocketScope) -> str:
+    """The network that a request comes from, as it is counted."""
     client = scope.get("client")
-    return f"address {client[0] if client else ''}", False
+    return network_of(str(client[0])) if client else ""
+
+
+def _kind(scope: HTTPScope, role: str) -> Kind:
+    return Kind.CHANGE if _changes_quotas(scope, role) else Kind.PAGE
 
 
 def _changes_quotas(scope: HTTPScope, role: str) -> bool:
@@ -67,4 +94,5 @@ def knock_of(request: Request) -> Knock:
         address=str(client[0]),
         headers=request.headers,
         cookies=request.cookies,
+        bearer=request.scope.get(BEARER),  # type: ignore[arg-type]
     )

@@ -132,15 +132,18 @@ def _login_door(console: Console) -> Door:
     async def door() -> ResponseReturnValue:
         knock = knock_of(request)
         check_body(knock)
-        console.doorkeeper.check_wait(knock.address)
-        given = strict_json.parse(await body_of(request))
         old = knock.cookies.get(cookie_name(console, knock.scheme))
         doorkeeper = console.doorkeeper
-        if isinstance(given, dict) and "name" in given:
-            by = _BY_NAME.check(given)
-            opened = await doorkeeper.sign_in_by_name(by["name"], by["password"], knock.address, old)
-        else:
-            opened = doorkeeper.sign_in(_BY_TOKEN.check(given)["token"], knock.address, old)
+        with doorkeeper.guess(knock.address) as guess:
+            given = strict_json.parse(await body_of(request))
+            if isinstance(given, dict) and "name" in given:
+                by = _BY_NAME.check(given)
+                opened = await doorkeeper.sign_in_by_name(
+                    by["name"], by["password"], knock.address, old, guess
+                )
+            else:
+                token = _BY_TOKEN.check(given)["token"]
+                opened = doorkeeper.sign_in(token, knock.address, old, guess)
         secret, session = opened
         who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
         response = Response(encode(who), content_type=JSON)

@@ -1,9 +1,17 @@
-"""How long an address, or a name, must wait before its next try at signing in.
+"""How long an address, or a name, must wait before its next guess at a secret.
 
-Part of webui.security.doorkeeper and webui.security.passwords. Five wrong guesses are free, then each doubles
-the wait from one second to one minute; a success or a quarter of an hour of silence forgets them. The same
-wrong token again is no guess: a scraper with an old token must not lock the operator out who sits behind the
-same address. Pure: the caller brings the time.
+Part of webui.security.doorkeeper and webui.security.passwords. The first five wrong guesses are free; each
+one after them doubles the wait, from one second to one minute. A quarter of an hour without a wrong guess
+resets an address.
+
+A guess counts as wrong from the moment at which its request is accepted until its secret was found right. A
+request that stays unfinished therefore counts too, and a request that comes while the address must wait is
+refused before its secret is compared. A right secret removes its own guess and no other one.
+
+Two kinds of request are no guess, because they tell the sender nothing new: a wrong secret that the address
+has just sent (a scraper with an old token must not lock out an operator behind the same address), and a right
+secret that the address has sent before (an attacker behind the same address must not stop the scraper). Pure:
+the caller brings the time.
 """
 
 from collections import OrderedDict
@@ -22,58 +30,128 @@ MOST_REMEMBERED: Final = 8
 
 @dataclass(slots=True)
 class Offender:
-    """`recent` are hashes of the last wrong tokens."""
+    """`guesses` were wrong, the last one at `last_ms`; `open` are not decided yet, the last of them began at
+    `opened_ms`. `wrong` and `right` are hashes of the last secrets that were sent.
+    """
 
     guesses: int = 0
     last_ms: int = 0
-    recent: list[bytes] = field(default_factory=list)
+    open: int = 0
+    opened_ms: int = 0
+    wrong: list[bytes] = field(default_factory=list)
+    right: list[bytes] = field(default_factory=list)
+
+    def wait_ms(self, now_ms: int) -> int:
+        forgotten = now_ms - self.last_ms >= FORGET_AFTER_MS
+        counted = self.open + (0 if forgotten else self.guesses)
+        if counted < FREE_GUESSES:
+            return 0
+        wait_ms = min(FIRST_WAIT_MS << min(counted - FREE_GUESSES, 16), LONGEST_WAIT_MS)
+        since_ms = self.opened_ms if forgotten else self.last_ms
+        if self.open:
+            since_ms = max(since_ms, self.opened_ms)
+        return max(0, since_ms + wait_ms - now_ms)
+
+
+class Guess:
+    """One guess that was begun and is not decided yet. It is ended once, by one of the three methods; later
+    calls have no effect. As a context manager it is withdrawn at the end, unless it was decided.
+    """
+
+    __slots__ = ("_offender",)
+
+    def __init__(self, offender: Offender) -> None:
+        self._offender: Offender | None = offender
+
+    def wrong(self, secret: str | None, now_ms: int) -> None:
+        """`secret` None: it counts however often it is sent."""
+        offender = self._end()
+        if offender is None:
+            return
+        if now_ms - offender.last_ms >= FORGET_AFTER_MS:
+            offender.guesses, offender.wrong = 0, []
+        if secret is not None:
+            hashed = _hashed(secret)
+            if hashed in offender.right:
+                offender.right.remove(hashed)
+            if hashed in offender.wrong:
+                return
+            offender.wrong = [*offender.wrong[1 - MOST_REMEMBERED :], hashed]
+        offender.guesses += 1
+        offender.last_ms = now_ms
+
+    def __enter__(self) -> "Guess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.withdraw()
+
+    def right(self, secret: str | None = None) -> None:
+        """Removes this guess and no other one."""
+        offender = self._end()
+        if offender is not None and secret is not None:
+            hashed = _hashed(secret)
+            others = [each for each in offender.right if each != hashed]
+            offender.right = [*others[1 - MOST_REMEMBERED :], hashed]
+
+    def withdraw(self) -> None:
+        """The request ended before its secret was compared."""
+        self._end()
+
+    def _end(self) -> Offender | None:
+        offender, self._offender = self._offender, None
+        if offender is not None:
+            offender.open -= 1
+        return offender
 
 
 class Backoff:
-    """A table of the most recent offenders, bounded: the one that has been silent longest is dropped."""
+    """A table of the addresses that have sent secrets, bounded: the one that has sent none for longest is
+    dropped.
+    """
 
     __slots__ = ("_offenders",)
 
     def __init__(self) -> None:
         self._offenders: OrderedDict[str, Offender] = OrderedDict()
 
-    def wait_ms(self, address: str, now_ms: int) -> int:
-        """0: may try now."""
-        offender = self._offenders.get(_whose(address))
-        if offender is None or offender.guesses < FREE_GUESSES:
+    def wait_ms(self, address: str, now_ms: int, secret: str | None = None) -> int:
+        """0: a guess may begin now. `secret`: the one that is to be sent, where it is known."""
+        offender = self._offenders.get(network_of(address))
+        if offender is None:
             return 0
-        if now_ms - offender.last_ms >= FORGET_AFTER_MS:
+        if secret is not None and offender.right and _hashed(secret) in offender.right:
             return 0
-        wait_ms = min(FIRST_WAIT_MS << min(offender.guesses - FREE_GUESSES, 16), LONGEST_WAIT_MS)
-        return max(0, offender.last_ms + wait_ms - now_ms)
+        return offender.wait_ms(now_ms)
 
-    def failed(self, address: str, guess: str | None, now_ms: int) -> None:
-        """`guess` None: one that counts however often it is made."""
-        key = _whose(address)
+    def begin(self, address: str, now_ms: int) -> Guess:
+        """Counts a guess that is not decided yet. The caller has asked `wait_ms`, and ends the guess."""
+        key = network_of(address)
         offender = self._offenders.get(key)
-        if offender is None or now_ms - offender.last_ms >= FORGET_AFTER_MS:
+        if offender is None:
             offender = self._offenders[key] = Offender()
-        if guess is not None:
-            hashed = sha256(guess.encode("utf-8", "surrogatepass")).digest()
-            if hashed in offender.recent:
-                return
-            offender.recent = [*offender.recent[1 - MOST_REMEMBERED :], hashed]
-        offender.guesses += 1
-        offender.last_ms = now_ms
-        self._offenders.move_to_end(key)
-        if len(self._offenders) > MOST_ADDRESSES:
-            self._offenders.popitem(last=False)
-
-    def succeeded(self, address: str) -> None:
-        self._offenders.pop(_whose(address), None)
+            if len(self._offenders) > MOST_ADDRESSES:
+                self._offenders.popitem(last=False)
+        else:
+            self._offenders.move_to_end(key)
+        offender.open += 1
+        offender.opened_ms = now_ms
+        return Guess(offender)
 
 
-def _whose(address: str) -> str:
-    """An IPv6 host owns its whole /64, so that is what is counted."""
+def network_of(address: str) -> str:
+    """The address as it is counted: an IPv6 host owns its whole /64."""
+    if ":" not in address:
+        return address
     try:
         parsed = ip_address(address)
     except ValueError:
         return address
     if isinstance(parsed, IPv6Address):
-        return parsed.packed[:8].hex()
+        mapped = parsed.ipv4_mapped
+        return parsed.packed[:8].hex() if mapped is None else str(mapped)
     return address
+
+
+def _hashed(secret: str) -> bytes:
+    return sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -12,7 +12,7 @@ from broker.control.commands import Actor, Door, Role
 from broker.control.views import TokenRow
 from webui.backend import Backend, ConsoleSettings
 from webui.rest.problem import Problem
-from webui.security.backoff import Backoff
+from webui.security.backoff import Backoff, Guess
 from webui.security.passwords import Passwords, too_often
 from webui.security.sessions import Session, Sessions
 
@@ -52,17 +52,30 @@ class Doorkeeper:
         self._wall_ms = wall_ms
 
     def holder(self, secret: str) -> TokenRow | None:
-        """Whose token it is. Lets nobody in, and counts no guesses: `bearer` does."""
+        """The token that a secret belongs to. Counts no guess, so only `bearer` may ask it for a client."""
         return self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
 
-    def bearer(self, secret: str, address: str) -> TokenRow:
-        """Raises Problem 401, or 429 to an address that has guessed too often."""
-        self.check_wait(address)
-        token = self.holder(secret)
-        if token is None:
-            self._backoff.failed(address, secret, self._now_ms())
-            raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
-        self._backoff.succeeded(address)
+    def guess(self, address: str, secret: str | None = None) -> Guess:
+        """Counts a guess of this address before its secret is compared, or even received (`secret` None). The
+        caller ends it. Raises Problem 429 for an address that must wait.
+        """
+        now_ms = self._now_ms()
+        wait_ms = self._backoff.wait_ms(address, now_ms, secret)
+        if wait_ms:
+            raise too_often(wait_ms)
+        return self._backoff.begin(address, now_ms)
+
+    def bearer(self, secret: str, address: str, guess: Guess | None = None) -> TokenRow:
+        """`guess`: the one that was counted for it already. Raises Problem 401, or 429 for an address that
+        must wait.
+        """
+        with guess or self.guess(address, secret) as guess:
+            token = self.holder(secret)
+            if token is None:
+                guess.wrong(secret, self._now_ms())
+                detail = "This token is not known here."
+                raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+            guess.right(secret)
         self._let_in(token)
         return token
 
@@ -79,9 +92,11 @@ class Doorkeeper:
             raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
         self._used_ms[token.name] = self._now_ms()
 
-    def sign_in(self, secret: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
+    def sign_in(
+        self, secret: str, address: str, old_cookie: str | None, guess: Guess | None = None
+    ) -> tuple[str, Session]:
         """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
-        return self._open(self.bearer(secret, address), old_cookie)
+        return self._open(self.bearer(secret, address, guess), old_cookie)
 
     def sign_in_by_link(self, code: str, old_cookie: str | None) -> tuple[str, Session]:
         """The same by the one-time code of a link. Raises Problem 401."""
@@ -101,10 +116,10 @@ class Doorkeeper:
             await self._passwords.prove(token.name, secret, address)
 
     async def sign_in_by_name(
-        self, name: str, password: str, address: str, old_cookie: str | None
+        self, name: str, password: str, address: str, old_cookie: str | None, guess: Guess | None = None
     ) -> tuple[str, Session]:
         """The same by name and password. Raises Problem."""
-        token = await self._passwords.prove(name, password, address)
+        token = await self._passwords.prove(name, password, address, guess)
         self._let_in(token)
         return self._open(token, old_cookie)
 

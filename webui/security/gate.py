@@ -35,6 +35,8 @@ class Knock:
     address: str
     headers: HeaderLookup
     cookies: Mapping[str, str]
+    bearer: TokenRow | Problem | None = None
+    """What its bearer token was found to be before it waited for its turn; None: it was not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,27 @@ def visitor_of(console: Console, knock: Knock) -> Visitor:
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise Problem(401, "Only bearer tokens are known here.", headers={"WWW-Authenticate": "Bearer"})
-        return Visitor(console.doorkeeper.bearer(secret.strip(), knock.address), None, knock.address)
+        return Visitor(_bearer(console, knock, secret), None, knock.address)
     session = session_of(console, knock)
     if session is None:
         raise Problem(401, "A token is needed.", headers={"WWW-Authenticate": "Bearer"})
     if knock.method not in SAFE_METHODS and not session.owns(knock.headers.get("X-CSRF-Token", "")):
         raise Problem(403, "X-CSRF-Token is missing or not this session's.")
     return Visitor(session.token, session, knock.address)
+
+
+def _bearer(console: Console, knock: Knock, secret: str) -> TokenRow:
+    """One request is one guess: what was found before it waited is not looked up again, but a token may have
+    been revoked meanwhile.
+    """
+    match knock.bearer:
+        case None:
+            return console.doorkeeper.bearer(secret.strip(), knock.address)
+        case Problem() as problem:
+            raise problem
+        case token if console.doorkeeper.knows(token):
+            return token
+    raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
 
 
 def is_still_signed_in(console: Console, knock: Knock, visitor: Visitor) -> bool:

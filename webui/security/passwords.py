@@ -16,7 +16,7 @@ from broker.control.views import TokenRow
 from webui.backend import Backend
 from webui.http.pace import Pace
 from webui.rest.problem import Problem
-from webui.security.backoff import Backoff
+from webui.security.backoff import Backoff, Guess
 
 AT_ONCE: Final = 1
 HASHES_PER_S: Final = 2
@@ -39,23 +39,34 @@ class Passwords:
         self._now_ms = now_ms
         self._pace = Pace(HASHES_PER_S, BURST, LONGEST_WAIT_S)
 
-    async def prove(self, name: str, secret: str, address: str) -> TokenRow:
-        """Whose password, or token, it is. Raises Problem 401, 429 for who has guessed too often, 503."""
+    async def prove(self, name: str, secret: str, address: str, guess: Guess | None = None) -> TokenRow:
+        """The token whose password, or secret, this is. `guess`: the one of the address that was counted for
+        it already. Raises Problem 401, 429 for an address or a name that must wait, 503.
+
+        Cancelled, the guess has counted as a wrong one.
+        """
         now_ms, whose = self._now_ms(), _key(name)
-        wait_ms = max(self._addresses.wait_ms(address, now_ms), self._names.wait_ms(whose, now_ms))
+        wait_ms = self._names.wait_ms(whose, now_ms)
+        if guess is None:
+            wait_ms = max(wait_ms, self._addresses.wait_ms(address, now_ms))
         if wait_ms:
             raise too_often(wait_ms)
         wait_s = self._turn()
-        # Counted before it is looked at: a thousand guesses at once are a thousand guesses.
-        self._addresses.failed(address, None, now_ms)
-        self._names.failed(whose, None, now_ms)
-        lock = self._backend.lock_of(name)
-        opens = await self._in_thread(lambda: lock.opens(secret), wait_s)
-        if lock.row is None or not opens:
+        guesses = guess or self._addresses.begin(address, now_ms), self._names.begin(whose, now_ms)
+        row = None
+        try:
+            lock = self._backend.lock_of(name)
+            if await self._in_thread(lambda: lock.opens(secret), wait_s):
+                row = lock.row
+        finally:
+            for each in guesses:
+                if row is None:
+                    each.wrong(None, self._now_ms())
+                else:
+                    each.right()
+        if row is None:
             raise Problem(401, "This name and this password are not known here.")
-        self._addresses.succeeded(address)
-        self._names.succeeded(whose)
-        return lock.row
+        return row
 
     async def hashed(self, password: str, name: str) -> HashedPassword:
         """Raises ApiError for what is no password, and Problem 503."""

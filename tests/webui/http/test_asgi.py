@@ -86,7 +86,7 @@ async def test_who_asks_is_told_by_session_token_and_address(
         [(b"cookie", b"weir-8080=" + other.encode() + b"; c=d")],
         [(b"cookie", b"weir-8080=made-up")],
     ):
-        await _ask(app, "/readyz", headers)
+        await _ask(app, "/api/v1/overview", headers)
     by_kind = sorted((visitor.partition(" ")[0], count) for visitor, count in asked.items())
     assert by_kind == [("address", 4), ("session", 1), ("session", 1), ("token", 1), ("token", 1)]
 

@@ -9,15 +9,20 @@ from webui.security.backoff import (
     MOST_ADDRESSES,
     MOST_REMEMBERED,
     Backoff,
+    network_of,
 )
 
 HERE = "10.0.0.7"
 
 
+def fail(backoff: Backoff, address: str, secret: str | None, at_ms: int) -> None:
+    backoff.begin(address, at_ms).wrong(secret, at_ms)
+
+
 def guesses(count: int, address: str = HERE, at_ms: int = 0) -> Backoff:
     backoff = Backoff()
     for index in range(count):
-        backoff.failed(address, f"guess {index}", at_ms)
+        fail(backoff, address, f"guess {index}", at_ms)
     return backoff
 
 
@@ -47,7 +52,7 @@ def test_the_wait_runs_down_with_the_clock() -> None:
 def test_the_same_wrong_token_again_is_no_guess() -> None:
     backoff = Backoff()
     for now in range(0, 600_000, 15_000):
-        backoff.failed(HERE, "a scraper's old token", now)
+        fail(backoff, HERE, "a scraper's old token", now)
     assert backoff.wait_ms(HERE, 600_000) == 0
 
 
@@ -55,7 +60,7 @@ def test_more_wrong_tokens_than_are_remembered_count_again() -> None:
     backoff = Backoff()
     for round_ in range(2):
         for index in range(MOST_REMEMBERED + 1):
-            backoff.failed(HERE, f"guess {index}", round_)
+            fail(backoff, HERE, f"guess {index}", round_)
     assert backoff.wait_ms(HERE, 1) == LONGEST_WAIT_MS
 
 
@@ -69,24 +74,89 @@ def test_an_ipv6_network_is_one_address() -> None:
     assert backoff.wait_ms("2001:db8:1:3::1", 0) == 0
 
 
-def test_success_forgets() -> None:
-    backoff = guesses(20)
-    backoff.succeeded(HERE)
+@pytest.mark.parametrize(("wrong", "wait_ms"), [(4, 0), (5, 1_000), (20, 60_000)])
+def test_a_success_removes_its_own_guess_and_no_other_one(wrong: int, wait_ms: int) -> None:
+    backoff = guesses(wrong)
+    backoff.begin(HERE, 0).right("mine")
+    assert backoff.wait_ms(HERE, 0) == wait_ms
+
+
+def test_forty_guesses_between_successes_are_forty_guesses() -> None:
+    backoff, refused = Backoff(), 0
+    for index in range(40):
+        backoff.begin(HERE, 0).right("mine")
+        if backoff.wait_ms(HERE, 0, f"guess {index}"):
+            refused += 1
+        else:
+            fail(backoff, HERE, f"guess {index}", 0)
+    assert refused == 40 - FREE_GUESSES
+
+
+def test_the_same_right_secret_again_is_no_guess() -> None:
+    backoff = Backoff()
+    backoff.begin(HERE, 0).right("mine")
+    for index in range(20):
+        fail(backoff, HERE, f"guess {index}", 0)
+    assert backoff.wait_ms(HERE, 0, "mine") == 0
+    assert backoff.wait_ms(HERE, 0, "another") == backoff.wait_ms(HERE, 0) == LONGEST_WAIT_MS
+
+
+def test_a_secret_that_is_not_right_any_more_is_a_guess() -> None:
+    backoff = Backoff()
+    backoff.begin(HERE, 0).right("revoked")
+    for index in range(FREE_GUESSES - 1):
+        fail(backoff, HERE, f"guess {index}", 0)
+    fail(backoff, HERE, "revoked", 0)
+    assert backoff.wait_ms(HERE, 0, "revoked") == 1_000
+
+
+@pytest.mark.parametrize(("unfinished", "wait_ms"), [(4, 0), (5, 1_000), (6, 2_000)])
+def test_a_guess_that_is_not_decided_counts(unfinished: int, wait_ms: int) -> None:
+    backoff = Backoff()
+    begun = [backoff.begin(HERE, 7) for _ in range(unfinished)]
+    assert backoff.wait_ms(HERE, 7) == wait_ms
+    for guess in begun:
+        guess.withdraw()
+    assert backoff.wait_ms(HERE, 7) == 0
+
+
+def test_a_guess_is_decided_once() -> None:
+    backoff = Backoff()
+    with backoff.begin(HERE, 0) as guess:
+        guess.wrong("x", 0)
+        guess.right("x")
+        guess.wrong("y", 0)
+    for index in range(FREE_GUESSES - 2):
+        fail(backoff, HERE, f"guess {index}", 0)
     assert backoff.wait_ms(HERE, 0) == 0
+    fail(backoff, HERE, "the fifth", 0)
+    assert backoff.wait_ms(HERE, 0, "x") == 1_000
+
+
+def test_a_success_does_not_make_others_wait_longer() -> None:
+    backoff = guesses(6)
+    with backoff.begin(HERE, 2_000) as guess:
+        assert backoff.wait_ms(HERE, 2_000) == 4_000
+        guess.right("mine")
+    assert backoff.wait_ms(HERE, 2_000) == 0
 
 
 @pytest.mark.parametrize(("silence_ms", "wait_ms"), [(FORGET_AFTER_MS - 1, 60_000), (FORGET_AFTER_MS, 0)])
 def test_a_quarter_of_an_hour_of_silence_forgets(silence_ms: int, wait_ms: int) -> None:
     backoff = guesses(20)
-    backoff.failed(HERE, "the next", silence_ms)
+    fail(backoff, HERE, "the next", silence_ms)
     assert backoff.wait_ms(HERE, silence_ms) == wait_ms
+
+
+def test_an_ipv4_address_in_ipv6_is_itself() -> None:
+    assert network_of("::ffff:10.0.0.7") == HERE and network_of("no address: x") == "no address: x"
 
 
 def test_the_table_is_bounded_and_drops_whoever_was_silent_longest() -> None:
     backoff = guesses(FREE_GUESSES, "first")
     for index in range(FREE_GUESSES):
-        backoff.failed("second", f"guess {index}", 1)
+        fail(backoff, "second", f"guess {index}", 1)
     for index in range(MOST_ADDRESSES - 1):
-        backoff.failed(f"other {index}", "x", 2)
+        fail(backoff, f"other {index}", "x", 2)
     assert backoff.wait_ms("first", 2) == 0
     assert backoff.wait_ms("second", 2) > 0

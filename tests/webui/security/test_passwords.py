@@ -83,10 +83,19 @@ async def test_a_token_opens_while_somebody_guesses_at_its_name(console: Console
     console.doorkeeper.bearer("admin-token", THERE)
 
 
-async def test_the_right_password_forgets_the_wrong_ones(console: Console, clock: Clock) -> None:
-    for _ in range(2):
-        assert [await attempt(console) for _ in range(4)] == [401] * 4
-        assert await attempt(console, secret=GOOD) == 200
+async def test_the_right_password_forgives_no_wrong_one(console: Console, clock: Clock) -> None:
+    assert [await attempt(console) for _ in range(4)] == [401] * 4
+    assert [await attempt(console, secret=GOOD) for _ in range(3)] == [200] * 3
+    assert [await attempt(console) for _ in range(2)] == [401, 429]
+
+
+async def test_a_guess_that_is_given_up_has_counted(console: Console, autojump_clock: MockClock) -> None:
+    for index in range(passwords.BURST):
+        await attempt(console, f"name {index}", address=f"10.1.0.{index}")
+    for _ in range(5):
+        with trio.move_on_after(0.1):
+            await attempt(console)
+    assert await attempt(console, secret=GOOD) == 429
 
 
 async def test_guesses_at_once_are_counted_before_they_are_looked_at(
