@@ -57,6 +57,7 @@ async def serve_console(
 
         from webui.console import make_console
         from webui.http.app import build_app
+        from webui.http.connection_limits import ConnectionLimits
         from webui.http.encryption import Encryption
         from webui.http.front import serve_connections
 
@@ -70,8 +71,9 @@ async def serve_console(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(console.live.run)
             nursery.start_soon(console.insights.run)
-            encryption = None if tls is None else Encryption(tls, console.lines.pace.turn)
-            await serve_connections(app, sockets, stopping, encryption)
+            encryption = None if tls is None else Encryption(tls, console.lines)
+            limits = ConnectionLimits(settings.max_connections, settings.max_connections_per_ip)
+            await serve_connections(app, sockets, stopping, limits, encryption)
             nursery.cancel_scope.cancel()
 
 

@@ -84,6 +84,11 @@ class FakeSettings:
     session_idle_ms: int = 3_600_000
     session_max_ms: int = 43_200_000
     request_max_bytes: int = 1_048_576
+    max_connections: int = 512
+    max_connections_per_ip: int = 256
+    max_streams: int = 200
+    max_streams_per_token: int = 100
+    max_sessions_per_token: int = 100
     insights_warehouse: str = ""
     public_url: str = ""
     is_encrypted: bool = False

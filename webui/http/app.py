@@ -19,7 +19,7 @@ from webui.console import Console
 from webui.http.asgi import paced_connection
 from webui.http.body_limits import BodyLimits, limited_request
 from webui.http.static_files import StaticFiles
-from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, knock_of, line_of
+from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, knock_of, line_of, refusal_of
 from webui.pages.doors import add_pages
 from webui.pages.rendering import Renderer
 from webui.rest import strict_json
@@ -48,7 +48,7 @@ BODY_TIMEOUT_S = 10
 
 def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
-    app.asgi_http_class = paced_connection(console.lines, partial(line_of, console))
+    app.asgi_http_class = paced_connection(console.lines, partial(line_of, console), refusal_of)
     app.url_map.merge_slashes = False
     app.request_class = limited_request(BodyLimits(ROUTES, console.settings.request_max_bytes))
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S

@@ -8,6 +8,7 @@ work. The close is then cut off half way: the socket stays open, and so does the
 shielded `send` lets the close finish; its time limit is for a peer that does not read.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -16,9 +17,13 @@ from hypercorn.typing import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCall
 from quart_trio.asgi import TrioASGIHTTPConnection
 
 from webui.http.lines import Kind, Lines
+from webui.http.seldom import SeldomLog
+from webui.http.web_request import address_of
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
 from webui.tables.json_text import encode
+
+log = logging.getLogger(__name__)
 
 SEND_LIMIT_S = 15.0
 SENT_AT_ONCE: Final = 131_072
@@ -27,7 +32,7 @@ SENT_AT_ONCE: Final = 131_072
 MOST_HEARD: Final = 8
 """Messages of a request that waits; with more of its body than that, nobody hears its connection close."""
 
-REFUSAL: Final = Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
+OVERLOADED: Final = Problem(503, "The console is overloaded.", headers={"Retry-After": "5"})
 
 
 class WholeSendConnection(TrioASGIHTTPConnection):
@@ -47,11 +52,14 @@ class WholeSendConnection(TrioASGIHTTPConnection):
 
 
 def paced_connection(
-    lines: Lines, line_of: Callable[[HTTPScope], tuple[str, Kind]]
+    lines: Lines,
+    line_of: Callable[[HTTPScope], tuple[str, Kind]],
+    refusal_of: Callable[[HTTPScope], Problem | None],
 ) -> type[TrioASGIHTTPConnection]:
     """The class of requests that wait for their turns in the line that `line_of` names, for a turn of the
-    kind that it names.
+    kind that it names. What `refusal_of` refuses waits too, and never meets the framework.
     """
+    refused = SeldomLog(log, "The console has refused a request")
     turn_of = {
         Kind.PAGE: lines.turn,
         Kind.CHANGE: lines.turn_for_change,
@@ -68,10 +76,13 @@ def paced_connection(
                     if not await waited(turn.wait_s, receive, heard):
                         return
                     receive = _after(heard, receive)
-                if turn.granted:
-                    await self.answer(receive, send, turn.done)
+                if not turn.granted:
+                    await _refuse(send, OVERLOADED)
+                elif (problem := refusal_of(self.scope)) is not None:
+                    refused.note(address_of(self.scope))
+                    await _refuse(send, problem)
                 else:
-                    await _refuse(send)
+                    await self.answer(receive, send, turn.done)
             finally:
                 turn.done()
 
@@ -119,10 +130,13 @@ def _after(heard: list[ASGIReceiveEvent], receive: ASGIReceiveCallable) -> ASGIR
     return receive_on
 
 
-async def _refuse(send: ASGISendCallable) -> None:
-    fields = headers.ALWAYS | REFUSAL.headers | {"Content-Type": PROBLEM_TYPE}
-    body = encode(REFUSAL.document())
+async def _refuse(send: ASGISendCallable, problem: Problem) -> None:
+    fields = headers.ALWAYS | problem.headers | {"Content-Type": PROBLEM_TYPE}
+    body = encode(problem.document())
     fields |= {"Cache-Control": headers.NOT_STORED, "Content-Length": str(len(body))}
     sent = [(name.lower().encode(), value.encode()) for name, value in fields.items()]
-    await send({"type": "http.response.start", "status": REFUSAL.status, "headers": sent, "trailers": False})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    with trio.move_on_after(SEND_LIMIT_S, shield=True):
+        await send(
+            {"type": "http.response.start", "status": problem.status, "headers": sent, "trailers": False}
+        )
+        await send({"type": "http.response.body", "body": body, "more_body": False})

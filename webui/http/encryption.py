@@ -1,17 +1,19 @@
 """The console's TLS: the handshake of a new connection, before anything that it says is read.
 
-Used by http.front where `console.ssl.*` is set. A handshake that stalls ends in time, and when there are too
-many the eldest makes room, so that peers who begin and do not go on hold nobody. It takes a turn like a
-request does: a signature is a millisecond of the broker's thread. Who speaks HTTP without TLS is told so.
+Used by http.front where `console.ssl.*` is set. A handshake that stalls ends in time. Where there are too
+many, the eldest of the address with the most makes room, so that stalled handshakes of one address stop no
+other. A handshake takes a turn in the line of its address, like a request: a signature is a millisecond of
+the broker's thread. A client that speaks HTTP without TLS is told so.
 """
 
-import itertools
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 import trio
+
+from webui.http.lines import Lines
 
 HANDSHAKE_S: Final = 5.0
 MOST_AT_ONCE: Final = 64
@@ -26,41 +28,59 @@ _REFUSAL: Final = (
 
 
 class Encryption:
-    """`context` is asked for every connection, so that a new certificate is taken by the next; `turn` waits
-    for a share of the broker's thread, and is False where there is none.
+    """`context` is asked for every connection, so that a new certificate is taken by the next; `lines` give
+    each address its share of the broker's thread.
     """
 
-    __slots__ = ("_begun", "_context", "_numbers", "_turn")
+    __slots__ = ("_begun", "_context", "_lines")
 
-    def __init__(self, context: Callable[[], ssl.SSLContext], turn: Callable[[], Awaitable[bool]]) -> None:
-        self._begun: dict[int, trio.CancelScope] = {}
+    def __init__(self, context: Callable[[], ssl.SSLContext], lines: Lines) -> None:
+        self._begun: dict[str, dict[trio.CancelScope, None]] = {}
         self._context = context
-        self._numbers = itertools.count()
-        self._turn = turn
+        self._lines = lines
 
-    async def begin(self, stream: trio.SocketStream) -> trio.SSLStream[trio.SocketStream] | None:
+    async def begin(
+        self, stream: trio.SocketStream, address: str
+    ) -> trio.SSLStream[trio.SocketStream] | None:
         """The stream to go on with; None where nothing came of it, and the caller closes."""
-        if len(self._begun) >= MOST_AT_ONCE:
-            self._begun.pop(next(iter(self._begun))).cancel()
-        number = next(self._numbers)
+        if sum(map(len, self._begun.values())) >= MOST_AT_ONCE:
+            most = max(self._begun, key=lambda each: len(self._begun[each]))
+            eldest = next(iter(self._begun[most]))
+            self._end(most, eldest)
+            eldest.cancel()
         with trio.move_on_after(HANDSHAKE_S) as limit:
-            self._begun[number] = limit
+            self._begun.setdefault(address, {})[limit] = None
             try:
-                return await self._handshake(stream)
+                return await self._handshake(stream, address)
             except (trio.BrokenResourceError, OSError):
                 return None
             finally:
-                self._begun.pop(number, None)
+                self._end(address, limit)
         return None
 
-    async def _handshake(self, stream: trio.SocketStream) -> trio.SSLStream[trio.SocketStream] | None:
+    def _end(self, address: str, scope: trio.CancelScope) -> None:
+        begun = self._begun.get(address)
+        if begun is not None:
+            begun.pop(scope, None)
+            if not begun:
+                del self._begun[address]
+
+    async def _handshake(
+        self, stream: trio.SocketStream, address: str
+    ) -> trio.SSLStream[trio.SocketStream] | None:
         first = await stream.socket.recv(1, socket.MSG_PEEK)
         if first != _HANDSHAKE:
             if first:
                 await _refuse(stream)
             return None
-        if not await self._turn():
-            return None
+        turn = self._lines.turn(f"handshake {address}")
+        try:
+            if not turn.granted:
+                return None
+            if turn.wait_s > 0:
+                await trio.sleep(turn.wait_s)
+        finally:
+            turn.done()
         encrypted = trio.SSLStream(stream, self._context(), server_side=True, https_compatible=True)
         await encrypted.do_handshake()
         return encrypted

@@ -14,19 +14,22 @@ from typing import Final
 import h11
 import trio
 from hypercorn.config import Config
+from hypercorn.events import Event, Updated
 from hypercorn.protocol.h11 import H11Protocol
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
 
+from webui.http.connection_limits import ConnectionLimits, Entry
 from webui.http.encryption import Encryption
-from webui.http.web_request import CONNECTION
+from webui.http.seldom import SeldomLog
+from webui.http.web_request import CONNECTION, ENTRY, WEBSOCKET
+from webui.security.backoff import network_of
 from webui.security.gate import LONGEST_HEAD
 
 log = logging.getLogger(__name__)
 
-MOST_CONNECTIONS: Final = 512
 STALLED_AFTER_S: Final = 10.0
 GRACE_S: Final = 3.0
 
@@ -102,6 +105,21 @@ class Http1(H11Protocol):
     async def _check_protocol(self, event: h11.Request) -> None:
         pass
 
+    async def _create_stream(self, request: h11.Request) -> None:
+        """A request to become a WebSocket stays one of HTTP, marked for http.asgi, which refuses it:
+        hypercorn's WebSockets wait for no turn, and some of its own refusals never close the connection.
+        """
+        fields = list(request.headers)
+        kept = [
+            (name, value) for name, value in fields if name != b"upgrade" or value.lower() != b"websocket"
+        ]
+        self.connection_state[WEBSOCKET] = len(kept) < len(fields)
+        if len(kept) < len(fields):
+            request = h11.Request(
+                method=request.method, target=request.target, headers=kept, http_version=request.http_version
+            )
+        await super()._create_stream(request)
+
 
 class Connection(TCPServer):
     """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted."""
@@ -122,11 +140,17 @@ class Connection(TCPServer):
         await super()._read_data()
         await self.idle_task.stop()
 
+    async def protocol_send(self, event: Event) -> None:
+        if isinstance(event, Updated):
+            self.state[ENTRY].set_idle(event.idle)
+        await super().protocol_send(event)
+
 
 async def serve_connections(
     app: ASGIFramework,
     listeners: Sequence[trio.SocketListener],
     stopping: Callable[[], Awaitable[None]],
+    limits: ConnectionLimits,
     encryption: Encryption | None = None,
 ) -> None:
     """Serves `listeners` until `stopping` returns; then closes them, lets what is in hand finish for GRACE_S,
@@ -135,31 +159,37 @@ async def serve_connections(
     config = hypercorn_config()
     wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
     context = WorkerContext(None)
-    open_now = 0
+    refused = SeldomLog(log, "The console has no room for a connection")
 
     async def connection(stream: trio.SocketStream) -> None:
-        nonlocal open_now
-        if open_now >= MOST_CONNECTIONS:
-            await trio.aclose_forcefully(stream)
-            return
-        open_now += 1
+        entry = None
         try:
-            await serve(stream)
+            address = network_of(stream.socket.getpeername()[0])
+            with trio.CancelScope() as scope:
+                entry = limits.enter(address, scope.cancel)
+                if entry is None:
+                    refused.note(address)
+                else:
+                    await serve(stream, entry)
+        except OSError:
+            pass  # the peer had gone before it was asked for its address
         except Exception:
             log.exception("A connection of the console broke; it is closed")
         finally:
-            open_now -= 1
+            if entry is not None:
+                entry.leave()
             await trio.aclose_forcefully(stream)
 
-    async def serve(stream: trio.SocketStream) -> None:
+    async def serve(stream: trio.SocketStream, entry: Entry) -> None:
+        state: dict[str, object] = {ENTRY: entry}
         if encryption is None:
             patient = PatientStream(stream)
-            state = {CONNECTION: patient}
+            state[CONNECTION] = patient
             await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
-        elif (begun := await encryption.begin(stream)) is not None:
+        elif (begun := await encryption.begin(stream, entry.address)) is not None:
             encrypted = EncryptedStream(begun)
             # Without CONNECTION: what is written past the framework is not encrypted.
-            await Connection(wrapped, config, context, {}, encrypted)  # type: ignore[arg-type]
+            await Connection(wrapped, config, context, state, encrypted)  # type: ignore[arg-type]
 
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:

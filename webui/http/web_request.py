@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from hypercorn.typing import HTTPScope, WebsocketScope
+from hypercorn.typing import HTTPScope
 from quart import Request
 from werkzeug.exceptions import RequestEntityTooLarge
 
@@ -17,6 +17,10 @@ from webui.security.gate import Knock, cookie_name
 
 BEARER: Final = "webui.bearer"
 CONNECTION: Final = "webui.connection"
+ENTRY: Final = "webui.entry"
+"""Where http.front puts what a connection is counted as."""
+WEBSOCKET: Final = "webui.websocket"
+"""Where http.front says that a request was to become a WebSocket."""
 PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
 """Answered without a token, for health checks."""
 QUOTAS: Final = "/api/v1/client-quotas"
@@ -70,10 +74,22 @@ def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
     return f"address {address}", Kind.PAGE
 
 
-def address_of(scope: HTTPScope | WebsocketScope) -> str:
+def address_of(scope: HTTPScope) -> str:
     """The network that a request comes from, as it is counted."""
     client = scope.get("client")
     return network_of(str(client[0])) if client else ""
+
+
+def refusal_of(scope: HTTPScope) -> Problem | None:
+    """Why a request is refused when its turn has come, before the framework has seen it."""
+    state: dict[str, Any] = scope.get("state") or {}
+    if state.get(WEBSOCKET):
+        return Problem(400, "The console serves no WebSockets.", headers={"Connection": "close"})
+    entry = state.get(ENTRY)
+    if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
+        detail = "The console has no free connection; those beyond its limit answer health checks only."
+        return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
+    return None
 
 
 def _kind(scope: HTTPScope, role: str) -> Kind:

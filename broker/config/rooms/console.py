@@ -89,6 +89,51 @@ class ConsoleConfig:
         unit="bytes",
         ours=True,
     )
+    max_connections: int = setting(
+        "console.max.connections",
+        512,
+        integer(1),
+        "Connections of the console at once. For one more, the one is closed that has been idle longest of "
+        "the address with the most idle ones. Where none is idle, 16 more are taken that answer health "
+        "checks only.",
+        unit="connections",
+        ours=True,
+    )
+    max_connections_per_ip: int = setting(
+        "console.max.connections.per.ip",
+        256,
+        integer(1),
+        "The same for one address; of IPv6, for one /64. For one more, that connection of the address is "
+        "closed that has been idle longest. All browsers behind a proxy have the proxy's address.",
+        unit="connections",
+        ours=True,
+    )
+    max_streams: int = setting(
+        "console.max.streams",
+        200,
+        integer(1),
+        "Live streams at once: every page that is open and seen has one. One more is refused with 503.",
+        unit="streams",
+        ours=True,
+    )
+    max_streams_per_token: int = setting(
+        "console.max.streams.per.token",
+        100,
+        integer(1),
+        "The same for one token, its sessions included. One more is refused with 429, and no older one ends: "
+        "its page would connect again at once and end another.",
+        unit="streams",
+        ours=True,
+    )
+    max_sessions_per_token: int = setting(
+        "console.max.sessions.per.token",
+        100,
+        integer(1),
+        "Browser sessions of one token at once. For one more, the session ends that has been idle longest: a "
+        "browser that was left open must not keep its owner out.",
+        unit="sessions",
+        ours=True,
+    )
     insights_warehouse: str = setting(
         "insights.warehouse",
         "",

@@ -16,7 +16,8 @@ from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
 from webui.http.lines import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, Lines, Turn
-from webui.http.pace import BURST, TURNS_PER_S
+from webui.http.pace import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
+from webui.http.web_request import WEBSOCKET
 from webui.security.headers import ALWAYS
 
 
@@ -113,6 +114,32 @@ async def test_a_change_of_quotas_does_not_wait_behind_what_others_read(
     assert (trio.current_time() > 1) is waits
 
 
+async def test_a_websocket_waits_for_its_turn_like_any_request(
+    autojump_clock: MockClock, console: Console
+) -> None:
+    app = build_app(console)
+    for count in range(BURST + TURNS_PER_S):
+        assert trio.current_time() == pytest.approx(max(0, count - BURST) / TURNS_PER_S)
+        start, _ = await _ask(app, "/", [], state={WEBSOCKET: True})
+        assert start["status"] == 400  # type: ignore[typeddict-item]
+
+
+async def test_a_health_check_waits_behind_no_other_request(
+    autojump_clock: MockClock, http: Browserless, console: Console
+) -> None:
+    for _ in range(MOST_AT_ONCE):
+        console.lines.turn("address 10.0.0.1")
+    for number in range(BURST + TURNS_PER_S):
+        console.lines.turn(f"visitor {number}")
+    for path in ("/healthz", "/readyz"):
+        await _ask(build_app(console), path, [])
+    assert trio.current_time() == 0
+    for _ in range(HEALTH_BURST - 2):
+        console.lines.turn_for_health("another").done()
+    await _ask(build_app(console), "/healthz", [])
+    assert trio.current_time() == pytest.approx(1 / HEALTH_PER_S)
+
+
 async def test_a_peer_that_goes_while_its_request_waits_leaves_no_place_behind(
     mock_clock: MockClock, console: Console, broker: FakeBroker
 ) -> None:
@@ -129,7 +156,11 @@ async def test_a_peer_that_goes_while_its_request_waits_leaves_no_place_behind(
 
 
 async def _ask(
-    app: QuartTrio, path: str, headers: list[tuple[bytes, bytes]], gone: trio.Event | None = None
+    app: QuartTrio,
+    path: str,
+    headers: list[tuple[bytes, bytes]],
+    gone: trio.Event | None = None,
+    state: dict[str, Any] | None = None,
 ) -> list[ASGISendEvent]:
     """A request as hypercorn would hand it on, and what it is told to send."""
     sent: list[ASGISendEvent] = []
@@ -146,7 +177,7 @@ async def _ask(
         "headers": [(b"host", b"localhost"), *headers],
         "client": ("10.0.0.1", 1),
         "server": ("localhost", 8080),
-        "state": {},
+        "state": state or {},
         "extensions": {},
     }
     messages: list[ASGIReceiveEvent] = [{"type": "http.request", "body": b"", "more_body": False}]

@@ -3,7 +3,6 @@
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator
-from functools import partial
 
 import pytest
 import trio
@@ -16,6 +15,7 @@ from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui.console import monotonic_ms
 from webui.http import encryption, front
+from webui.http.lines import FLOOD_WAIT_S, MOST_AT_ONCE, Lines
 
 GET = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n"
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -130,6 +130,7 @@ async def test_of_too_many_handshakes_the_eldest_makes_room(
     server: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encryption, "MOST_AT_ONCE", 3)
+    await ask(server, b"/healthz")  # connections wait in the backlog until the console is loaded
     stalled = []
     for _ in range(3):
         stalled.append(await server.open())
@@ -187,16 +188,12 @@ async def test_a_peer_that_does_not_read_is_given_up(server: Served, monkeypatch
     await trio.aclose_forcefully(stream)
 
 
-async def test_a_handshake_waits_for_its_turn_and_is_refused_without_one() -> None:
-    turns = []
-
-    async def turn(answer: bool) -> bool:
-        turns.append(answer)
-        return answer
-
-    for answer in (True, False):
-        begin = encryption.Encryption(context, partial(turn, answer)).begin
-        async with trio.open_nursery() as nursery:
+async def test_a_handshake_waits_for_a_turn_of_its_address_and_is_refused_without_one() -> None:
+    lines = Lines()
+    waiting = [lines.turn("handshake 127.0.0.1") for _ in range(MOST_AT_ONCE + round(FLOOD_WAIT_S))]
+    begin = encryption.Encryption(context, lines).begin
+    async with trio.open_nursery() as nursery:
+        for address, is_begun in (("127.0.0.1", False), ("127.0.0.2", True)):
             listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
             port = listener.socket.getsockname()[1]
 
@@ -209,7 +206,28 @@ async def test_a_handshake_waits_for_its_turn_and_is_refused_without_one() -> No
 
             nursery.start_soon(client)
             stream = await listener.accept()
-            assert (await begin(stream) is not None) == answer
+            assert (await begin(stream, address) is not None) == is_begun
             await trio.aclose_forcefully(stream)
             await listener.aclose()
-    assert turns == [True, False]
+    for turn in waiting:
+        turn.done()
+    assert len(lines) == 0
+
+
+async def test_stalled_handshakes_of_one_address_push_out_none_of_another(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encryption, "MOST_AT_ONCE", 3)
+    await ask(server, b"/healthz")
+    other = await server.open(source="127.0.0.2")
+    await other.send_all(CLIENT_HELLO)
+    await trio.sleep(0.02)
+    stalled = [await server.open() for _ in range(10)]
+    for one in stalled:
+        await one.send_all(CLIENT_HELLO)
+    await trio.sleep(0.05)
+    with trio.move_on_after(0.05) as limit:
+        await other.receive_some()
+    assert limit.cancelled_caught
+    for one in (other, *stalled):
+        await trio.aclose_forcefully(one)

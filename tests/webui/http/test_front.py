@@ -139,20 +139,72 @@ async def test_a_request_in_hand_is_finished_after_the_shutdown_began(
     assert list(broker.rows) == [(("user", "a"),)]
 
 
-async def test_more_connections_than_the_bound_are_closed_at_once(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(front, "MOST_CONNECTIONS", 2)
-    async with served(broker) as server:
-        held = [await server.open(), await server.open()]
-        await trio.sleep(0.1)
-        assert await rest_of(await server.open()) == b""
-        await held[0].send_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await until(held[0], b"ok\n")
-        await held.pop().aclose()
-        await trio.sleep(0.1)
+IDLE = 512
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def test_as_many_idle_connections_as_there_may_be_hold_up_no_health_check(server: Served) -> None:
+    idle = [await server.open() for _ in range(IDLE)]
+    for _ in range(3):
         assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")
-        await held[0].aclose()
+    for stream in idle:
+        await trio.aclose_forcefully(stream)
+
+
+async def is_open(stream: trio.SocketStream) -> bool:
+    with trio.move_on_after(0.1):
+        return bool(await stream.receive_some())
+    return True
+
+
+@pytest.mark.parametrize(("count", "first_is_open"), [(2, True), (3, True), (4, False)])
+async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idle_one_makes_room(
+    broker: FakeBroker, count: int, first_is_open: bool
+) -> None:
+    async with served(broker, max_connections_per_ip=3) as server:
+        held = []
+        for _ in range(count):
+            held.append(await server.open())
+            await trio.sleep(0.02)
+        other = await server.open(source="127.0.0.2")
+        assert await is_open(held[0]) is first_is_open
+        for stream in (*held[1:], other):
+            await stream.send_all(HEALTH)
+            await until(stream, b"ok\n")
+            await stream.aclose()
+        await trio.aclose_forcefully(held[0])
+
+
+async def test_a_connection_with_a_request_in_hand_makes_room_for_none(broker: FakeBroker) -> None:
+    async with served(broker, max_connections=2) as server:
+        busy = [await server.ask("/api/v1/events?topics=tasks", BEARER) for _ in range(2)]
+        for stream in busy:
+            await until(stream, b"event: tasks")
+        # What is beyond asks for the state of the broker, and for nothing else.
+        check = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
+        assert check.endswith(b"ok\n")
+        refused = await rest_of(await server.ask("/api/v1/tasks", BEARER, source="127.0.0.2"))
+        assert refused.startswith(b"HTTP/1.1 503") and b"no free connection" in refused
+        for stream in busy:
+            assert await is_open(stream)
+            await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.parametrize("more", [b"", b"Content-Length: 3\r\n", BEARER])
+async def test_a_websocket_is_refused_before_the_framework(
+    server: Served, caplog: pytest.LogCaptureFixture, more: bytes
+) -> None:
+    caplog.set_level(logging.INFO, "webui")
+    upgrade = (
+        b"Connection: Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + more
+    )
+    for _ in range(5):
+        stream = await server.ask("/api/v1/events", upgrade)
+        answer = await rest_of(stream)
+        assert answer.startswith(b"HTTP/1.1 400") and b"no WebSockets" in answer
+    lines = [record for record in caplog.records if record.name.startswith("webui")]
+    assert 1 <= len(lines) <= 2 and not any(record.exc_info for record in caplog.records)
 
 
 async def test_headers_that_never_end_are_hung_up_on(

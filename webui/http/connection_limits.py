@@ -1,0 +1,127 @@
+"""How many connections the console holds: in all, and of one address.
+
+Asked by http.front for every connection that it accepts. A connection is idle while no request of it is in
+hand: during its TLS handshake, while its head is incomplete, and between two requests. Where a limit is
+reached, an idle connection makes room: the one that has been idle longest, of the same address where the
+address is at its own limit, and otherwise of the address that has the most idle ones. So an address that
+opens connections and says nothing only ever replaces its own.
+
+Where no connection is idle, the new one is taken into a small reserve that answers health checks and nothing
+else: a broker with a busy console must not look dead. Pure: knows no socket and no clock.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+RESERVE: Final = 16
+"""Connections beyond the limit that may ask for the state of the broker. The eldest idle one of them makes
+room, too.
+"""
+
+
+class Entry:
+    """One connection that is counted. `close` ends it; called at most once, and never after it has left.
+    `is_reserved`: it may ask for the state of the broker, and for nothing else.
+    """
+
+    __slots__ = ("_limits", "address", "close", "is_reserved")
+
+    def __init__(
+        self, limits: "ConnectionLimits", address: str, close: Callable[[], None], is_reserved: bool
+    ) -> None:
+        self._limits = limits
+        self.address = address
+        self.close = close
+        self.is_reserved = is_reserved
+
+    def set_idle(self, is_idle: bool) -> None:
+        """Whether no request of it is in hand."""
+        self._limits.set_idle(self, is_idle)
+
+    def leave(self) -> None:
+        """The connection has ended."""
+        self._limits.leave(self)
+
+
+class ConnectionLimits:
+    """`maximum` is console.max.connections, `per_address` console.max.connections.per.ip."""
+
+    __slots__ = ("_by_address", "_idle", "_maximum", "_per_address", "_reserved", "_total")
+
+    def __init__(self, maximum: int, per_address: int) -> None:
+        self._maximum = maximum
+        self._per_address = per_address
+        self._by_address: dict[str, set[Entry]] = {}
+        self._idle: dict[str, dict[Entry, None]] = {}
+        self._reserved: dict[Entry, bool] = {}
+        self._total = 0
+
+    def __len__(self) -> int:
+        """Open connections, without those of the reserve."""
+        return self._total
+
+    def enter(self, address: str, close: Callable[[], None]) -> Entry | None:
+        """Counts a connection, idle at first, and closes another one where it must make room. None: there is
+        no room, not even in the reserve.
+        """
+        entry = Entry(self, address, close, is_reserved=False)
+        if len(self._by_address.get(address, ())) >= self._per_address:
+            has_room = self._close_eldest(self._idle.get(address))
+        elif self._total >= self._maximum:
+            has_room = self._close_eldest(max(self._idle.values(), key=len, default=None))
+        else:
+            has_room = True
+        if not has_room:
+            return self._enter_reserve(entry)
+        self._by_address.setdefault(address, set()).add(entry)
+        self._idle.setdefault(address, {})[entry] = None
+        self._total += 1
+        return entry
+
+    def set_idle(self, entry: Entry, is_idle: bool) -> None:
+        if entry.is_reserved:
+            if self._reserved.pop(entry, None) is not None:
+                self._reserved[entry] = is_idle
+            return
+        if entry not in self._by_address.get(entry.address, ()):
+            return
+        self._forget_idle(entry)
+        if is_idle:
+            self._idle.setdefault(entry.address, {})[entry] = None
+
+    def leave(self, entry: Entry) -> None:
+        self._reserved.pop(entry, None)
+        of_address = self._by_address.get(entry.address)
+        if of_address is None or entry not in of_address:
+            return
+        of_address.remove(entry)
+        if not of_address:
+            del self._by_address[entry.address]
+        self._forget_idle(entry)
+        self._total -= 1
+
+    def _enter_reserve(self, entry: Entry) -> Entry | None:
+        if len(self._reserved) >= RESERVE:
+            eldest = next((each for each, is_idle in self._reserved.items() if is_idle), None)
+            if eldest is None:
+                return None
+            self.leave(eldest)
+            eldest.close()
+        entry.is_reserved = True
+        self._reserved[entry] = True
+        return entry
+
+    def _close_eldest(self, idle: dict[Entry, None] | None) -> bool:
+        if not idle:
+            return False
+        eldest = next(iter(idle))
+        self.leave(eldest)
+        eldest.close()
+        return True
+
+    def _forget_idle(self, entry: Entry) -> None:
+        idle = self._idle.get(entry.address)
+        if idle is not None:
+            idle.pop(entry, None)
+            if not idle:
+                del self._idle[entry.address]
