@@ -7,6 +7,7 @@ after: the latest wins, nothing queues, and a browser costs one reference to a s
 only the history is fed.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 from typing import Final
@@ -45,6 +46,8 @@ class Live:
         self._nudge = trio.Event()
         self.history = History()
         self.watchers = 0
+        self.watchers_of: Counter[str] = Counter()
+        """Open streams by the name of their token."""
         self.ended = False
         self.snapshot = self._look()
 
@@ -113,16 +116,20 @@ class Live:
         for follower in self._directly:
             follower.call()
 
-    def join(self) -> None:
-        """A stream begins; `leave` when it ends. The first one finds figures of now, not of the last time
-        that somebody looked.
+    def join(self, token: str = "") -> None:
+        """A stream of `token` begins; `leave` when it ends. The first one finds figures of now, not of the
+        last time that somebody looked.
         """
         if not self.watchers:
             self.snapshot = self._look()
         self.watchers += 1
+        self.watchers_of[token] += 1
 
-    def leave(self) -> None:
+    def leave(self, token: str = "") -> None:
         self.watchers -= 1
+        self.watchers_of[token] -= 1
+        if not self.watchers_of[token]:
+            del self.watchers_of[token]
 
     async def next(self, seen: Snapshot | None) -> Snapshot | None:
         """The newest snapshot, as soon as it is not the one already seen; None when there will be no more."""

@@ -6,42 +6,66 @@ that one beat has for a page goes out as one piece. Streams end at shutdown, and
 behind them does.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
 from typing import Any, Final
 
 import trio
 
+from webui.backend import ConsoleSettings
 from webui.live.beat import Live
 from webui.live.follower import QUIET_S, Follower, Section
 from webui.live.snapshot import Snapshot
 from webui.quotas.usage import UNLIMITED
-from webui.rest.problem import Problem
+from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
 from webui.rest.schema import Invalid, Number, Text
+from webui.tables.json_text import encode
 from webui.tables.listing import LONGEST_PAGE, Page, Table
 
 EVENT_STREAM: Final = "text/event-stream; charset=utf-8"
 TOPICS: Final = ("overview", "throttled", "quotas")
 """What a stream brings that does not say what it wants; the rest it must ask for."""
 
-MOST_STREAMS: Final = 200
-
 
 async def events(call: Call) -> Reply:
-    live = call.console.live
-    if live.watchers >= MOST_STREAMS:
-        raise Problem(503, "Too many live pages are open.", headers={"Retry-After": "5"})
+    live, token = call.console.live, call.actor.name
+    refusal = partial(_refusal, live, call.console.settings, token)
+    problem = refusal()
+    if problem is not None:
+        raise problem
     follower = Follower(_sections(call.query, live), call.signed_in, call.connection)
     headers = {"X-Accel-Buffering": "no"}
-    return Reply(stream(live, follower), media=EVENT_STREAM, headers=headers)
+    return Reply(stream(live, follower, token, refusal), media=EVENT_STREAM, headers=headers)
 
 
-async def stream(live: Live, follower: Follower) -> AsyncGenerator[bytes, None]:
+def _refusal(live: Live, settings: ConsoleSettings, token: str) -> Problem | None:
+    """Why one more stream of a token is refused. The newest is refused and no older one ended: the page of an
+    ended stream would connect again at once, and end the next.
+    """
+    if live.watchers_of[token] >= settings.max_streams_per_token:
+        detail = f"This token has {settings.max_streams_per_token} live pages open; close one."
+        return Problem(429, detail, headers={"Retry-After": "5"})
+    if live.watchers >= settings.max_streams:
+        return Problem(503, "Too many live pages are open.", headers={"Retry-After": "5"})
+    return None
+
+
+async def stream(
+    live: Live,
+    follower: Follower,
+    token: str = "",
+    refusal: Callable[[], Problem | None] = lambda: None,
+) -> AsyncGenerator[bytes, None]:
     """What the framework is to send: the beginning and the end, and between them what the beat does not write
     to the connection itself. Whoever takes the bytes closes it: the framework does, however the request ends.
+    `refusal` is asked at the beginning: a stream counts from here on, and others may have begun meanwhile.
     """
+    if (problem := refusal()) is not None:
+        yield b"event: refused\ndata: %b\n\n" % encode(problem.document())
+        return
     seen: Snapshot | None = None
-    live.join()
+    live.join(token)
     try:
         yield b"retry: 1000\n\n"
         while True:
@@ -59,7 +83,7 @@ async def stream(live: Live, follower: Follower) -> AsyncGenerator[bytes, None]:
     except trio.BrokenResourceError:
         return  # the peer has gone; nothing can be told to it
     finally:
-        live.leave()
+        live.leave(token)
 
 
 def _sections(query: Any, live: Live) -> list[tuple[str, Section]]:
@@ -110,7 +134,11 @@ ROUTES: Final = (
         "streamEvents",
         "Server-sent events. Each is the whole of its topic, or of one page of a table.",
         events,
-        {200: Answer("A stream that ends with the session or the broker", media=EVENT_STREAM)},
+        {
+            200: Answer("A stream that ends with the session or the broker", media=EVENT_STREAM),
+            429: Answer("This token has too many streams already", PROBLEM),
+            503: Answer("There are too many streams already", PROBLEM),
+        },
         query=(
             Query("topics", Text(), "Which events, separated by commas.", default=",".join(TOPICS)),
             *_PAGE_QUERY,

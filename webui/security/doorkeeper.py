@@ -47,7 +47,9 @@ class Doorkeeper:
         self._current_version = -1
         self._now_ms = now_ms
         self._passwords = Passwords(backend, self._backoff, now_ms)
-        self._sessions = Sessions(settings.session_idle_ms, settings.session_max_ms)
+        self._sessions = Sessions(
+            settings.session_idle_ms, settings.session_max_ms, settings.max_sessions_per_token
+        )
         self._used_ms: dict[str, int] = {}
         self._wall_ms = wall_ms
 

@@ -6,6 +6,7 @@ bits, the table their hash, so a memory dump signs nobody in. Pure: the caller b
 
 import hmac
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -29,13 +30,16 @@ class Session:
 
 
 class Sessions:
-    """Bounded: the session that has been idle longest makes room."""
+    """Bounded, in all and by the token signed in with: the session that has been idle longest makes room. The
+    newest is not refused, as a browser that was left open would keep its owner out.
+    """
 
-    __slots__ = ("_by_hash", "_idle_ms", "_max_ms")
+    __slots__ = ("_by_hash", "_idle_ms", "_max_ms", "_most_per_token")
 
-    def __init__(self, idle_ms: int, max_ms: int) -> None:
+    def __init__(self, idle_ms: int, max_ms: int, most_per_token: int = MOST_SESSIONS) -> None:
         self._idle_ms = idle_ms
         self._max_ms = max_ms
+        self._most_per_token = most_per_token
         self._by_hash: dict[bytes, Session] = {}
 
     def __len__(self) -> int:
@@ -44,7 +48,12 @@ class Sessions:
     def open(self, token: TokenRow, now_ms: int) -> tuple[str, Session]:
         """Opens a session; answers its secret, which is the cookie's value, and the session."""
         if len(self._by_hash) >= MOST_SESSIONS:
-            self._drop(now_ms)
+            self._drop_ended(now_ms)
+        if len(self._by_hash) >= MOST_SESSIONS:
+            self._drop_longest_idle(self._by_hash)
+        of_token = [key for key, each in self._by_hash.items() if each.token.name == token.name]
+        if len(of_token) >= self._most_per_token:
+            self._drop_longest_idle(of_token)
         secret = secrets.token_urlsafe(32)
         session = Session(token, secrets.token_urlsafe(32), now_ms, now_ms)
         self._by_hash[_hashed(secret)] = session
@@ -76,12 +85,13 @@ class Sessions:
         }
         return len(sessions) - len(self._by_hash)
 
-    def _drop(self, now_ms: int) -> None:
+    def _drop_ended(self, now_ms: int) -> None:
         self._by_hash = {
             key: session for key, session in self._by_hash.items() if not self.has_ended(session, now_ms)
         }
-        if len(self._by_hash) >= MOST_SESSIONS:
-            del self._by_hash[min(self._by_hash, key=lambda key: self._by_hash[key].seen_at_ms)]
+
+    def _drop_longest_idle(self, keys: Iterable[bytes]) -> None:
+        del self._by_hash[min(keys, key=lambda key: self._by_hash[key].seen_at_ms)]
 
 
 def _hashed(secret: str) -> bytes:

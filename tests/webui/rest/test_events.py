@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -15,7 +16,8 @@ from webui.console import Console
 from webui.live.beat import Live
 from webui.live.follower import QUIET_S, Follower, Section
 from webui.live.snapshot import Snapshot
-from webui.rest.events import MOST_STREAMS, stream
+from webui.rest.events import stream
+from webui.rest.problem import Problem
 
 THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
 
@@ -95,9 +97,43 @@ async def test_no_client_can_write_into_the_stream(broker: FakeBroker) -> None:
 
 
 async def test_streams_are_bounded(http: Browserless, console: Console) -> None:
-    console.live.watchers = MOST_STREAMS
+    for index in range(200):
+        if index in (198, 199):
+            assert (await http.ask("HEAD", "/api/v1/events")).status_code == 200
+        console.live.join(f"token {index % 4}")
     answer = await http.get("/api/v1/events")
     assert answer.status_code == 503 and answer.headers["Retry-After"] == "5"
+
+
+@pytest.mark.parametrize(("open_now", "status"), [(98, 200), (99, 200), (100, 429)])
+async def test_streams_of_a_token_are_bounded(
+    http: Browserless, console: Console, open_now: int, status: int
+) -> None:
+    for _ in range(open_now):
+        console.live.join("root")
+    answer = await http.ask("HEAD", "/api/v1/events")
+    assert answer.status_code == status
+    assert (await http.ask("HEAD", "/api/v1/events", token="viewer-token")).status_code == 200
+    if status == 429:
+        said = json.loads(await (await http.get("/api/v1/events")).get_data())
+        assert said["detail"] == "This token has 100 live pages open; close one."
+        console.live.leave("root")
+        assert (await http.ask("HEAD", "/api/v1/events")).status_code == 200
+
+
+async def test_of_streams_that_begin_together_none_is_beyond_the_bound(broker: FakeBroker) -> None:
+    live = Live(broker, lambda: 0)
+
+    def refusal() -> Problem | None:
+        return Problem(429, "no more") if live.watchers_of["vi"] else None
+
+    first, second = (stream(live, Follower(THROTTLED, lambda: True), "vi", refusal) for _ in range(2))
+    async with aclosing(first), aclosing(second):
+        assert await anext(first) == b"retry: 1000\n\n"
+        name, data = read(await anext(second))
+        assert name == "refused" and data["status"] == 429
+        assert [event async for event in second] == [] and live.watchers == 1
+    assert not live.watchers and not live.watchers_of
 
 
 async def test_unknown_topics_are_refused(http: Browserless) -> None:

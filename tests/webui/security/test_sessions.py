@@ -90,6 +90,15 @@ def test_the_one_that_is_idle_longest_makes_room(sessions: Sessions) -> None:
     assert sessions.find(first, 3) is not None and sessions.find(second, 3) is None
 
 
+@pytest.mark.parametrize(("opened", "first_is_open"), [(2, True), (3, True), (4, False)])
+def test_of_one_token_the_one_that_is_idle_longest_makes_room(opened: int, first_is_open: bool) -> None:
+    sessions = Sessions(IDLE_MS, MAX_MS, most_per_token=3)
+    other = sessions.open(VIEWER, 0)[0]
+    first, *_ = [sessions.open(ADMIN, at)[0] for at in range(1, opened + 1)]
+    assert (sessions.find(first, 9) is not None) is first_is_open
+    assert sessions.find(other, 9) is not None and len(sessions) == 1 + min(opened, 3)
+
+
 def test_ended_ones_make_room_first(sessions: Sessions) -> None:
     for _ in range(MOST_SESSIONS):
         sessions.open(ADMIN, 0)[0]
