@@ -195,6 +195,7 @@ class Assembly:
             clock=self._clock,
             frames=resources.frames,
             logins=resources.users,
+            unauthenticated=resources.unauthenticated,
             failures=self.failures,
             on_open=self._watchers.opened,
             on_close=self._on_close,

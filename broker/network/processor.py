@@ -24,6 +24,7 @@ from broker.network.connection.expiry import FailedLogins, LateLogins, expire_id
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Frame
 from broker.network.connection.sessions import Sessions
+from broker.network.connection.unauthenticated import OverLimit, UnauthenticatedConnections
 from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.handling.request_channel import Requests
@@ -84,6 +85,7 @@ class Processor:
         clock: TrioClock,
         frames: FramePool,
         logins: Logins,
+        unauthenticated: UnauthenticatedConnections,
         failures: Failures,
         on_open: Callable[[Channel], None],
         on_close: Callable[[Channel, str], None],
@@ -103,6 +105,7 @@ class Processor:
         self._clock = clock
         self._frames = frames
         self._logins = logins
+        self._unauthenticated = unauthenticated
         self._on_open = on_open
         self._on_drop = on_drop
         self._failures = failures
@@ -249,7 +252,7 @@ class Processor:
         match error:
             case ProtocolViolation():
                 self.selector.close_channel(channel, str(error), logging.WARNING)
-            case EndOfStream():
+            case EndOfStream() | OverLimit():
                 self.selector.close_channel(channel, str(error) or "closed by the peer")
             case TlsError():
                 self.selector.counts.failed_logins += 1
@@ -333,9 +336,16 @@ class Processor:
             if route is None:
                 self._refuse(channel, frame, f"API key {head >> 16} version {head & 0xFFFF} is not served")
                 return None
-            if not channel.authenticated and not route.before_login:
-                self._refuse(channel, frame, f"{route.metrics.name} before authentication")
-                return None
+            if not channel.authenticated:
+                if not route.before_login:
+                    self._refuse(channel, frame, f"{route.metrics.name} before authentication")
+                    return None
+                try:
+                    self._unauthenticated.admit(channel)
+                except OverLimit as over:
+                    self._drop(frame)
+                    self._broken(channel, over)
+                    return None
             channel.requests += 1
             size += 4
             channel.bytes_in += size
@@ -395,6 +405,7 @@ class Processor:
             self._clock,
             self._broken,
             self._logins,
+            self._unauthenticated.meter,
             names_users=not settings.requires_login,
         )
 
@@ -428,6 +439,7 @@ class Processor:
                 self._on_open(channel)
                 if not channel.authenticated:
                     self._late_logins.add(channel)
+                    self._unauthenticated.add(channel, self.selector)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                 self._fail(channel, Place.REGISTER, error)
 
@@ -454,4 +466,6 @@ class Processor:
         )
         if self.handshakes is not None:
             self.handshakes.begin(channel)
+        elif settings.requires_login:
+            self._unauthenticated.measure(channel)
         return channel

@@ -16,6 +16,7 @@ from broker.network.accepting.connection_gate import ConnectionGate
 from broker.network.accepting.user_gate import UserGate
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
+from broker.network.connection.unauthenticated import UnauthenticatedConnections
 from broker.network.failures import Failures
 from broker.network.memory.leased_frames import LeasedFrames
 from broker.network.memory.memory_pool import MemoryPool
@@ -48,6 +49,9 @@ class ServerResources:
         prefix = task_prefix(name)
         self.gate = ConnectionGate(quotas, clock, selectors, watchers, failures, prefix)
         self.users = UserGate(self.gate, deliver, prefix)
+        self.unauthenticated = UnauthenticatedConnections(
+            self.gate.unauthenticated, clock, quotas.counted, self.gate.reject_on
+        )
         self.memory = _bounded(config, clock, prefix)
         self.frames: FramePool = self.memory or FramePool()
         self.gate_task = f"{prefix}connection-quotas"

@@ -360,6 +360,7 @@ class SocketServer:
         attempt = partial(self.failures.attempt, Place.CLOSE, channel.id)
         attempt(resources.gate.release, channel.listener, channel.address)
         attempt(resources.users.release, channel)
+        attempt(resources.unauthenticated.forget, channel)
         attempt(self.watchers.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)

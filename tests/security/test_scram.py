@@ -74,6 +74,25 @@ def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, 
     assert login.name == name
 
 
+@pytest.mark.parametrize(("name", "password"), [("ann", b"secret"), ("ann", b"wrong"), ("nobody", b"x")])
+def test_the_server_derives_no_key_so_that_a_guess_holds_no_thread(
+    monkeypatch: pytest.MonkeyPatch, name: str, password: bytes
+) -> None:
+    login = ScramLogin(SHA_256, {"ann": kept(SHA_256, b"secret")}.get)
+
+    def derive(*_: object) -> bytes:
+        raise AssertionError("the server has derived a key from a password")
+
+    def step(message: bytes) -> bytes:
+        with monkeypatch.context() as patch:
+            patch.setattr(hashlib, "pbkdf2_hmac", derive)
+            return login.step(message)
+
+    with suppress(ApiError):
+        client(SHA_256, name, password, step)
+    assert (login.name == "ann") is (password == b"secret")
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
 @pytest.mark.parametrize(("name", "password"), [("ann", b"wrong"), ("nobody", b"secret"), ("ann", b"")])
 def test_others_hear_the_same_words_at_the_same_step(

@@ -177,6 +177,39 @@ class ConnectionConfig(ListenerRoom):
         ours=True,
     )
 
+    max_unauthenticated_connections_per_ip: int = setting(
+        "max.unauthenticated.connections.per.ip",
+        1_000,
+        integer(1),
+        "Connections of one address at once whose TLS handshake or SASL login is not done, on all listeners. "
+        "For one more, the eldest is closed for which the broker has nothing to do before its client says "
+        "more; where there is none, the new one.",
+        unit="connections",
+        dynamic=True,
+        ours=True,
+    )
+    max_unauthenticated_byte_rate_per_ip: int = setting(
+        "max.unauthenticated.byte.rate.per.ip",
+        2_097_152,
+        integer(1_024),
+        "Bytes in a second that one address may send before it has logged in, on listeners with SASL or TLS. "
+        "What it does not use is kept for ten seconds, so that many clients behind one address may log in at "
+        "once. A connection beyond it is closed.",
+        unit="bytes/s",
+        dynamic=True,
+        ours=True,
+    )
+    max_unauthenticated_frame_rate_per_ip: int = setting(
+        "max.unauthenticated.frame.rate.per.ip",
+        1_000,
+        integer(1),
+        "The same for requests; a TLS handshake counts for 4. A login takes three or four, and one that has "
+        "begun may end.",
+        unit="requests/s",
+        dynamic=True,
+        ours=True,
+    )
+
     def check(self) -> None:
         """The rule between keys. Raises ConfigError. (Kafka: KafkaConfig.validateValues)"""
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:

@@ -38,6 +38,8 @@ from broker.quotas.connections import (
     TooMany,
 )
 from broker.quotas.rejections import Rejections
+from broker.quotas.unauthenticated import BYTE_RATE, FRAME_RATE, UnauthenticatedLimits, UnauthenticatedQuotas
+from broker.quotas.unauthenticated import CONNECTIONS as UNAUTHENTICATED
 from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,9 @@ WORDS: Final = {
     IP_RATE: "address makes more than the configured maximum of {:.0f} connections per second",
     PER_USER: "who already has the configured maximum of {:.0f} connections",
     USER_RATE: "who makes more than the configured maximum of {:.0f} connections per second",
+    UNAUTHENTICATED: "address already has the configured maximum of {:.0f} connections without a login",
+    BYTE_RATE: "address sends more than the configured maximum of {:.0f} bytes per second before a login",
+    FRAME_RATE: "address sends more than the configured maximum of {:.0f} requests per second before a login",
 }
 
 
@@ -66,6 +71,7 @@ class ConnectionGate:
         task_prefix: str = "",
     ) -> None:
         self.quotas = quotas
+        self.unauthenticated = UnauthenticatedQuotas()
         self.failures = failures
         self.clock = clock
         self.watchers = watchers
@@ -105,6 +111,11 @@ class ConnectionGate:
             UserLimit(config.max_connections_per_user, dict(config.max_connections_per_user_overrides)),
             UserLimit(config.max_creation_rate_per_user, dict(config.max_creation_rate_per_user_overrides)),
         )
+        self.unauthenticated.limits = UnauthenticatedLimits(
+            config.max_unauthenticated_connections_per_ip,
+            config.max_unauthenticated_byte_rate_per_ip,
+            config.max_unauthenticated_frame_rate_per_ip,
+        )
         self._apply_limits()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -140,6 +151,12 @@ class ConnectionGate:
         self.watchers.refused(listener.name, address, rule, bound)
         self._rejections.note(listener.name, who or self.quotas.counted(address), rule, bound, now_ms)
         self._teller.poke()
+
+    def reject_on(self, listener: str, address: str, rule: str, bound: float) -> None:
+        """The same by the name of the listener, which may have been removed meanwhile."""
+        quota = self.quotas.listeners.get(listener)
+        if quota is not None:
+            self.reject(quota, address, rule, bound)
 
     def _apply_limits(self) -> None:
         config = self._config

@@ -52,8 +52,8 @@ def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
 
 class Handshakes:
     """`names_users`: the certificate of a client says who it is, as there is no login after it, and `logins`
-    whether that one may have one more connection. `broken` ends a connection for what went wrong with it.
-    `due` are those that wait for their next step.
+    whether that one may have one more connection. `meter` makes what counts a connection's bytes. `broken`
+    ends a connection for what went wrong with it. `due` are those that wait for their next step.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Handshakes:
         clock: TrioClock,
         broken: Callable[[Channel, Exception], None],
         logins: Logins,
+        meter: Callable[[Channel], Callable[[int], bool]],
         *,
         names_users: bool,
     ) -> None:
@@ -73,6 +74,7 @@ class Handshakes:
         self._clock = clock
         self._broken = broken
         self._logins = logins
+        self._meter = meter
         self._held: set[Channel] = set()
         self._names_users = names_users
         self._scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
@@ -89,6 +91,7 @@ class Handshakes:
             )
         assert isinstance(channel.sock, socket.socket) and isinstance(channel.receive, Receive)
         tls = TlsSocket(channel.sock, self._certificates.context, self._scratch)
+        tls.meter = self._meter(channel)
         channel.sock = tls
         channel.receive = TlsReceive(channel.receive, tls)
         channel.read = partial(self._put_in_line, channel, tls)

@@ -13,7 +13,7 @@ only where a response is not yet sent.
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from broker.network.connection.receive import EndOfStream
@@ -40,9 +40,13 @@ class TlsError(OSError):
 class TlsSocket:
     """`has_buffered`: bytes of the peer have left the kernel that `recv_into` has not given yet, so that the
     kernel alone does not tell what is ready. `is_blocked`: ciphertext waits for the kernel to take it.
+    `meter` is told how many bytes of ciphertext were received, until it answers that it need not be any more.
     """
 
-    __slots__ = ("_incoming", "_outgoing", "_owed", "_scratch", "_sock", "_tls", "_unsent", "has_buffered")
+    __slots__ = (
+        *("_incoming", "_outgoing", "_owed", "_scratch", "_sock", "_tls", "_unsent", "has_buffered"),
+        "meter",
+    )
 
     def __init__(self, sock: socket.socket, context: ssl.SSLContext, scratch: memoryview) -> None:
         self._sock = sock
@@ -52,6 +56,7 @@ class TlsSocket:
         self._unsent = memoryview(b"")
         self._owed = 0
         self.has_buffered = False
+        self.meter: Callable[[int], bool] | None = None
 
     @property
     def is_blocked(self) -> bool:
@@ -197,6 +202,8 @@ class TlsSocket:
         count = self._sock.recv_into(self._scratch)
         if not count:
             raise EndOfStream("closed by the peer, without close_notify")
+        if self.meter is not None and not self.meter(count):
+            self.meter = None
         self._incoming.write(self._scratch[:count])
 
     def _say_unasked(self) -> None:
