@@ -78,7 +78,7 @@ def test_who_knows_the_password_is_let_in(mechanism: ScramMechanism, sent: str, 
 def test_the_server_derives_no_key_so_that_a_guess_holds_no_thread(
     monkeypatch: pytest.MonkeyPatch, name: str, password: bytes
 ) -> None:
-    login = ScramLogin(SHA_256, {"ann": kept(SHA_256, b"secret")}.get)
+    login = login_of(SHA_256, {"ann": kept(SHA_256, b"secret")})
 
     def derive(*_: object) -> bytes:
         raise AssertionError("the server has derived a key from a password")

@@ -17,6 +17,7 @@ from broker.quotas.unauthenticated import BURST_S, BYTE_RATE, CONNECTIONS, FRAME
 from tests.network.test_login import MODULE, log_in
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import is_served
+from tests.support.live import alter_through, takes_effect
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import OPENED, WireClient
 
@@ -24,6 +25,7 @@ SASL = (
     "listeners=SASL_PLAINTEXT://127.0.0.1:0",
     f'listener.name.sasl_plaintext.plain.sasl.jaas.config={MODULE} user_alice="secret";',
     "connection.authentication.timeout.ms=60000",
+    "wire.role=admin",
 )
 OTHER = "127.0.0.2"
 FRAMES_OF_A_LOGIN = 2
@@ -88,7 +90,7 @@ async def test_an_address_logs_in_as_often_as_its_rate_allows_and_another_is_not
 
 @pytest.mark.parametrize("frames", [LOGIN_FRAMES, LOGIN_FRAMES + 1])
 async def test_a_login_that_has_begun_has_eight_requests_in_any_case(
-    broker: RunningBroker, frames: int
+    broker: RunningBroker, frames: int, mock_clock: MockClock
 ) -> None:
     client = await connected(broker)
     assert (await client.ask(SaslHandshakeRequest("PLAIN"), 1)).error_code == 0
@@ -99,7 +101,7 @@ async def test_a_login_that_has_begun_has_eight_requests_in_any_case(
     assert await is_open(client, broker) is (frames == LOGIN_FRAMES)
 
 
-async def test_who_has_logged_in_sends_what_it_likes(broker: RunningBroker) -> None:
+async def test_who_has_logged_in_sends_what_it_likes(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await logged_in(broker)
     for _ in range(3 * BURST_S + 10):
         assert await is_served(client)
@@ -111,7 +113,7 @@ async def test_who_has_logged_in_sends_what_it_likes(broker: RunningBroker) -> N
 
 @pytest.mark.parametrize(("size", "stays"), [(10_239, True), (10_240, True), (10_241, False)])
 async def test_an_address_sends_as_many_bytes_as_its_rate_allows(
-    broker: RunningBroker, size: int, stays: bool
+    broker: RunningBroker, size: int, stays: bool, mock_clock: MockClock
 ) -> None:
     # A request that is announced and does not become whole.
     client = await connected(broker)
@@ -139,7 +141,7 @@ async def test_time_pays_for_bytes(broker: RunningBroker, mock_clock: MockClock)
 
 @pytest.mark.parametrize(("count", "first_is_open"), [(3, True), (4, True), (5, False)])
 async def test_of_too_many_that_say_nothing_the_eldest_makes_room(
-    broker: RunningBroker, count: int, first_is_open: bool
+    broker: RunningBroker, count: int, first_is_open: bool, mock_clock: MockClock
 ) -> None:
     other = await connected(broker, OTHER)
     silent = [await connected(broker) for _ in range(count)]
@@ -149,7 +151,9 @@ async def test_of_too_many_that_say_nothing_the_eldest_makes_room(
     assert await log_in(silent[-1], b"secret") == 0
 
 
-async def test_who_has_logged_in_is_not_counted_and_makes_no_room(broker: RunningBroker) -> None:
+async def test_who_has_logged_in_is_not_counted_and_makes_no_room(
+    broker: RunningBroker, mock_clock: MockClock
+) -> None:
     clients = [await logged_in(broker) for _ in range(10)]
     for client in clients:
         assert await is_open(client, broker)
@@ -168,7 +172,29 @@ async def test_a_thousand_silent_connections_keep_no_client_of_their_address_out
         assert await is_served(await logged_in(broker))
 
 
-async def test_closed_ones_are_forgotten(broker: RunningBroker) -> None:
+@takes_effect(
+    "max.unauthenticated.connections.per.ip",
+    "max.unauthenticated.byte.rate.per.ip",
+    "max.unauthenticated.frame.rate.per.ip",
+)
+async def test_the_limits_change_while_the_broker_runs(broker: RunningBroker, mock_clock: MockClock) -> None:
+    operator = await logged_in(broker, OTHER)
+    assert await alter_through(operator, {CONNECTIONS: "1", BYTE_RATE: "2048", FRAME_RATE: "2"}) == (0, None)
+    silent = [await connected(broker) for _ in range(2)]
+    assert [await is_open(client, broker) for client in silent] == [False, True]
+    await silent[1].stream.send_all(struct.pack(">i", 100_000) + bytes(20_476))
+    assert await is_open(silent[1], broker)
+    await silent[1].stream.send_all(b"1")
+    assert not await is_open(silent[1], broker)
+    assert await alter_through(operator, {BYTE_RATE: "100000"}) == (0, None)
+    for _ in range(2 * BURST_S // FRAMES_OF_A_LOGIN):
+        await logged_in(broker)
+    late = await connected(broker)
+    await late.send(SaslHandshakeRequest("PLAIN"), 1)
+    assert not await is_open(late, broker)
+
+
+async def test_closed_ones_are_forgotten(broker: RunningBroker, mock_clock: MockClock) -> None:
     unauthenticated = broker.house.server.resources
     for _ in range(3):
         client = await connected(broker)
@@ -217,7 +243,7 @@ async def test_a_handshake_counts_for_four_requests_and_its_bytes_count(
 
 
 async def test_no_key_is_derived_from_a_password_for_a_plain_login(
-    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, mock_clock: MockClock
 ) -> None:
     def derive(*_: object, **__: object) -> bytes:
         raise AssertionError("a login has derived a key from a password")
@@ -228,3 +254,5 @@ async def test_no_key_is_derived_from_a_password_for_a_plain_login(
     assert await log_in(client, b"secret") == 0
     wrong = await connected(broker)
     assert await log_in(wrong, b"wrong") == 58
+    mock_clock.jump(0.1)
+    assert not await is_open(wrong, broker)
