@@ -18,7 +18,7 @@ from quart_trio.asgi import TrioASGIHTTPConnection
 
 from webui.http.lines import Kind, Lines
 from webui.http.seldom import SeldomLog
-from webui.http.web_request import address_of
+from webui.http.web_request import address_of, out_of_hand
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
 from webui.tables.json_text import encode
@@ -73,7 +73,9 @@ def paced_connection(
             try:
                 if turn.wait_s > 0:
                     heard: list[ASGIReceiveEvent] = []
-                    if not await waited(turn.wait_s, receive, heard):
+                    with out_of_hand(self.scope):
+                        is_there = await waited(turn.wait_s, receive, heard)
+                    if not is_there:
                         return
                     receive = _after(heard, receive)
                 if not turn.granted:

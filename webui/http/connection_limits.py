@@ -1,10 +1,10 @@
 """How many connections the console holds: in all, and of one address.
 
 Asked by http.front for every connection that it accepts. A connection is idle while no request of it is in
-hand: during its TLS handshake, while its head is incomplete, and between two requests. Where a limit is
-reached, an idle connection makes room: the one that has been idle longest, of the same address where the
-address is at its own limit, and otherwise of the address that has the most idle ones. So an address that
-opens connections and says nothing only ever replaces its own.
+hand: during its TLS handshake, while its head is incomplete, while its request waits for its turn, and
+between two requests. Where a limit is reached, an idle connection makes room: the one that has been idle
+longest, of the same address where the address is at its own limit, and otherwise of the address that has the
+most idle ones. So an address that opens connections and says nothing only ever replaces its own.
 
 Where no connection is idle, the new one is taken into a small reserve that answers health checks and nothing
 else: a broker with a busy console must not look dead. Pure: knows no socket and no clock.

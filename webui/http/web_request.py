@@ -1,5 +1,7 @@
 """The web framework's request, as the gate sees it. Used by webui.http.app and webui.pages."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from hypercorn.typing import HTTPScope
@@ -90,6 +92,18 @@ def refusal_of(scope: HTTPScope) -> Problem | None:
         detail = "The console has no free connection; those beyond its limit answer health checks only."
         return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
     return None
+
+
+@contextmanager
+def out_of_hand(scope: HTTPScope) -> Iterator[None]:
+    """While a request waits for its turn, its connection counts as idle: it may be closed to make room."""
+    state: dict[str, Any] = scope.get("state") or {}
+    entry = state.get(ENTRY)
+    if entry is not None:
+        entry.set_idle(True)
+    yield
+    if entry is not None:
+        entry.set_idle(False)
 
 
 def _kind(scope: HTTPScope, role: str) -> Kind:

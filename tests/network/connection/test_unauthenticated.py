@@ -31,12 +31,19 @@ OTHER = "127.0.0.2"
 FRAMES_OF_A_LOGIN = 2
 
 
-@pytest.fixture(params=["kafka", "automq"])
+WAYS = {
+    "kafka": "socket.server.mode=kafka",
+    "automq": "socket.server.mode=automq",
+    "leased": "queued.max.request.bytes=104857600",
+}
+
+
+@pytest.fixture(params=WAYS)
 async def broker(
     request: pytest.FixtureRequest, tmp_path: Path, mock_clock: MockClock
 ) -> AsyncIterator[RunningBroker]:
     limits = (f"{FRAME_RATE}=3", f"{CONNECTIONS}=4", f"{BYTE_RATE}=1024")
-    async with running_broker(tmp_path, *SASL, *limits, f"socket.server.mode={request.param}") as running:
+    async with running_broker(tmp_path, *SASL, *limits, WAYS[request.param]) as running:
         yield running
 
 

@@ -17,7 +17,7 @@ from webui.console import Console
 from webui.http.app import build_app
 from webui.http.lines import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, Lines, Turn
 from webui.http.pace import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
-from webui.http.web_request import WEBSOCKET
+from webui.http.web_request import ENTRY, WEBSOCKET
 from webui.security.headers import ALWAYS
 
 
@@ -122,6 +122,22 @@ async def test_a_websocket_waits_for_its_turn_like_any_request(
         assert trio.current_time() == pytest.approx(max(0, count - BURST) / TURNS_PER_S)
         start, _ = await _ask(app, "/", [], state={WEBSOCKET: True})
         assert start["status"] == 400  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(("ahead", "told"), [(BURST - 1, []), (BURST, [True, False])])
+async def test_a_connection_whose_request_waits_counts_as_idle(
+    autojump_clock: MockClock, console: Console, ahead: int, told: list[bool]
+) -> None:
+    heard: list[bool] = []
+
+    class Entry:
+        is_reserved = False
+        set_idle = staticmethod(heard.append)
+
+    for number in range(ahead):
+        console.lines.turn(f"visitor {number}")
+    await _ask(build_app(console), "/", [], state={ENTRY: Entry()})
+    assert heard == told
 
 
 async def test_a_health_check_waits_behind_no_other_request(
