@@ -111,7 +111,7 @@ def _login_by_link(
     opened = Response(b"", status=303, headers={"Location": page.path})
     old = knock.cookies.get(cookie_name(console, knock.scheme))
     try:
-        secret, _ = console.doorkeeper.sign_in_by_link(code, old)
+        secret, _ = console.doorkeeper.sign_in_by_link(code, knock.address, old)
     except Problem as problem:
         if session_of(console, knock) is not None:
             # The link once more in the browser that it has signed in.

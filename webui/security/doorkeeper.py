@@ -100,12 +100,17 @@ class Doorkeeper:
         """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
         return self._open(self.bearer(secret, address, guess), old_cookie)
 
-    def sign_in_by_link(self, code: str, old_cookie: str | None) -> tuple[str, Session]:
-        """The same by the one-time code of a link. Raises Problem 401."""
-        token = self._backend.redeem(code, self._now_ms())
-        if token is None:
-            detail = "This link was used before, or is older than fifteen minutes."
-            raise Problem(401, f"{detail} Run weir console-link for another one.")
+    def sign_in_by_link(self, code: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
+        """The same by the one-time code of a link. Raises Problem 401, or 429 for an address that must
+        wait.
+        """
+        with self.guess(address) as guess:
+            token = self._backend.redeem(code, self._now_ms())
+            if token is None:
+                guess.wrong(code, self._now_ms())
+                detail = "This link was used before, or is older than fifteen minutes."
+                raise Problem(401, f"{detail} Run weir console-link for another one.")
+            guess.right()
         self._let_in(token)
         return self._open(token, old_cookie)
 
@@ -113,9 +118,11 @@ class Doorkeeper:
         """Whoever is signed in shows the token, its password, or the code of a new link once more. Raises
         Problem as `Passwords.prove` does.
         """
-        shown = self._backend.redeem(secret, self._now_ms())
-        if shown is None or shown.name != token.name:
-            await self._passwords.prove(token.name, secret, address)
+        with self.guess(address) as guess:
+            shown = self._backend.redeem(secret, self._now_ms())
+            if shown is None or shown.name != token.name:
+                await self._passwords.prove(token.name, secret, address, guess)
+            guess.right()
 
     async def sign_in_by_name(
         self, name: str, password: str, address: str, old_cookie: str | None, guess: Guess | None = None
