@@ -86,12 +86,12 @@ class Crowded:
 async def crowded(directory: Path, size: Size) -> AsyncIterator[Crowded]:
     settings = ("console.listener=127.0.0.1:0", "max.connections.per.ip=100000", "request.log.apis=")
     async with running_broker(directory, *settings) as broker:
-        url = broker.started.console_url
-        assert url is not None
-        host, _, port = url.split("//")[1].split("/")[0].partition(":")
-        token = url.partition("token=")[2]
+        console = broker.started.console
+        assert console is not None
+        assert console.token is not None
+        host, _, port = console.address.split("//")[1].split("/")[0].partition(":")
         await fill(broker, size)
-        yield Crowded(broker, host, int(port), token)
+        yield Crowded(broker, host, int(port), console.token)
 
 
 async def fill(broker: RunningBroker, size: Size) -> None:

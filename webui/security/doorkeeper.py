@@ -81,12 +81,6 @@ class Doorkeeper:
         self._let_in(token)
         return token
 
-    def check_wait(self, address: str) -> None:
-        """Raises Problem 429 to an address that has guessed too often. Asked before its request is read."""
-        wait_ms = self._backoff.wait_ms(address, self._now_ms())
-        if wait_ms:
-            raise too_often(wait_ms)
-
     def _let_in(self, token: TokenRow) -> None:
         """Raises Problem 401."""
         if token.has_expired(self._wall_ms()):
