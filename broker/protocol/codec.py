@@ -9,12 +9,19 @@ from importlib import import_module
 
 from broker.errors import BrokerBug, ProtocolViolation
 from broker.protocol.api_key import response_header_version
-from broker.protocol.compile_decode import Decoder, compile_decoder
+from broker.protocol.compile_decode import (
+    Decoder,
+    SlicedDecoder,
+    compile_decoder,
+    compile_decoder_in_slices,
+)
 from broker.protocol.compile_encode import (
     BodyEncoder,
     ResponseEncoder,
+    SlicedEncoder,
     compile_body_encoder,
     compile_response_encoder,
+    compile_response_encoder_in_slices,
 )
 from broker.protocol.header import RequestEncoder, request_framer
 from broker.protocol.messages import APIS, DATA
@@ -28,6 +35,14 @@ def decode_request(api_key: int, version: int) -> Decoder:
 
 
 @cache
+def decode_request_in_slices(api_key: int, version: int) -> SlicedDecoder:
+    """For large requests: yields None after a bounded amount of work, and returns the message. Raises as
+    decode_request.
+    """
+    return compile_decoder_in_slices(_known(request_class(api_key), version), version)
+
+
+@cache
 def decode_response(api_key: int, version: int) -> Decoder:
     """The decoder of a response body, what follows the response header."""
     return compile_decoder(_known(response_class(api_key), version), version)
@@ -36,11 +51,17 @@ def decode_response(api_key: int, version: int) -> Decoder:
 @cache
 def encode_response(api_key: int, version: int) -> ResponseEncoder:
     """Raises BrokerBug when no schema has that API key and version: nobody may have been answered in it."""
-    try:
-        message = _known(response_class(api_key), version)
-    except ProtocolViolation as unknown:
-        raise BrokerBug(str(unknown)) from unknown
+    message = _answerable(api_key, version)
     return compile_response_encoder(message, version, response_header_version(api_key, version))
+
+
+@cache
+def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
+    """For large responses: yields None after a bounded amount of work, and returns the buffers. Raises as
+    encode_response.
+    """
+    message = _answerable(api_key, version)
+    return compile_response_encoder_in_slices(message, version, response_header_version(api_key, version))
 
 
 @cache
@@ -79,6 +100,13 @@ def response_class(api_key: int) -> type[Message]:
 def known_versions(api_key: int) -> tuple[int, int]:
     """First and last version that the codec has; which of them are served is the API registry's business."""
     return request_class(api_key).VERSIONS
+
+
+def _answerable(api_key: int, version: int) -> type[Message]:
+    try:
+        return _known(response_class(api_key), version)
+    except ProtocolViolation as unknown:
+        raise BrokerBug(str(unknown)) from unknown
 
 
 def _of_api(api_key: int, kind: str) -> type[Message]:

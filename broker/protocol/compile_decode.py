@@ -3,20 +3,24 @@
 Called by codec, once per message and version. The function is straight-line Python: a run of fixed-size
 fields and the length that follows it are one `unpack_from`, one-byte varints are read in line, values go
 straight into the slots. Every length is compared with the bytes that are left before anything is made of it.
-Knows no message by name.
+For large messages there is the same function as a generator, which yields None after a bounded number of
+array elements and bytes, and returns the message. Knows no message by name.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Final
 
 from broker.errors import ProtocolViolation
-from broker.protocol.emitter import Emitter, layout
+from broker.protocol.emitter import NUMBERS, SLICE, Emitter, layout
 from broker.protocol.schema import FIXED, LIST, Buffer, Field, Message, Struct
 from broker.protocol.varint import read_rest, read_uvarint, skip_tags
 
 Decoder = Callable[[Buffer, int], Message]
 """(buffer, offset of the body) -> message. The body ends where the buffer ends. Raises ProtocolViolation."""
+
+SlicedDecoder = Callable[[Buffer, int], Generator[None, None, Message]]
+"""The same as a generator. The buffer must stay as it is until the generator has ended."""
 
 TEXT: Final[dict[type, Callable[..., str]]] = {
     bytes: bytes.decode,
@@ -32,9 +36,19 @@ and the broker 5 to 10 us each, so 2 MB could stop everybody else for ten second
 for all partitions of a broker stays far below.
 """
 
+SLICE_BYTES: Final = 256 * 1024
+"""Bytes that are decoded between two yields, because text takes a nanosecond a byte; ours."""
+
+LONGEST_STRING: Final = 0x7FFF
+"""Bytes of a string where its length is a varint, as in Kafka; elsewhere the length has 16 bits."""
+
 
 def compile_decoder(message: type[Message], version: int) -> Decoder:
     return _Decoder(message, version).build()  # type: ignore[no-any-return]
+
+
+def compile_decoder_in_slices(message: type[Message], version: int) -> SlicedDecoder:
+    return _Decoder(message, version, in_slices=True).build()  # type: ignore[no-any-return]
 
 
 def in_version(struct_type: type[Struct], version: int) -> list[Field]:
@@ -43,8 +57,8 @@ def in_version(struct_type: type[Struct], version: int) -> list[Field]:
 
 
 class _Decoder(Emitter):
-    def __init__(self, message: type[Message], version: int) -> None:
-        super().__init__(f"decode {message.__name__} v{version}")
+    def __init__(self, message: type[Message], version: int, in_slices: bool = False) -> None:
+        super().__init__(f"decode {message.__name__} v{version}", in_slices)
         self.title = f"{message.__name__} v{version}"
         self.version = version
         self.flexible = message.FLEXIBLE is not None and version >= message.FLEXIBLE
@@ -75,13 +89,29 @@ class _Decoder(Emitter):
             self.emit("text = TEXT[type(buf)]")
         if kinds & {"bytes", "records"}:
             self.emit("view = memoryview(buf)")
+        if self.in_slices:
+            self._begin_slice()
         self._struct(message, "m0", 0)
         self._settle()
         # Kafka's broker does not ask whether a request goes on behind its end, and librdkafka 2.16 relies on
         # it: its Metadata 13 for all topics has three bytes too many.
         if not self._is_request:
             self._refuse_if("pos != end", "bytes are left over")
+        if self.in_slices:
+            with self.block("if False:"):
+                self.emit("yield")  # a generator, also where no field is an array
         self.emit("return m0")
+
+    def _begin_slice(self) -> None:
+        self.emit(f"left = {SLICE}")
+        self.emit(f"mark = pos + {SLICE_BYTES}")
+
+    def _may_rest(self, cost: str) -> None:
+        """Ends the slice where `cost` more elements, or the bytes so far, are more than one may have."""
+        self.emit(f"left -= {cost}")
+        with self.block("if left < 0 or pos > mark:"):
+            self.emit("yield")
+            self._begin_slice()
 
     def _kinds(self, struct_type: type[Struct]) -> set[str]:
         kinds: set[str] = set()
@@ -148,6 +178,8 @@ class _Decoder(Emitter):
             with self.block("if n:"):
                 self._count()
                 self.emit("pos = skip_tags(buf, pos, end, n)")
+                if self.in_slices:
+                    self.emit("left -= 4 * n")  # n is less than 256 and stands for MOST_TAGS at most
             return
         stop = f"stop{depth}"
         with self.block("if n:"):
@@ -155,6 +187,8 @@ class _Decoder(Emitter):
                 self.emit("n, pos = read_rest(buf, pos, n)")
             self._count()
             with self.block("for _ in range(n):"):
+                if self.in_slices:
+                    self._may_rest("1")
                 self.emit("tag, pos = read_uvarint(buf, pos)")
                 self.emit("size, pos = read_uvarint(buf, pos)")
                 self.emit(f"{stop} = pos + size")
@@ -200,6 +234,10 @@ class _Decoder(Emitter):
         if self.flexible:
             with self.block("if n > 127:"):
                 self.emit("n, start = read_rest(buf, start, n)")
+                if field.type == "string":
+                    self._refuse_if(
+                        f"n > {LONGEST_STRING + 1}", f"{field.name} is longer than {LONGEST_STRING} bytes"
+                    )
         stop = "start + n - 1" if self.flexible else "start + n"
         value = "text(buf[start:pos])" if field.type == "string" else "view[start:pos]"
         if not nullable:
@@ -244,17 +282,33 @@ class _Decoder(Emitter):
             self.emit("room -= n")
             self._refuse_if("room < 0", f"more than {MOST_ELEMENTS} elements")
 
+    def _numbers_in_slices(self, target: str, letter: str, size: int, depth: int) -> None:
+        """An array of `n` fixed-size values, some at a time."""
+        items = f"items{depth}"
+        self.emit(f"{target} = {items} = []")
+        with self.block("while n:"):
+            self.emit(f"some = n if n < {NUMBERS} else {NUMBERS}")
+            self.emit(f"{items} += unpack_from({letters_of(letter, 'some')}, buf, pos)")
+            self.emit(f"pos += some * {size}")
+            self.emit("n -= some")
+            with self.block("if n:"):
+                self.emit("yield")
+
     def _elements(self, field: Field, target: str, depth: int) -> None:
         items = f"items{depth}"
         if isinstance(field.type, str) and field.type in FIXED:
             letter = FIXED[field.type]
             size, _, _ = layout(letter)
-            letters = f"'>' + '{letter}' * n" if field.type == "uuid" else f"f'>{{n}}{letter}'"
-            self.emit(f"{target} = list(unpack_from({letters}, buf, pos))")
+            if self.in_slices:
+                self._numbers_in_slices(target, letter, size, depth)
+                return
+            self.emit(f"{target} = list(unpack_from({letters_of(letter, 'n')}, buf, pos))")
             self.emit(f"pos += n * {size}" if size > 1 else "pos += n")
             return
         self.emit(f"{target} = {items} = []")
         with self.block(f"for _ in TIMES[n] if n < {len(TIMES)} else range(n):"):
+            if self.in_slices:
+                self._may_rest("1")
             if isinstance(field.type, str):
                 self._blob(field, "item", nullable=False)
                 self.emit(f"{items}.append(item)")
@@ -262,6 +316,11 @@ class _Decoder(Emitter):
                 self._struct(field.type, f"m{depth + 1}", depth + 1)
                 self._settle()
                 self.emit(f"{items}.append(m{depth + 1})")
+
+
+def letters_of(letter: str, count: str) -> str:
+    """An expression of the layout of so many values."""
+    return f"'>' + '{letter}' * {count}" if letter == FIXED["uuid"] else f"f'>{{{count}}}{letter}'"
 
 
 def _smallest(kind: str | type[Struct], version: int, flexible: bool) -> int:

@@ -2,21 +2,25 @@
 
 Called by codec, once per message and version. The function packs a run of fixed-size fields, and the length
 that follows it, in one `pack`, and joins what it packed into one bytes object; a large or foreign `records`
-value stands in the resulting list as it is, so that fetched data never passes through here. Knows no message
-by name.
+value stands in the resulting list as it is, so that fetched data never passes through here. For large
+responses there is the same function as a generator, which yields None after a bounded number of array
+elements, and returns the buffers. Knows no message by name.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from broker.protocol.compile_decode import in_version
-from broker.protocol.emitter import Emitter, layout
+from broker.protocol.compile_decode import in_version, letters_of
+from broker.protocol.emitter import NUMBERS, SLICE, Emitter, layout
 from broker.protocol.schema import FIXED, LIST, Field, Message, Records, Struct
 from broker.protocol.varint import uvarint
 
 ResponseEncoder = Callable[[Any, int], list[Records]]
 """(message, correlation id) -> the whole frame, size and header included, as buffers to send in order."""
+
+SlicedEncoder = Callable[[Any, int], Generator[None, None, list[Records]]]
+"""The same as a generator. The message must stay as it is until the generator has ended."""
 
 BodyEncoder = Callable[[Any], list[Records]]
 """message -> its body alone, as buffers in order."""
@@ -32,13 +36,21 @@ def compile_response_encoder(message: type[Message], version: int, header_versio
     return _Encoder(message, version, header_version).build()  # type: ignore[no-any-return]
 
 
+def compile_response_encoder_in_slices(
+    message: type[Message], version: int, header_version: int
+) -> SlicedEncoder:
+    return _Encoder(message, version, header_version, in_slices=True).build()  # type: ignore[no-any-return]
+
+
 def compile_body_encoder(message: type[Message], version: int) -> BodyEncoder:
     return _Encoder(message, version, None).build()  # type: ignore[no-any-return]
 
 
 class _Encoder(Emitter):
-    def __init__(self, message: type[Message], version: int, header_version: int | None) -> None:
-        super().__init__(f"encode {message.__name__} v{version}")
+    def __init__(
+        self, message: type[Message], version: int, header_version: int | None, in_slices: bool = False
+    ) -> None:
+        super().__init__(f"encode {message.__name__} v{version}", in_slices)
         self.version = version
         self.flexible = message.FLEXIBLE is not None and version >= message.FLEXIBLE
         self._run: list[tuple[str, str]] = []
@@ -47,12 +59,17 @@ class _Encoder(Emitter):
         with self.block("def run(m0):" if header_version is None else "def run(m0, correlation_id):"):
             self.emit("parts = []")
             self.emit("w = parts.append")
-            large = self._has_records(message)
+            large = in_slices or self._has_records(message)
             if large:
                 self.emit("out = []")
                 self.emit("size = 0")
+            if in_slices:
+                self.emit(f"left = {SLICE}")
             self._struct(message, "m0", 0)
             self._flush()
+            if in_slices:
+                with self.block("if False:"):
+                    self.emit("yield")  # a generator, also where no field is an array
             self._finish(header_version, large)
 
     def _has_records(self, struct_type: type[Struct]) -> bool:
@@ -75,6 +92,21 @@ class _Encoder(Emitter):
                     self.emit("out.append(body)")
                 self.emit("return out")
         self.emit(f"return [{head}(len(body) + {length}, correlation_id) + body]")
+
+    def _may_rest(self) -> None:
+        """Ends the slice where one more element is more than one may have. Nothing waits in `_run`."""
+        self.emit("left -= 1")
+        with self.block("if left < 0:"):
+            self._rest()
+            self.emit(f"left = {SLICE}")
+
+    def _rest(self) -> None:
+        """Joins what is written so far, so that this is not left to the end, and yields."""
+        self.emit("chunk = b''.join(parts)")
+        self.emit("parts.clear()")
+        self.emit("out.append(chunk)")
+        self.emit("size += len(chunk)")
+        self.emit("yield")
 
     # Fields of fixed size wait in `_run` until something of unknown size must be written; `x` is a zero byte.
 
@@ -228,16 +260,24 @@ class _Encoder(Emitter):
         self._length("i")
         if isinstance(field.type, str) and field.type in FIXED:
             letter = FIXED[field.type]
-            letters = (
-                f"'>' + '{letter}' * len({items})"
-                if field.type == "uuid"
-                else f"f'>{{len({items})}}{letter}'"
-            )
-            self.emit(f"{self._write}(pack_any({letters}, *{items}))")
+            if self.in_slices:
+                self._numbers_in_slices(items, letter)
+                return
+            self.emit(f"{self._write}(pack_any({letters_of(letter, f'len({items})')}, *{items}))")
             return
         with self.block(f"for m{depth + 1} in {items}:"):
+            if self.in_slices:
+                self._may_rest()
             if isinstance(field.type, str):
                 self._blob(field.type, f"m{depth + 1}", nullable=False)
             else:
                 self._struct(field.type, f"m{depth + 1}", depth + 1)
             self._flush()
+
+    def _numbers_in_slices(self, items: str, letter: str) -> None:
+        """Values of fixed size, some at a time."""
+        with self.block(f"for at in range(0, len({items}), {NUMBERS}):"):
+            with self.block("if at:"):
+                self._rest()
+            self.emit(f"some = {items}[at : at + {NUMBERS}]")
+            self.emit(f"{self._write}(pack_any({letters_of(letter, 'len(some)')}, *some))")

@@ -1,0 +1,52 @@
+"""Lets go of a large message a slice at a time.
+
+Python frees an object as soon as its last holder drops it, and what only that object held with it: dropping a
+message with 100,000 elements takes 5 to 15 ms in one piece. Called by the handler pool for large requests and
+answers. Changes no message, so whoever holds a part of one keeps it. Knows no message by name.
+"""
+
+from collections.abc import Callable, Generator
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final
+
+from broker.protocol.schema import Struct
+
+AT_ONCE: Final = 2048
+"""Elements that are dropped between two yields; ours. One takes some 0.1 microseconds."""
+
+
+def dismantle(message: Struct | None) -> Generator[None, None, None]:
+    """Yields None after a bounded number of elements. The caller drops its own reference to `message` when it
+    has made the generator, so that the generator is its last holder.
+    """
+    levels: list[list[Any]] = [[message]]
+    message = None
+    for level in levels:
+        if level and isinstance(level[0], Struct):
+            for children_of, is_array in _children(type(level[0])):
+                children: list[Any] = []
+                for at in range(0, len(level), AT_ONCE):
+                    if at:
+                        yield
+                    found = map(children_of, level[at : at + AT_ONCE])
+                    children += chain.from_iterable(filter(None, found)) if is_array else filter(None, found)
+                if children:
+                    levels.append(children)
+                yield
+        del level
+    levels.reverse()
+    while levels:  # what holds others goes before them, so that each slice frees no more than its own
+        level = levels.pop()
+        while level:
+            del level[-AT_ONCE:]
+            yield
+
+
+def _children(struct_type: type[Struct]) -> tuple[tuple[Callable[[Any], Any], bool], ...]:
+    """What holds other objects in a struct: arrays, and structs of which there is one."""
+    return tuple(
+        (attrgetter(field.name), field.array)
+        for field in struct_type.FIELDS
+        if field.array or not isinstance(field.type, str)
+    )
