@@ -6,7 +6,7 @@ hang up); `ConfigError` stops the start; `BrokerBug` is ours and is never caught
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 
 class ErrorCode(IntEnum):
@@ -170,8 +170,10 @@ class ApiError(Exception):
 
 class ProtocolViolation(Exception):  # noqa: N818 - a fact about the peer, not an error of ours
     """The peer sent bytes that no reading of the protocol allows. The connection is closed with one log
-    line.
+    line. `partial` is what was read of a large message before, for `broker.protocol.dismantle`.
     """
+
+    partial: Any = None
 
 
 class BrokerBug(Exception):  # noqa: N818

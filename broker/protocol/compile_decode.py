@@ -20,7 +20,9 @@ Decoder = Callable[[Buffer, int], Message]
 """(buffer, offset of the body) -> message. The body ends where the buffer ends. Raises ProtocolViolation."""
 
 SlicedDecoder = Callable[[Buffer, int], Generator[None, None, Message]]
-"""The same as a generator. The buffer must stay as it is until the generator has ended."""
+"""The same as a generator. The buffer must stay as it is until the generator has ended. A ProtocolViolation
+has what was read before it, so that it can be dismantled.
+"""
 
 TEXT: Final[dict[type, Callable[..., str]]] = {
     bytes: bytes.decode,
@@ -75,10 +77,21 @@ class _Decoder(Emitter):
             TIMES=TIMES,
         )
         with self.block("def run(buf, pos):"):
+            if not in_slices:
+                self._guarded(message)
+                return
+            self.emit("m0 = None")
             with self.block("try:"):
-                self._message(message)
-            with self.block("except (struct_error, IndexError, UnicodeDecodeError) as fault:"):
-                self.emit(f"raise ProtocolViolation(f'{self.title}: {{fault}}') from fault")
+                self._guarded(message)
+            with self.block("except ProtocolViolation as violation:"):
+                self.emit("violation.partial = m0")
+                self.emit("raise")
+
+    def _guarded(self, message: type[Message]) -> None:
+        with self.block("try:"):
+            self._message(message)
+        with self.block("except (struct_error, IndexError, UnicodeDecodeError) as fault:"):
+            self.emit(f"raise ProtocolViolation(f'{self.title}: {{fault}}') from fault")
 
     def _message(self, message: type[Message]) -> None:
         kinds = self._kinds(message)
@@ -151,9 +164,13 @@ class _Decoder(Emitter):
         with self.block(f"if {condition}:"):
             self.emit(f"raise ProtocolViolation('{self.title}: {why}')")
 
-    def _struct(self, struct_type: type[Struct], name: str, depth: int, target: str = "") -> None:
+    def _struct(
+        self, struct_type: type[Struct], name: str, depth: int, target: str = "", items: str = ""
+    ) -> None:
         made = self.constant("Class", struct_type)
         self.emit(f"{name} = {target + ' = ' if target else ''}new({made})")
+        if items and self.in_slices:
+            self.emit(f"{items}.append({name})")  # so that all that is read hangs together at any time
         present = in_version(struct_type, self.version)
         for field in struct_type.FIELDS:
             if field not in present or field.tag is not None:
@@ -313,9 +330,10 @@ class _Decoder(Emitter):
                 self._blob(field, "item", nullable=False)
                 self.emit(f"{items}.append(item)")
             else:
-                self._struct(field.type, f"m{depth + 1}", depth + 1)
+                self._struct(field.type, f"m{depth + 1}", depth + 1, items=items)
                 self._settle()
-                self.emit(f"{items}.append(m{depth + 1})")
+                if not self.in_slices:
+                    self.emit(f"{items}.append(m{depth + 1})")
 
 
 def letters_of(letter: str, count: str) -> str:

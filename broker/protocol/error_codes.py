@@ -7,7 +7,7 @@ answers there is a generator, which yields None after a bounded number of array 
 Knows no message by name.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from typing import Final
 
@@ -16,11 +16,13 @@ from broker.protocol.compile_decode import in_version
 from broker.protocol.emitter import SLICE, Emitter
 from broker.protocol.schema import Field, Struct
 
-Collector = Callable[[Struct], Sequence[int]]
-"""Every error code of an answer that is not 0, in the order of the wire."""
+Collector = Callable[[Struct], Mapping[int, int]]
+"""How often an answer has each error code but 0, in the order of their first places on the wire."""
 
-SlicedCollector = Callable[[Struct], Generator[None, None, dict[int, int]]]
-"""How often an answer has each error code but 0."""
+SlicedCollector = Callable[[Struct], Generator[None, None, Mapping[int, int]]]
+"""The same as a generator."""
+
+NONE: Final[Mapping[int, int]] = {}
 
 NOT_COUNTED: Final = "topic_config_error_code"
 """Says why a part of a successful answer is missing; Kafka does not count it either."""
@@ -50,27 +52,25 @@ class _Compiler(Emitter):
             if in_slices:
                 self.emit("found = {}")
                 self.emit(f"left = {SLICE}")
-                self._struct(message, 0)
+            else:
+                self.names["NONE"] = NONE
+                self.emit("found = NONE")
+            self._struct(message, 0)
+            if in_slices:
                 with self.block("if False:"):
                     self.emit("yield")  # a generator, also where no field is an array
-                self.emit("return found")
-                return
-            self.emit("found = ()")  # a list from the first code on: growing a tuple takes quadratic time
-            self._struct(message, 0)
-            self.emit("return tuple(found) if found else ()")
+            self.emit("return found")
 
     def _struct(self, struct_type: type[Struct], depth: int) -> None:
         this, inner = f"m{depth}", f"m{depth + 1}"
         for field in in_version(struct_type, self._version):
             if is_error_code(field):
                 with self.block(f"if {this}.{field.name}:"):
-                    if self.in_slices:
-                        self.emit(f"code = {this}.{field.name}")
-                        self.emit("found[code] = found.get(code, 0) + 1")
-                        continue
-                    with self.block("if not found:"):
-                        self.emit("found = []")
-                    self.emit(f"found.append({this}.{field.name})")
+                    if not self.in_slices:
+                        with self.block("if found is NONE:"):
+                            self.emit("found = {}")
+                    self.emit(f"code = {this}.{field.name}")
+                    self.emit("found[code] = found.get(code, 0) + 1")
             elif not isinstance(field.type, str) and self._has_codes(field.type):
                 items = f"{this}.{field.name}"
                 if not field.array:

@@ -129,8 +129,7 @@ def test_an_answer_is_the_same_in_slices_and_its_errors_too(api: Api) -> None:
             reply = messages._struct(kind, version)
             _, parts = run_through(in_slices(reply, 77))
             assert b"".join(map(bytes, parts)) == b"".join(map(bytes, encode(reply, 77)))  # type: ignore[arg-type]
-            found = codes(reply)
-            assert run_through(counted(reply))[1] == {code: found.count(code) for code in found}
+            assert run_through(counted(reply))[1] == codes(reply)
 
 
 @pytest.mark.parametrize(

@@ -23,30 +23,30 @@ def produced(*codes: int) -> ProduceResponse:
     return ProduceResponse([TopicProduceResponse("t", partition_responses=partitions)])
 
 
-@pytest.mark.parametrize(("codes", "found"), [((), ()), ((0, 0), ()), ((3, 0, 3, 56), (3, 3, 56))])
-def test_every_partition_counts(codes: tuple[int, ...], found: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("codes", "found"), [((), {}), ((0, 0), {}), ((3, 0, 3, 56), {3: 2, 56: 1})])
+def test_every_partition_counts(codes: tuple[int, ...], found: dict[int, int]) -> None:
     assert error_codes(0, 9)(produced(*codes)) == found
 
 
 def test_the_answer_counts_and_what_is_in_it() -> None:
     partition = PartitionData(0, 1, 0)
     reply = FetchResponse(error_code=70, responses=[FetchableTopicResponse("t", partitions=[partition])])
-    assert error_codes(1, 12)(reply) == (70, 1)
+    assert error_codes(1, 12)(reply) == {70: 1, 1: 1}
 
 
 def test_a_field_that_the_version_lacks_does_not_count() -> None:
-    assert error_codes(1, 6)(FetchResponse(error_code=70)) == ()
-    assert error_codes(1, 7)(FetchResponse(error_code=70)) == (70,)
+    assert error_codes(1, 6)(FetchResponse(error_code=70)) == {}
+    assert error_codes(1, 7)(FetchResponse(error_code=70)) == {70: 1}
 
 
 def test_a_flat_answer() -> None:
-    assert error_codes(12, 4)(HeartbeatResponse(error_code=27)) == (27,)
-    assert error_codes(12, 4)(HeartbeatResponse()) == ()
+    assert error_codes(12, 4)(HeartbeatResponse(error_code=27)) == {27: 1}
+    assert error_codes(12, 4)(HeartbeatResponse()) == {}
 
 
 def test_the_reason_why_settings_are_missing_is_no_error() -> None:
     result = CreatableTopicResult("t", error_code=0, topic_config_error_code=29)
-    assert error_codes(19, 7)(CreateTopicsResponse(topics=[result])) == ()
+    assert error_codes(19, 7)(CreateTopicsResponse(topics=[result])) == {}
 
 
 def error_fields(struct: type[Struct], version: int) -> list[Field]:
