@@ -22,7 +22,7 @@ from broker.control.commands import (
 )
 from broker.control.config_ops import apply_op, check_node_id, check_ops
 from broker.control.loggers import plan_levels
-from broker.control.plan import Effect, Plan, Situation
+from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation
 from broker.control.replicas import repeated
 from broker.control.store_locations import check_location
 from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
@@ -30,15 +30,18 @@ from broker.control.topic_names import validate_topic_name
 from broker.errors import ApiError, ConfigError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
+from broker.steps import Steps
 
 
-def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Plan[list[ResourceOutcome]]:
+def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
     twice = repeated(each.resource for each in command.resources)
     brokers = dict(at.image.broker_configs)
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []
     effects: list[Effect] = []
     for alteration in command.resources:
+        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
+            yield
         resource = alteration.resource
         try:
             if resource in twice:

@@ -2,14 +2,15 @@
 
 from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
-from broker.control.plan import Plan, Situation
+from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.control.replicas import PartitionAllowance, check_replicas, repeated
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
+from broker.steps import Steps
 
 
-def plan_create_partitions(command: CreatePartitions, at: Situation) -> Plan[list[PartitionsOutcome]]:
+def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Plan[list[PartitionsOutcome]]]:
     twice = repeated([topic.topic for topic in command.topics])
     refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[PartitionsOutcome] = []
@@ -17,6 +18,8 @@ def plan_create_partitions(command: CreatePartitions, at: Situation) -> Plan[lis
     allowance = PartitionAllowance()
     quota = ClusterQuota(at)
     for name, wanted in {topic.topic: topic for topic in command.topics}.items():
+        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
+            yield
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)

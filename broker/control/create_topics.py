@@ -8,16 +8,17 @@ import secrets
 
 from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
-from broker.control.plan import Plan, Situation
+from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.control.replicas import PartitionAllowance, check_replicas, repeated
 from broker.control.topic_configs import read_topic_config
 from broker.control.topic_names import collision_key, validate_topic_name
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
+from broker.steps import Steps
 
 
-def plan_create_topics(command: CreateTopics, at: Situation) -> Plan[list[TopicOutcome]]:
+def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
     twice = repeated([topic.name for topic in command.topics])
     refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[TopicOutcome] = []
@@ -26,6 +27,8 @@ def plan_create_topics(command: CreateTopics, at: Situation) -> Plan[list[TopicO
     allowance = PartitionAllowance()
     quota = ClusterQuota(at)
     for name, topic in {topic.name: topic for topic in command.topics}.items():
+        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
+            yield
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)

@@ -1,20 +1,23 @@
 """Plans DeleteTopics, by name or by id. (Kafka: ControllerApis.deleteTopics, in its codes and words)"""
 
 from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
-from broker.control.plan import Plan, Situation
+from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.control.replicas import repeated
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Topic
+from broker.steps import Steps
 
 
-def plan_delete_topics(command: DeleteTopics, at: Situation) -> Plan[list[TopicOutcome]]:
+def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     twice = repeated(command.topics)
     outcomes: list[TopicOutcome] = []
     doomed: dict[str, Topic] = {}
     for wanted in dict.fromkeys(command.topics):
+        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
+            yield
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)

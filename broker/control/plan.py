@@ -1,12 +1,13 @@
 """What a command comes to: its answer, and the changes that make it true.
 
 Every planner of this room is a function (command, situation) -> Plan that touches nothing; `Control` commits
-the changes, does the effects, and only then gives the answer.
+the changes, does the effects, and only then gives the answer. Planners of commands with entries are
+generators that yield None after every PLANNED_AT_ONCE of them, and return the plan.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from broker.config.load import Configuration
 from broker.config.table import Rooms
@@ -17,6 +18,9 @@ from broker.metadata.changes import Change
 from broker.metadata.image import Image
 
 Answer = TypeVar("Answer")
+PLANNED_AT_ONCE: Final = 128
+"""Entries between two yields; ours. One takes up to ten microseconds."""
+
 Effect = Callable[[], None]
 
 

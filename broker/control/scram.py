@@ -14,11 +14,12 @@ from broker.control.commands import (
     ScramUpsertion,
     UserOutcome,
 )
-from broker.control.plan import Plan, Situation
+from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
 from broker.security.scram import BY_CODE, LEAST_ITERATIONS, MOST_ITERATIONS, ScramMechanism, keys_of
+from broker.steps import Steps
 
 LONGEST_USER: Final = 1_024
 """Kafka has no bound; ours keeps a page and a log line readable, as for quotas."""
@@ -29,12 +30,14 @@ the whole of it, which takes 0.4 s for a request of 100 MB.
 """
 
 
-def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Plan[list[UserOutcome]]:
+def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[list[UserOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     times = Counter(each.user for each in command.alterations)
     outcomes: list[UserOutcome] = []
     changes: list[Change] = []
     for alteration in {each.user: each for each in command.alterations}.values():
+        if outcomes and len(outcomes) % PLANNED_AT_ONCE == 0:
+            yield
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
