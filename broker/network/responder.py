@@ -18,7 +18,7 @@ from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteEvent, MuteState
-from broker.network.connection.send import Part, Send, send_at_once
+from broker.network.connection.send import IOV_MAX, Part, Send, send_at_once
 from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
@@ -204,6 +204,12 @@ class Responder:
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """The bytes of the response if all of it was written now, else -1: its send is in progress."""
+        if len(parts) > IOV_MAX:
+            send = Send(parts, 0, request)
+            if send.write(channel.sock):
+                return send.written
+            self._start_send(channel, send, taken)
+            return -1
         wanted = sum(map(len, parts))
         try:
             written = send_at_once(channel.sock, parts) if len(parts) > 1 else -1

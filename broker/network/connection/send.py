@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from broker.network.handling.request import Request
 
 IOV_MAX: Final = 512
+CALLS: Final = 64
+"""System calls of one answer in one turn; ours. A fetch of many partitions has one for each slice of a log.
+"""
+
 Buffer = bytes | bytearray | memoryview
 
 
@@ -85,12 +89,16 @@ class Send:
             self._advance(already)
 
     def write(self, sock: Transport) -> bool:
-        """Writes until everything is gone (True) or the socket is full (False). OSError when the peer is
-        gone.
+        """Writes until everything is gone (True), or the socket is full or has taken CALLS system calls
+        (False). OSError when the peer is gone.
         """
         parts = self._parts
+        calls = CALLS
         try:
             while self._at < len(parts):
+                if not calls:
+                    return False
+                calls -= 1
                 run, is_all = self._gather()
                 if run:
                     # The last bytes of a gathered run share a segment with what follows them.
