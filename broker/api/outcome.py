@@ -124,7 +124,9 @@ class AfterCommit:
 
     @abstractmethod
     def finish(self) -> "Outcome":
-        """Any outcome but Sliced; Parked only where `api.retry_storm` has its answer come later."""
+        """Any outcome: Sliced where more is to be appended; Parked only where `api.retry_storm` has its
+        answer come later.
+        """
 
     def give_up(self) -> "Outcome":
         """The outcome when the disk does not have the records, be it that it took longer than `timeout_ms` or
@@ -157,8 +159,15 @@ def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awai
     return Sliced(slices, step)
 
 
+def outcome_of(slices: "Slices[Outcome]") -> "Outcome":
+    """The same of work that ends in an outcome."""
+    outcome = in_slices(slices)
+    assert not isinstance(outcome, Awaitable)
+    return outcome
+
+
 PARKED = Parked()
 SILENT = Silent()
 
 Outcome = Answered | Encoded | Silent | Parked | Hangup | AfterCommit | Sliced
-"""What a handler returns; a completion posts one of Answered, Silent or Hangup."""
+"""What a handler returns; a completion posts one of Answered, Silent, Hangup or Sliced."""

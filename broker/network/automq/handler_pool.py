@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import trio
 
-from broker.api.outcome import Outcome, Sliced
+from broker.api.outcome import Answered, Outcome, Sliced
 from broker.network.handling.crew import Crew
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.request import Request
 from broker.network.handling.sliced_requests import End
+from broker.records.slices import Slices
 
 
 class Soloists(Crew):
@@ -46,4 +47,12 @@ class QueuePerHandler(HandlerPool):
         self._put_sliced(request, sliced, conclude)
         await done.wait()
         outcome = ended[0]()
-        return await outcome if isinstance(outcome, Awaitable) else outcome
+        if isinstance(outcome, Awaitable):
+            return await outcome
+        return Sliced(_known(outcome), None) if isinstance(outcome, Answered) else outcome
+
+
+def _known(answered: Answered) -> Slices[Outcome]:
+    """An answer that took slices to find out is encoded in slices, too."""
+    yield from ()
+    return answered

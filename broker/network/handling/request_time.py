@@ -24,7 +24,7 @@ without a response (acks=0), and requests of the listener that `inter.broker.lis
 from collections.abc import Awaitable, Collection, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent
+from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.request import Request
@@ -33,7 +33,7 @@ from broker.quotas.verdict import larger
 
 Result = TypeVar("Result")
 
-WAITING: Final = (AfterCommit, Parked)
+WAITING: Final = (AfterCommit, Parked, Sliced)
 """Outcomes of requests that are not done yet."""
 
 

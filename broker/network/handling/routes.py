@@ -5,17 +5,18 @@ A processor looks a route up once per request; it is built on first use from the
 codec. Each listener has its own table, because answers that name addresses differ by listener.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping
 from copy import copy
 from typing import Any, Final, Protocol, cast
 
 from broker.api.outcome import Imprint
 from broker.api.registry import Api, Registry, Repeats
+from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
 from broker.network.measuring.request_metrics import RequestMetrics
 from broker.protocol import api_key, codec
 from broker.protocol.api_key import NAMES
-from broker.protocol.error_codes import Collector, error_codes
+from broker.protocol.error_codes import Collector, error_codes, error_codes_in_slices
 from broker.protocol.schema import Struct
 
 KEPT_ANSWERS: Final = 512
@@ -109,6 +110,21 @@ class Route:
         self.kept_bytes = 0
         self.namesakes: dict[str, Route] = {}
         """The same route, for requests that are counted under another name."""
+
+    def decode_in_slices(self, frame: Frame, offset: int) -> Generator[None, None, Struct]:
+        """What `decode` does, for large requests."""
+        if self.version == UNKNOWN_VERSION:
+            return _undecoded_in_slices()
+        return codec.decode_request_in_slices(self.api.key, self.version)(frame, offset)
+
+    def encode_in_slices(self, reply: Struct, correlation_id: int) -> Generator[None, None, list[Part]]:
+        """What `encode` does, for large answers."""
+        encode = codec.encode_response_in_slices(self.api.key, max(self.version, 0))
+        return cast("Generator[None, None, list[Part]]", encode(reply, correlation_id))
+
+    def count_errors_in_slices(self, reply: Struct) -> Generator[None, None, Mapping[int, int]]:
+        """How often each error code is in a large answer."""
+        return error_codes_in_slices(self.api.key, max(self.version, 0))(reply)
 
     def keep(self, request: bytes, client_id: str | None, answer: bytes, imprint: Imprint | None) -> None:
         """Remembers an answer that depends on the request's bytes and the metadata image only. Not where
@@ -240,6 +256,11 @@ class Routes:
 def _encoder(key: int, version: int) -> Callable[[Any, int], list[Part]]:
     # What the codec only measures (a FileSlice) is what the network can send.
     return cast("Callable[[Any, int], list[Part]]", codec.encode_response(key, version))
+
+
+def _undecoded_in_slices() -> Generator[None, None, Struct]:
+    yield from ()
+    return Struct()
 
 
 def _undecoded(_frame: object, _offset: int) -> Struct:

@@ -15,6 +15,8 @@ import trio
 
 from broker.api.outcome import Hangup, Outcome, Sliced
 from broker.network.handling.request import Request
+from broker.protocol.dismantle import dismantle
+from broker.protocol.schema import Struct
 from broker.records.slices import Unpack
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
@@ -37,20 +39,40 @@ class SlicedRequests:
     def __init__(self, thread_ns: ThreadClock = time.thread_time_ns) -> None:
         self._thread_ns = thread_ns
         self._waiting: deque[tuple[Request, Sliced, Slice, Conclude]] = deque()
+        self._dropped: deque[Struct | None] = deque()
+        self._dropping = False
         self._filled = trio.Event()
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no large message is in memory, for all that is known here."""
+        return not (self._waiting or self._dropped or self._dropping)
 
     def put(self, request: Request, sliced: Sliced, in_slice: Slice, conclude: Conclude) -> None:
         """`conclude` is called once, when the last slice is done; never if `run` is cancelled before."""
         self._waiting.append((request, sliced, in_slice, conclude))
         self._filled.set()
 
+    def drop(self, message: Struct | None) -> None:
+        """Frees a large message a slice at a time, before the next request has its turn."""
+        self._dropped.append(message)
+        self._filled.set()
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             await self._filled.wait()
+            while self._dropped:
+                self._dropping = True
+                for _ in dismantle(self._dropped.popleft()):
+                    await trio.lowlevel.checkpoint()
+            self._dropping = False
+            if not self._waiting:
+                self._filled = trio.Event()
+                continue
             request, sliced, in_slice, conclude = self._waiting[0]
             work = _Work(sliced, self._thread_ns)
             while not work.done:
@@ -60,9 +82,8 @@ class SlicedRequests:
                 else:
                     in_slice(work.advance, work.thread_ns)
             self._waiting.popleft()
-            if not self._waiting:
-                self._filled = trio.Event()
             conclude(work.outcome)
+            del request, sliced, in_slice, conclude, work  # they may hold what is dropped next
 
 
 class _Work:
@@ -102,9 +123,16 @@ class _Work:
         try:
             self._step = next(self._slices) if refusal is None else self._slices.throw(refusal)
         except StopIteration as end:
-            self._outcome, self.done = end.value, True
+            if end.value.__class__ is Sliced:
+                self._go_on(end.value)
+            else:
+                self._outcome, self.done = end.value, True
         except Exception as error:  # noqa: BLE001 - raised again by `outcome`, where it is reported
             self._error, self.done = error, True
+
+    def _go_on(self, sliced: Sliced) -> None:
+        """What the last slice has returned is in slices too."""
+        self._slices, self._step, self._then = sliced.slices, sliced.step, sliced.then
 
     def give_up(self) -> None:
         self._slices.close()
@@ -112,6 +140,10 @@ class _Work:
 
     def outcome(self) -> Outcome | Awaitable[Outcome]:
         if self._error is not None:
-            raise self._error
+            error, self._error = self._error, None
+            try:
+                raise error
+            finally:
+                del error  # it holds this frame, and the frames of what was decoded
         assert self._outcome is not None
         return self._outcome if self._then is None else self._then(self._outcome)

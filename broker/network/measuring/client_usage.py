@@ -5,7 +5,7 @@ Filled by taps on the requests' metrics while somebody wants it, emptied by whoe
 first of each second are timed too: what they say of its phases is what a sample says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.metrics.spread import bucket_of
@@ -76,10 +76,10 @@ class UsageTap:
             use.timed += 1
             _time(use.phases, request, taken, sent)
 
-    def erred(self, request: "Request", codes: Sequence[int]) -> None:
+    def erred(self, request: "Request", counts: Mapping[int, int]) -> None:
         errors = self._of(request.channel).errors
-        for code in codes:
-            errors[code] = errors.get(code, 0) + 1
+        for code, count in counts.items():
+            errors[code] = errors.get(code, 0) + count
 
     def throttled(self, request: "Request", throttle_ms: int) -> None:
         self._of(request.channel).throttle_ms += throttle_ms

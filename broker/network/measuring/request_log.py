@@ -7,7 +7,7 @@ phase took and which errors were answered; it never has what was sent: no record
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from broker.config.rooms import RequestLogConfig
@@ -90,8 +90,8 @@ class LogTap:
         self._name = name
         self._log = log
 
-    def erred(self, request: Request, codes: Sequence[int]) -> None:
-        request.errors = tuple(codes)
+    def erred(self, request: Request, counts: Mapping[int, int]) -> None:
+        request.errors = tuple(counts)
 
     def throttled(self, request: Request, throttle_ms: int) -> None:
         request.throttle_ms = throttle_ms

@@ -5,7 +5,7 @@ Written by processors and handlers as plain adds, read by the console and /metri
 of the run's clock; they are recorded in ticks of 1,024 ns, so that no division is needed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import nan
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -50,8 +50,8 @@ class Tap(Protocol):
     def answered(self, request: "Request", taken: int, sent: int, size: int) -> None:
         """`size` bytes of the answer were written between `taken` and `sent`."""
 
-    def erred(self, request: "Request", codes: Sequence[int]) -> None:
-        """The answer, which is to follow, has these error codes."""
+    def erred(self, request: "Request", counts: Mapping[int, int]) -> None:
+        """The answer, which is to follow, has each of these error codes so many times."""
 
     def throttled(self, request: "Request", throttle_ms: int) -> None:
         """The answer, which is to follow, tells its client to wait."""
@@ -121,13 +121,14 @@ class RequestMetrics:
         self.total[_bucket(sent - request.received)] += 1
         self.size[bucket_of(request.size)] += 1
 
-    def count_errors(self, request: "Request", codes: Sequence[int]) -> None:
-        """The error codes of one answer; there is at least one."""
+    def count_errors(self, request: "Request", counts: Mapping[int, int]) -> None:
+        """How often one answer has each error code; there is at least one."""
         self.faulty += 1
-        for code in codes:
-            self.errors[code] = self.errors.get(code, 0) + 1
+        errors = self.errors
+        for code, count in counts.items():
+            errors[code] = errors.get(code, 0) + count
         for tap in self.taps:
-            tap.erred(request, codes)
+            tap.erred(request, counts)
 
     def count_throttle(self, request: "Request", throttle_ms: int) -> None:
         """The request's channel is held for so long."""

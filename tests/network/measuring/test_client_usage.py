@@ -92,8 +92,8 @@ def test_errors_and_throttles_are_added_up(usage: ClientUsage) -> None:
     tap = usage.tap("Produce")
     assert tap is not None
     request: Any = Request(channel)
-    tap.erred(request, (3, 3, 6))
-    tap.erred(request, (6,))
+    tap.erred(request, {3: 2, 6: 1})
+    tap.erred(request, {6: 1})
     tap.throttled(request, 200)
     tap.throttled(request, 300)
     ((_, use),) = usage.take(10)

@@ -1,0 +1,44 @@
+"""Loops over what a client named, left where others may have a turn.
+
+Used by handlers that answer element by element. Their generators become outcomes by `api.outcome.in_slices`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from broker.records.slices import SLICE, Slices
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Pace:
+    """Counts elements over all the loops of one request. `cost` is how many elements one step stands for."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = SLICE
+
+    def spent(self, cost: int = 1) -> bool:
+        """Counts so many elements more; whether the slice is over, and a new one begins with a yield."""
+        self.left -= cost
+        if self.left > 0:
+            return False
+        self.left = SLICE
+        return True
+
+
+def mapped(function: Callable[[Item], Answer], items: Iterable[Item], pace: Pace) -> Slices[list[Answer]]:
+    """`function` of every item, in their order."""
+    answers = []
+    for item in items:
+        answers.append(function(item))
+        if pace.spent():
+            yield None
+    return answers
+
+
+def pieces(items: Sequence[Item], size: int = SLICE) -> Iterator[Sequence[Item]]:
+    """`items` in pieces of at most `size`; one piece where there are none."""
+    return (items[at : at + size] for at in range(0, max(len(items), 1), size))
