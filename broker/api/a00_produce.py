@@ -9,12 +9,14 @@ their records read first says record.validation; a partition whose batch is refu
 out: transactions (a transactional id is refused).
 """
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, in_slices
+from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, Sliced, in_slices
+from broker.api.pacing import Pace
 from broker.api.produce_repeat import ProduceRepeats
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.registry import api
@@ -28,13 +30,18 @@ from broker.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from broker.records.compression import Codec
 from broker.records.header import codec_of
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
+ONE_PIECE: Final = 4096
+"""Bytes of a request whose partitions are all staged together: a partition takes eight."""
+
+Piece = Iterable[tuple[TopicProduceData, Sequence[PartitionProduceData]]]
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 
@@ -44,25 +51,37 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
 
 
 def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    """Stages everything together, after the last slice of what had to be read first."""
+    """Stages up to SLICE partitions together, after the last slice of what had to be read first. Of more, the
+    next are staged when those before them are committed.
+    """
     refusal = refusal_of(message, broker)
     faults = {} if refusal else (yield from _faults(message, context, broker))
-    appended: Appended = []
-    responses = []
-    for topic in message.topic_data:
-        hosted = hosted_topic(topic, broker)
-        refused = refusal or topic_refusal(topic, hosted, message.acks)
-        responses.append(
-            TopicProduceResponse(
-                topic.name,
-                topic.topic_id,
-                [
-                    _append(data, hosted, refused, faults.get(id(data)), context.wall_ms, appended)
-                    for data in topic.partition_data
-                ],
-            )
-        )
-    return _Pending(message, responses, appended, context, broker)
+    pending = _Pending(message, context, broker, refusal, faults)
+    if context.size > ONE_PIECE:
+        pending.pieces = _pieces(message.topic_data)
+        pending.stage(next(pending.pieces, ()))
+    else:
+        pending.stage((topic, topic.partition_data) for topic in message.topic_data)
+    return pending
+
+
+def _pieces(topics: Sequence[TopicProduceData]) -> Iterator[Piece]:
+    """Topics with some of their partitions, SLICE of both together."""
+    piece: list[tuple[TopicProduceData, list[PartitionProduceData]]] = []
+    left = SLICE
+    for topic in topics:
+        rest = topic.partition_data
+        while True:
+            some, rest = rest[:left], rest[left:]
+            piece.append((topic, some))
+            left -= 1 + len(some)
+            if left <= 0:
+                yield piece
+                piece, left = [], SLICE
+            if not rest:
+                break
+    if piece:
+        yield piece
 
 
 def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[dict[int, ApiError]]:
@@ -70,11 +89,16 @@ def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) ->
     request's version; by the `id` of their data.
     """
     faults: dict[int, ApiError] = {}
+    pace = Pace()
     for topic in message.topic_data:
+        if pace.spent():
+            yield None
         hosted = hosted_topic(topic, broker)
         if hosted is None or topic_refusal(topic, hosted, message.acks):
             continue
         for data in topic.partition_data:
+            if pace.spent():
+                yield None
             try:
                 log = hosted.log(data.index)
                 if log is None or data.records is None:
@@ -124,24 +148,53 @@ def _append(
 
 
 class _Pending(AfterCommit):
-    """A Produce whose appends are staged."""
+    """A Produce whose appends are staged, or as many of them as go together."""
 
-    __slots__ = ("acks", "appended", "broker", "context", "responses", "wait_ms")
+    __slots__ = (
+        *("_faults", "_last", "_refusal", "acks", "appended", "broker", "context", "pieces", "responses"),
+        "wait_ms",
+    )
 
     def __init__(
         self,
         message: ProduceRequest,
-        responses: list[TopicProduceResponse],
-        appended: Appended,
         context: RequestContext,
         broker: Broker,
+        refusal: ErrorCode,
+        faults: dict[int, ApiError],
     ) -> None:
         self.acks = message.acks
         self.wait_ms = message.timeout_ms
-        self.responses = responses
-        self.appended = appended
+        self.responses: list[TopicProduceResponse] = []
+        self.appended: Appended = []
         self.context = context
         self.broker = broker
+        self.pieces: Iterator[Piece] = iter(())
+        self._refusal = refusal
+        self._faults = faults
+        self._last: TopicProduceData | None = None
+
+    def stage(self, piece: Piece) -> None:
+        """Stages these and no others; they are to be committed before anything else is staged."""
+        appended: Appended = []
+        faults, wall_ms = self._faults, self.context.wall_ms
+        for topic, some in piece:
+            hosted = hosted_topic(topic, self.broker)
+            refused = self._refusal or topic_refusal(topic, hosted, self.acks)
+            answers = [
+                _append(data, hosted, refused, faults.get(id(data)), wall_ms, appended) for data in some
+            ]
+            if topic is self._last:
+                self.responses[-1].partition_responses += answers
+            else:
+                self.responses.append(TopicProduceResponse(topic.name, topic.topic_id, answers))
+                self._last = topic
+        self.appended = appended
+
+    def _stage_next(self, piece: Piece) -> Slices[Outcome]:
+        yield from ()
+        self.stage(piece)
+        return self
 
     @property
     def logs(self) -> Sequence[PartitionLog]:
@@ -169,6 +222,9 @@ class _Pending(AfterCommit):
             response.log_start_offset = staged.log_start_offset
             if broker.fetches.watched:
                 wake_fetches(broker, log)
+        piece = next(self.pieces, None)
+        if piece is not None:
+            return Sliced(self._stage_next(piece), None)
         throttle = None
         quotas = broker.quotas
         if quotas.produce_active:

@@ -8,27 +8,37 @@ replication throttle instead (`fetch_replica`). Left out: what a leader does wit
 read_committed sees every record as there are no transactions.
 """
 
+from collections.abc import Awaitable
+from typing import Final
+
 from broker.api.broker import Broker
 from broker.api.byte_quotas import fetch_max_bytes
 from broker.api.context import RequestContext
+from broker.api.fetch_many import fetch_many
 from broker.api.fetch_pending import PendingFetch
 from broker.api.fetch_repeat import FetchRepeats
 from broker.api.fetch_replica import PendingReplicaFetch, refuse_unprivileged, replica_of, replica_reading
 from broker.api.fetch_wanted import wanted_by
-from broker.api.outcome import PARKED, Answered, Outcome
+from broker.api.outcome import PARKED, Answered, Outcome, in_slices
 from broker.api.registry import api
 from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
+from broker.records.slices import SLICE
 from broker.services.fetching import DelayedFetch, Reading
+
+MANY_BYTES: Final = 8192
+"""Of a request, from which on its partitions are read in slices; ours. They are 250."""
 
 
 @api(ApiKey.FETCH, versions=(4, 18), repeats=FetchRepeats)
-def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
     replica = replica_of(message)
     if replica >= 0:
         context.count_as("FetchFollower")
         context.exempt = True
+    if context.size > MANY_BYTES or broker.sessions.size_of(message.session_id) > SLICE:
+        return in_slices(fetch_many(message, replica, context, broker))
     try:
         wanted, session, incremental = wanted_by(message, context, broker)
     except ApiError as error:

@@ -8,13 +8,13 @@ Left out: followers (a replica id is treated as a consumer); `timeout_ms` of ver
 remotely.
 """
 
-from collections import Counter
 from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
@@ -51,13 +51,16 @@ def handle(
 
 
 def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    asked = Counter((t.name, each.partition_index) for t in message.topics for each in t.partitions)
+    pace = Pace()
+    repeated = yield from _repeated(message, pace)
     topics = []
     for topic in message.topics:
         hosted = broker.partitions.by_name.get(topic.name)
         answers = []
         for each in topic.partitions:
-            if asked[topic.name, each.partition_index] > 1:
+            if pace.spent():
+                yield None
+            if (topic.name, each.partition_index) in repeated:
                 error = ErrorCode.INVALID_REQUEST
             elif each.timestamp < 0 and SINCE.get(each.timestamp, 0) > context.api_version:
                 error = ErrorCode.UNSUPPORTED_VERSION
@@ -66,7 +69,24 @@ def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broke
                 continue
             answers.append(ListOffsetsPartitionResponse(each.partition_index, error))
         topics.append(ListOffsetsTopicResponse(topic.name, answers))
+        if pace.spent():
+            yield None
     return Answered(ListOffsetsResponse(topics=topics))
+
+
+def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, int]]]:
+    """The partitions that are asked for more than once."""
+    seen: set[tuple[str, int]] = set()
+    twice: set[tuple[str, int]] = set()
+    for topic in message.topics:
+        for each in topic.partitions:
+            partition = (topic.name, each.partition_index)
+            (twice if partition in seen else seen).add(partition)
+            if pace.spent():
+                yield None
+        if pace.spent():
+            yield None
+    return twice
 
 
 def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> Slices[ListOffsetsPartitionResponse]:

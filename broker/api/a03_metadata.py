@@ -9,7 +9,7 @@ ask again in both cases, and this one says why). Left out: authorized operations
 says "not asked"), racks.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Final
 
 from broker.api.automatic_topics import automatic_topic
@@ -17,6 +17,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.mutations import automatic_charge
 from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import pieces
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import CreateTopics
@@ -33,7 +34,7 @@ from broker.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import SLICE, Slices
+from broker.records.slices import SLICE, Slices, run_through
 from broker.services.partitions import LEADER_EPOCH, NO_LEADER
 
 CREATED_AT_ONCE: Final = 100
@@ -67,6 +68,8 @@ def _answers(
     for topic in asked:
         answer = _find(topic, broker)
         answers.append(answer)
+        if len(answer.partitions) == SLICE:
+            yield from _complete(answer, broker)
         resting -= 1 + len(answer.partitions)
         if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             known = False
@@ -110,6 +113,7 @@ async def _create(
         for answer in unknown:
             if topic is not None:
                 made = _known(topic, broker)
+                run_through(_complete(made, broker))
                 answer.error_code, answer.topic_id = made.error_code, made.topic_id
                 answer.is_internal, answer.partitions = made.is_internal, made.partitions
             elif error not in (None, ErrorCode.TOPIC_ALREADY_EXISTS):
@@ -122,6 +126,8 @@ def _all_topics(image: Image, context: RequestContext, broker: Broker) -> Slices
     resting = SLICE
     for topic in image.topics.values():
         answers.append(_known(topic, broker))
+        if topic.partitions > SLICE:
+            yield from _complete(answers[-1], broker)
         resting -= 1 + topic.partitions
         if resting <= 0:
             resting = SLICE
@@ -144,22 +150,31 @@ def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
 
 
 def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
+    """With the first SLICE of its partitions; `_complete` adds the others."""
+    partitions = _partitions(topic, range(min(topic.partitions, SLICE)), broker)
+    return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
+
+
+def _complete(answer: MetadataResponseTopic, broker: Broker) -> Slices[None]:
+    topic = broker.control.image.topics.get(answer.name or "")
+    if topic is None or topic.topic_id != answer.topic_id:
+        return
+    for some in pieces(range(SLICE, topic.partitions)):
+        yield None
+        answer.partitions += _partitions(topic, some, broker)
+
+
+def _partitions(topic: Topic, indexes: Iterable[int], broker: Broker) -> list[MetadataResponsePartition]:
     node = broker.config.node_id
     offline = broker.partitions.offline(topic.name)
-    return MetadataResponseTopic(
-        ErrorCode.NONE,
-        topic.name,
-        topic.topic_id,
-        topic.internal,
-        [
-            MetadataResponsePartition(ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [])
-            if index not in offline
-            else MetadataResponsePartition(
-                ErrorCode.KAFKA_STORAGE_ERROR, index, NO_LEADER, LEADER_EPOCH, [node], [], [node]
-            )
-            for index in range(topic.partitions)
-        ],
-    )
+    return [
+        MetadataResponsePartition(ErrorCode.NONE, index, node, LEADER_EPOCH, [node], [node], [])
+        if index not in offline
+        else MetadataResponsePartition(
+            ErrorCode.KAFKA_STORAGE_ERROR, index, NO_LEADER, LEADER_EPOCH, [node], [], [node]
+        )
+        for index in indexes
+    ]
 
 
 def _reply(topics: list[MetadataResponseTopic], context: RequestContext, broker: Broker) -> MetadataResponse:

@@ -1,18 +1,23 @@
 """OffsetCommit: how far a group has come.
 
 Versions 2-9. Each partition is accepted or refused by itself; one that does not exist is
-UNKNOWN_TOPIC_OR_PARTITION. The retention of versions 2 to 4 is kept with the offset; the leader epoch comes
-with 6, static members (KIP-345) with 7; from 9 on a group that does not exist is GROUP_ID_NOT_FOUND.
+UNKNOWN_TOPIC_OR_PARTITION. More than 512 partitions are written in several batches. The
+retention of versions 2 to 4 is kept with the offset; the leader epoch comes with 6, static members (KIP-345)
+with 7; from 9 on a group that does not exist is GROUP_ID_NOT_FOUND.
 Left out: topic ids (version 10).
 """
 
+from collections.abc import Awaitable, Sequence
+from functools import partial
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import LONGEST_NAME, Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_answers import LONGEST_NAME, AskedInTurns, now_of
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.replies import CommitReply
+from broker.groups.replies import CommitReply, Effects, Token
 from broker.groups.requests import CommitRequest, OffsetToCommit
 from broker.metadata.image import Image
 from broker.protocol.api_key import ApiKey
@@ -22,45 +27,60 @@ from broker.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.OFFSET_COMMIT, versions=(2, 9))
-def handle(message: OffsetCommitRequest, context: RequestContext, broker: Broker) -> Outcome:
-    topics, offsets, accepted = _sort(message, broker.control.image)
+def handle(
+    message: OffsetCommitRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_commit(message, context, broker))
+
+
+def _commit(message: OffsetCommitRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    topics, offsets, accepted = yield from _sort(message, broker.control.image)
     reply = OffsetCommitResponse(topics=topics)
     if not broker.groups.is_available:
-        return _refused(reply, accepted, ErrorCode.NOT_COORDINATOR)
+        return (yield from _refused(reply, accepted, ErrorCode.NOT_COORDINATOR))
     if len(message.group_id) > LONGEST_NAME:
-        return _refused(reply, accepted, ErrorCode.INVALID_GROUP_ID)
+        return (yield from _refused(reply, accepted, ErrorCode.INVALID_GROUP_ID))
     if not offsets:
         return Answered(reply)
+    entries = iter(accepted)
 
-    def answer(committed: CommitReply, _version: int) -> OffsetCommitResponse:
-        for partition, error in zip(accepted, committed.errors, strict=True):
-            partition.error_code = error
-        return reply
+    def take(committed: CommitReply) -> None:
+        for error in committed.errors:
+            next(entries).error_code = error
 
-    request = CommitRequest(
-        message.group_id,
-        message.generation_id_or_member_epoch,
-        message.member_id,
-        message.group_instance_id,
-        offsets,
-        message.retention_time_ms,
-        knows_missing_groups=context.api_version >= 9,
-    )
-    asked = Asked(context, answer)
-    return conclude(broker.groups.coordinator.commit(request, asked, now_of(context)), asked, broker)
+    def commit(some: Sequence[OffsetToCommit], token: Token) -> Effects:
+        request = CommitRequest(
+            message.group_id,
+            message.generation_id_or_member_epoch,
+            message.member_id,
+            message.group_instance_id,
+            some,
+            message.retention_time_ms,
+            knows_missing_groups=context.api_version >= 9,
+        )
+        return broker.groups.coordinator.commit(request, token, now_of(context))
+
+    calls = (partial(commit, some) for some in pieces(offsets))
+    return AskedInTurns(context, calls, take, lambda: reply, broker).begin()
 
 
 def _sort(
     message: OffsetCommitRequest, image: Image
-) -> tuple[list[OffsetCommitResponseTopic], list[OffsetToCommit], list[OffsetCommitResponsePartition]]:
+) -> Slices[
+    tuple[list[OffsetCommitResponseTopic], list[OffsetToCommit], list[OffsetCommitResponsePartition]]
+]:
     """The answer with an entry for every partition, the offsets of those that exist, and their entries."""
     topics = []
     offsets = []
     accepted = []
+    pace = Pace()
     for topic in message.topics:
+        if pace.spent():
+            yield None
         known = image.topics.get(topic.name)
         count = 0 if known is None else known.partitions
         entries = []
@@ -68,6 +88,8 @@ def _sort(
             index = each.partition_index
             entry = OffsetCommitResponsePartition(index, ErrorCode.NONE)
             entries.append(entry)
+            if pace.spent():
+                yield None
             if not 0 <= index < count:
                 entry.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
@@ -87,7 +109,9 @@ def _sort(
 
 def _refused(
     reply: OffsetCommitResponse, accepted: list[OffsetCommitResponsePartition], error: ErrorCode
-) -> Outcome:
-    for partition in accepted:
-        partition.error_code = error
+) -> Slices[Outcome]:
+    for some in pieces(accepted):
+        for partition in some:
+            partition.error_code = error
+        yield None
     return Answered(reply)

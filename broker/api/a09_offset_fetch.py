@@ -7,12 +7,13 @@ the new group protocol only.
 Left out: topic ids (version 10); `require_stable`, as there are no transactions to wait for.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.groups.committed import CommittedOffset
@@ -29,68 +30,87 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from broker.records.slices import Slices
 
 NOTHING_COMMITTED: Final = CommittedOffset(-1, -1, "", -1)
 
 Topics = Sequence[OffsetFetchRequestTopic] | Sequence[OffsetFetchRequestTopics] | None
-Found = Iterator[tuple[str, list[tuple[int, CommittedOffset]]]]
+Found = Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]
 
 
 @api(ApiKey.OFFSET_FETCH, versions=(1, 9))
-def handle(message: OffsetFetchRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: OffsetFetchRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(message: OffsetFetchRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
     error = ErrorCode.NONE if broker.groups.is_available else ErrorCode.NOT_COORDINATOR
     if context.api_version >= 8:
-        return Answered(
-            OffsetFetchResponse(groups=[_group(group, error, broker) for group in message.groups])
-        )
-    found = _find(message.group_id, message.topics, broker) if not error else iter(())
-    if context.api_version < 2 and error:
+        groups = []
+        for group in message.groups:
+            groups.append((yield from _group(group, error, broker, pace)))
+            if pace.spent():
+                yield None
+        return Answered(OffsetFetchResponse(groups=groups))
+    found: Found = iter(())
+    if not error:
+        found = _find(message.group_id, message.topics, broker)
+    elif context.api_version < 2:
         found = _unanswered(message.topics)
-    topics = [
-        OffsetFetchResponseTopic(
-            name,
-            [
-                OffsetFetchResponsePartition(
-                    index, each.offset, each.leader_epoch, each.metadata, error_code=error
-                )
-                for index, each in partitions
-            ],
+
+    def partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartition:
+        index, one = each
+        return OffsetFetchResponsePartition(
+            index, one.offset, one.leader_epoch, one.metadata, error_code=error
         )
-        for name, partitions in found
-    ]
+
+    topics = []
+    for name, offsets in found:
+        topics.append(OffsetFetchResponseTopic(name, (yield from mapped(partition, offsets, pace))))
+        if pace.spent():
+            yield None
     return Answered(OffsetFetchResponse(topics=topics, error_code=error))
 
 
-def _group(asked: OffsetFetchRequestGroup, error: ErrorCode, broker: Broker) -> OffsetFetchResponseGroup:
+def _group(
+    asked: OffsetFetchRequestGroup, error: ErrorCode, broker: Broker, pace: Pace
+) -> Slices[OffsetFetchResponseGroup]:
     if error:
         return OffsetFetchResponseGroup(asked.group_id, error_code=error)
-    topics = [
-        OffsetFetchResponseTopics(
-            name,
-            partitions=[
-                OffsetFetchResponsePartitions(index, each.offset, each.leader_epoch, each.metadata)
-                for index, each in partitions
-            ],
-        )
-        for name, partitions in _find(asked.group_id, asked.topics, broker)
-    ]
+    topics = []
+    for name, offsets in _find(asked.group_id, asked.topics, broker):
+        partitions = yield from mapped(_partition, offsets, pace)
+        topics.append(OffsetFetchResponseTopics(name, partitions=partitions))
+        if pace.spent():
+            yield None
     return OffsetFetchResponseGroup(asked.group_id, topics)
 
 
+def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitions:
+    index, one = each
+    return OffsetFetchResponsePartitions(index, one.offset, one.leader_epoch, one.metadata)
+
+
 def _find(group_id: str, topics: Topics, broker: Broker) -> Found:
+    """By topic, the partitions asked for with what is committed for them."""
     committed = broker.groups.coordinator.committed(group_id)
     if topics is None:
-        for name, offsets in committed.items():
+        for name, offsets in list(committed.items()):  # it may change between two slices
             yield name, list(offsets.items())
         return
     for topic in topics:
-        of_topic = committed.get(topic.name, {})
-        yield (
-            topic.name,
-            [(index, of_topic.get(index, NOTHING_COMMITTED)) for index in topic.partition_indexes],
-        )
+        yield topic.name, _offsets_of(topic.partition_indexes, committed.get(topic.name, {}))
+
+
+def _offsets_of(
+    indexes: Iterable[int], offsets: Mapping[int, CommittedOffset]
+) -> Iterator[tuple[int, CommittedOffset]]:
+    return ((index, offsets.get(index, NOTHING_COMMITTED)) for index in indexes)
 
 
 def _unanswered(topics: Iterable[OffsetFetchRequestTopic] | None) -> Found:
     for topic in topics or ():
-        yield topic.name, [(index, NOTHING_COMMITTED) for index in topic.partition_indexes]
+        yield topic.name, _offsets_of(topic.partition_indexes, {})

@@ -13,7 +13,8 @@ from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.mutations import automatic_charge
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.control.commands import BROKER_ITSELF, CreateTopics
 from broker.errors import ErrorCode
@@ -23,6 +24,7 @@ from broker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from broker.records.slices import Slices
 from broker.services.group_service import OFFSETS_TOPIC
 
 GROUP: Final = 0
@@ -36,12 +38,12 @@ def handle(
     message: FindCoordinatorRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
     if message.key_type == TRANSACTION:
-        return Answered(_refused(message, context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return in_slices(_refused(message, context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
     if message.key_type != GROUP:
-        return Answered(_refused(message, context, ErrorCode.INVALID_REQUEST))
+        return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
     if not broker.groups.is_available:
         return _make_offsets_topic(message, context, broker)
-    return Answered(_found(message, context, broker), cacheable=True)
+    return in_slices(_found(message, context, broker, cacheable=True))
 
 
 async def _make_offsets_topic(
@@ -53,29 +55,28 @@ async def _make_offsets_topic(
     )
     # Two who ask at once are both served: for the second the topic exists already.
     if broker.groups.is_available:
-        return Answered(_found(message, context, broker))
-    return Answered(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return outcome_of(_found(message, context, broker, cacheable=False))
+    return outcome_of(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
 def _found(
-    message: FindCoordinatorRequest, context: RequestContext, broker: Broker
-) -> FindCoordinatorResponse:
+    message: FindCoordinatorRequest, context: RequestContext, broker: Broker, *, cacheable: bool
+) -> Slices[Outcome]:
     node = broker.config.node_id
     endpoint = broker.endpoints[context.connection.listener]
     if context.api_version < 4:
-        return FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
-    return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(key, node, endpoint.host, endpoint.port) for key in message.coordinator_keys
-        ]
+        reply = FindCoordinatorResponse(node_id=node, host=endpoint.host, port=endpoint.port)
+        return Answered(reply, cacheable=cacheable)
+    coordinators = yield from mapped(
+        lambda key: Coordinator(key, node, endpoint.host, endpoint.port), message.coordinator_keys, Pace()
     )
+    return Answered(FindCoordinatorResponse(coordinators=coordinators), cacheable=cacheable)
 
 
-def _refused(
-    message: FindCoordinatorRequest, context: RequestContext, error: ErrorCode
-) -> FindCoordinatorResponse:
+def _refused(message: FindCoordinatorRequest, context: RequestContext, error: ErrorCode) -> Slices[Outcome]:
     if context.api_version < 4:
-        return FindCoordinatorResponse(0, error, None, NO_NODE, "", -1)
-    return FindCoordinatorResponse(
-        coordinators=[Coordinator(key, NO_NODE, "", -1, error) for key in message.coordinator_keys]
+        return Answered(FindCoordinatorResponse(0, error, None, NO_NODE, "", -1))
+    coordinators = yield from mapped(
+        lambda key: Coordinator(key, NO_NODE, "", -1, error), message.coordinator_keys, Pace()
     )
+    return Answered(FindCoordinatorResponse(coordinators=coordinators))

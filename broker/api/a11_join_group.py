@@ -6,6 +6,8 @@ asked to come back (KIP-394); 5: static members (KIP-345); 7: protocol type and 
 is not kept; 9: a leader may be told that the assignment stands (KIP-814).
 """
 
+from typing import Final
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.group_answers import LONGEST_NAME, Asked, conclude, now_of
@@ -20,6 +22,11 @@ from broker.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+
+MOST_PROTOCOLS: Final = 512
+"""Protocols of one member; ours. A consumer offers one for each of its assignors. They are compared with
+those of all other members whenever one comes or goes.
+"""
 
 
 @api(ApiKey.JOIN_GROUP, versions=(0, 9))
@@ -52,6 +59,8 @@ def handle(message: JoinGroupRequest, context: RequestContext, broker: Broker) -
 def _check_lengths(message: JoinGroupRequest, client_id: str | None) -> ErrorCode:
     if len(message.group_id) > LONGEST_NAME:
         return ErrorCode.INVALID_GROUP_ID
+    if len(message.protocols) > MOST_PROTOCOLS:
+        return ErrorCode.INVALID_REQUEST
     names = (
         message.group_instance_id,
         message.protocol_type,

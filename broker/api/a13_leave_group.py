@@ -4,37 +4,53 @@ Versions 0-5. Up to 2 one member leaves, and the answer's error is its own; from
 id or by instance id (KIP-345), with an error for each. The reason of version 5 is not kept.
 """
 
+from collections.abc import Awaitable, Sequence
+from functools import partial
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_answers import AskedInTurns, now_of
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped, pieces
 from broker.api.registry import api
 from broker.errors import ErrorCode
-from broker.groups.replies import LeaveReply
+from broker.groups.replies import Effects, LeaveReply, Token
 from broker.groups.requests import Leaving
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from broker.records.slices import Slices
 
 
 @api(ApiKey.LEAVE_GROUP, versions=(0, 5))
-def handle(message: LeaveGroupRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: LeaveGroupRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_leave(message, context, broker))
+
+
+def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     if not broker.groups.is_available:
         return Answered(LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version < 3:
         leaving = [Leaving(message.member_id)]
     else:
-        leaving = [Leaving(each.member_id, each.group_instance_id) for each in message.members]
+        leaving = yield from mapped(
+            lambda each: Leaving(each.member_id, each.group_instance_id), message.members, Pace()
+        )
+    answer = LeaveGroupResponse()
+    members = iter(leaving)
 
-    def answer(reply: LeaveReply, version: int) -> LeaveGroupResponse:
-        if version < 3:
-            error = reply.error or next(iter(reply.errors), ErrorCode.NONE)
-            return LeaveGroupResponse(error_code=error)
-        members = [
-            MemberResponse(each.member_id, each.instance_id, error)
-            for each, error in zip(leaving, reply.errors, strict=False)
-        ]
-        return LeaveGroupResponse(error_code=reply.error, members=members)
+    def take(reply: LeaveReply) -> None:
+        answer.error_code = reply.error
+        if context.api_version < 3:
+            answer.error_code = reply.error or next(iter(reply.errors), ErrorCode.NONE)
+            return
+        for error in reply.errors:
+            each = next(members)
+            answer.members.append(MemberResponse(each.member_id, each.instance_id, error))
 
-    asked = Asked(context, answer)
-    effects = broker.groups.coordinator.leave(message.group_id, leaving, asked, now_of(context))
-    return conclude(effects, asked, broker)
+    def leave(some: Sequence[Leaving], token: Token) -> Effects:
+        return broker.groups.coordinator.leave(message.group_id, some, token, now_of(context))
+
+    calls = (partial(leave, some) for some in pieces(leaving))
+    return AskedInTurns(context, calls, take, lambda: answer, broker).begin()

@@ -4,24 +4,40 @@ Versions 0-5. The answer waits for the leader's. From 3 on static members (KIP-3
 protocol type and name, which must be the group's.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.group_answers import Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.groups.replies import SyncReply
 from broker.groups.requests import SyncRequest
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from broker.records.slices import Slices
 
 
 @api(ApiKey.SYNC_GROUP, versions=(0, 5))
-def handle(message: SyncGroupRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: SyncGroupRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_sync(message, context, broker))
+
+
+def _sync(message: SyncGroupRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     if not broker.groups.is_available:
         return Answered(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
     if context.api_version >= 5 and (message.protocol_type is None or message.protocol_name is None):
         return Answered(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    assignments = {}
+    pace = Pace()
+    for each in message.assignments:
+        assignments[each.member_id] = each.assignment
+        if pace.spent():
+            yield None
     request = SyncRequest(
         message.group_id,
         message.generation_id,
@@ -29,7 +45,7 @@ def handle(message: SyncGroupRequest, context: RequestContext, broker: Broker) -
         message.group_instance_id,
         message.protocol_type,
         message.protocol_name,
-        [(each.member_id, each.assignment) for each in message.assignments],
+        assignments,
     )
     asked = Asked(context, _answer)
     return conclude(broker.groups.coordinator.sync(request, asked, now_of(context)), asked, broker)

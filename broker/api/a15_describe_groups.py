@@ -5,9 +5,12 @@ exist is in state Dead; from 6 on it is GROUP_ID_NOT_FOUND besides (KIP-1043). S
 Left out: authorized operations (no authorizer: the field says "not asked").
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.groups import replies
@@ -18,15 +21,30 @@ from broker.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.DESCRIBE_GROUPS, versions=(0, 6))
-def handle(message: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: DescribeGroupsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(message: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     if not broker.groups.is_available:
-        refused = [DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id) for group_id in message.groups]
+        refused = yield from mapped(
+            lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups, Pace()
+        )
         return Answered(DescribeGroupsResponse(groups=refused))
-    described = broker.groups.coordinator.described(message.groups, missing_is_error=context.api_version >= 6)
-    return Answered(DescribeGroupsResponse(groups=[_group(group) for group in described]))
+    coordinator, pace = broker.groups.coordinator, Pace()
+    groups = []
+    for group_id in message.groups:
+        (described,) = coordinator.described((group_id,), missing_is_error=context.api_version >= 6)
+        groups.append(_group(described))
+        if pace.spent(2 + len(described.members)):
+            yield None
+    return Answered(DescribeGroupsResponse(groups=groups))
 
 
 def _group(group: replies.DescribedGroup) -> DescribedGroup:

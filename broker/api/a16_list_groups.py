@@ -4,16 +4,47 @@ Versions 0-5. From 4 on filtered by state, from 5 on by type too; an empty filte
 of states or types that nobody knows lets none pass.
 """
 
+from collections.abc import Awaitable, Iterable
+from typing import Final
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from broker.records.slices import Slices
+
+MOST_NAMES: Final = 64
+LONGEST_NAME: Final = 64
 
 
 @api(ApiKey.LIST_GROUPS, versions=(0, 5))
-def handle(message: ListGroupsRequest, _context: RequestContext, broker: Broker) -> Outcome:
-    listed = broker.groups.coordinator.listed(message.states_filter, message.types_filter)
-    groups = [ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type) for each in listed]
+def handle(
+    message: ListGroupsRequest, _context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, broker))
+
+
+def _answers(message: ListGroupsRequest, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
+    states = yield from _filter(message.states_filter, pace)
+    types = yield from _filter(message.types_filter, pace)
+    groups = yield from mapped(
+        lambda each: ListedGroup(each.group_id, each.protocol_type, each.state, each.group_type),
+        broker.groups.coordinator.listed(states, types),
+        pace,
+    )
     return Answered(ListGroupsResponse(groups=groups))
+
+
+def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:
+    """The first MOST_NAMES different ones. There are fewer states and types: the others match none."""
+    wanted: set[str] = set()
+    for name in names:
+        if len(wanted) < MOST_NAMES:
+            wanted.add(name[:LONGEST_NAME].strip().lower())
+        if pace.spent():
+            yield None
+    return wanted

@@ -7,15 +7,20 @@ to. From 6 on a topic is refused where the client has used up its controller mut
 before that it is made, and the client waits.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.large_changes import entries_of, refused
 from broker.api.mutations import Mutations
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
 from broker.control.control import Control
 from broker.control.describe import describe_topic
+from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_topics import (
     CreatableTopic,
@@ -24,21 +29,51 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from broker.records.slices import Slices
 
 Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
 """The settings of a topic as they are told, by those of its own."""
 
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7))
-async def handle(message: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: CreateTopicsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_read(message, context, broker))
+
+
+def _read(
+    message: CreateTopicsRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
+    if wanted is None:
+        return (yield from refused(message.topics, _refused, lambda each: CreateTopicsResponse(topics=each)))
+    return _create(tuple(wanted), message.validate_only, context, broker)
+
+
+async def _create(
+    wanted: tuple[NewTopic, ...], validate_only: bool, context: RequestContext, broker: Broker
+) -> Outcome:
     mutations = Mutations(context, broker, strict_from=6)
-    wanted = tuple(_wanted(topic) for topic in message.topics)
-    command = CreateTopics(wanted, message.validate_only, mutations.charge)
+    command = CreateTopics(wanted, validate_only, mutations.charge)
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    return outcome_of(_results(outcomes, mutations, broker))
+
+
+def _results(outcomes: list[TopicOutcome], mutations: Mutations, broker: Broker) -> Slices[Outcome]:
     described: Described = {}
-    topics = [_result(each, broker.control, described) for each in outcomes]
+    topics = yield from mapped(lambda each: _result(each, broker.control, described), outcomes, Pace())
     throttle = mutations.throttle()
     return Answered(CreateTopicsResponse(throttle.throttle_ms if throttle else 0, topics), throttle)
+
+
+def _parts(topic: CreatableTopic) -> int:
+    # Assignments are as many as partitions, whose number has a bound of its own.
+    return len(topic.configs) + len(topic.assignments) // 10
+
+
+def _refused(topic: CreatableTopic, error: ErrorCode, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(topic.name, error_code=error, error_message=message, configs=[])
 
 
 def _wanted(topic: CreatableTopic) -> NewTopic:

@@ -5,37 +5,72 @@ the answer leaves, the topic is gone for every client, and its files go later. F
 the client has used up its controller mutation quota (KIP-599); before that it goes, and the client waits.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.large_changes import entries_of, refused
 from broker.api.mutations import Mutations
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
-from broker.control.commands import DeleteTopics, TopicRef
+from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DeleteTopicState,
 )
 from broker.protocol.schema import ZERO_UUID
+from broker.records.slices import Slices
 
 
 @api(ApiKey.DELETE_TOPICS, versions=(1, 6))
-async def handle(message: DeleteTopicsRequest, context: RequestContext, broker: Broker) -> Outcome:
-    by_name = [TopicRef(name) for name in message.topic_names]
-    by_id = [
-        TopicRef(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id)
-        for topic in message.topics
-    ]
+def handle(
+    message: DeleteTopicsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_read(message, context, broker))
+
+
+def _read(
+    message: DeleteTopicsRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    asked: list[str | DeleteTopicState] = [*message.topic_names, *message.topics]
+    doomed = yield from entries_of(asked, _wanted, Pace())
+    if doomed is None:
+        return (yield from refused(asked, _refused, lambda each: DeleteTopicsResponse(responses=each)))
+    return _delete(tuple(doomed), context, broker)
+
+
+def _wanted(topic: str | DeleteTopicState) -> TopicRef:
+    if isinstance(topic, str):
+        return TopicRef(topic)
+    return TopicRef(topic.name, None if topic.topic_id == ZERO_UUID else topic.topic_id)
+
+
+def _refused(topic: str | DeleteTopicState, error: ErrorCode, message: str) -> DeletableTopicResult:
+    wanted = _wanted(topic)
+    return DeletableTopicResult(wanted.name, wanted.topic_id or ZERO_UUID, error, message)
+
+
+async def _delete(doomed: tuple[TopicRef, ...], context: RequestContext, broker: Broker) -> Outcome:
     mutations = Mutations(context, broker, strict_from=5)
-    command = DeleteTopics((*by_name, *by_id), mutations.charge)
+    command = DeleteTopics(doomed, mutations.charge)
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
-    results = [
-        DeletableTopicResult(each.name, each.topic_id, _said(each.error, context.api_version), each.message)
-        for each in outcomes
-    ]
+    return outcome_of(_results(outcomes, mutations, context))
+
+
+def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: RequestContext) -> Slices[Outcome]:
+    results = yield from mapped(
+        lambda each: DeletableTopicResult(
+            each.name, each.topic_id, _said(each.error, context.api_version), each.message
+        ),
+        outcomes,
+        Pace(),
+    )
     throttle = mutations.throttle()
     return Answered(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 

@@ -6,11 +6,14 @@ internal topics (INVALID_TOPIC_EXCEPTION) and topics that are compacted and neve
 with an error.
 """
 
+from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ApiError, ErrorCode
@@ -24,6 +27,7 @@ from broker.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from broker.records.slices import Slices
 from broker.services.partitions import HostedTopic
 
 HIGH_WATERMARK: Final = -1
@@ -31,18 +35,26 @@ NO_LOW_WATERMARK: Final = -1
 
 
 @api(ApiKey.DELETE_RECORDS, versions=(0, 2))
-def handle(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: DeleteRecordsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
     allowed = wire_actor(context, broker).role >= Role.ADMIN
     results = []
     for topic in message.topics:
         hosted = broker.partitions.by_name.get(topic.name)
         refusal = _refusal(topic.name, hosted, allowed)
-        answers = [
-            DeleteRecordsPartitionResult(each.partition_index, NO_LOW_WATERMARK, refusal)
-            if refusal or hosted is None
-            else _delete(each, hosted)
-            for each in topic.partitions
-        ]
+        if refusal or hosted is None:
+            answer = partial(_refused, refusal)
+        else:
+            answer = partial(_delete, hosted)
+        answers = yield from mapped(answer, topic.partitions, pace)
+        if pace.spent():
+            yield None
         results.append(DeleteRecordsTopicResult(topic.name, answers))
     return Answered(DeleteRecordsResponse(topics=results))
 
@@ -55,7 +67,11 @@ def _refusal(name: str, hosted: HostedTopic | None, allowed: bool) -> ErrorCode:
     return ErrorCode.INVALID_TOPIC_EXCEPTION if is_internal(name) else ErrorCode.NONE
 
 
-def _delete(asked: DeleteRecordsPartition, hosted: HostedTopic) -> DeleteRecordsPartitionResult:
+def _refused(refusal: ErrorCode, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(asked.partition_index, NO_LOW_WATERMARK, refusal)
+
+
+def _delete(hosted: HostedTopic, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(asked.partition_index, NO_LOW_WATERMARK)
     try:
         log = hosted.log(asked.partition_index)

@@ -5,9 +5,13 @@ Versions 2-4. One broker leads for ever at epoch 0, so epoch 0 ends where the lo
 known: the answer to those is epoch -1 and offset -1 without an error, as in Kafka.
 """
 
+from collections.abc import Awaitable
+from functools import partial
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -18,25 +22,30 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from broker.records.slices import Slices
 from broker.services.fetching import check_epoch
 from broker.services.partitions import LEADER_EPOCH
 
 
 @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4))
-def handle(message: OffsetForLeaderEpochRequest, _context: RequestContext, broker: Broker) -> Outcome:
-    return Answered(
-        OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic.topic, [_end(topic.topic, asked, broker) for asked in topic.partitions]
-                )
-                for topic in message.topics
-            ]
-        )
-    )
+def handle(
+    message: OffsetForLeaderEpochRequest, _context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, broker))
 
 
-def _end(topic: str, asked: OffsetForLeaderPartition, broker: Broker) -> EpochEndOffset:
+def _answers(message: OffsetForLeaderEpochRequest, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
+    topics = []
+    for topic in message.topics:
+        ends = yield from mapped(partial(_end, broker, topic.topic), topic.partitions, pace)
+        topics.append(OffsetForLeaderTopicResult(topic.topic, ends))
+        if pace.spent():
+            yield None
+    return Answered(OffsetForLeaderEpochResponse(topics=topics))
+
+
+def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         log = broker.partitions.log(topic, asked.partition)
         if log is not None:

@@ -8,9 +8,12 @@ INVALID_TOPIC_EXCEPTION for a name too long for the copy's directory. A partitio
 REPLICA_NOT_AVAILABLE, and will be made in the directory.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ApiError, ErrorCode
@@ -22,10 +25,18 @@ from broker.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.ALTER_REPLICA_LOG_DIRS, versions=(1, 2))
-def handle(message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
     allowed = wire_actor(context, broker).role >= Role.ADMIN
     results: dict[str, dict[int, ErrorCode]] = {}
     for asked in message.dirs:
@@ -37,16 +48,21 @@ def handle(message: AlterReplicaLogDirsRequest, context: RequestContext, broker:
                     if allowed
                     else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
                 )
-    return Answered(
-        AlterReplicaLogDirsResponse(
-            results=[
-                AlterReplicaLogDirTopicResult(
-                    name, [AlterReplicaLogDirPartitionResult(*each) for each in partitions.items()]
-                )
-                for name, partitions in results.items()
-            ]
+                if pace.spent(2):
+                    yield None
+            if pace.spent():
+                yield None
+        if pace.spent():
+            yield None
+    topics = []
+    for name, partitions in results.items():
+        answers = yield from mapped(
+            lambda each: AlterReplicaLogDirPartitionResult(*each), partitions.items(), pace
         )
-    )
+        topics.append(AlterReplicaLogDirTopicResult(name, answers))
+        if pace.spent():
+            yield None
+    return Answered(AlterReplicaLogDirsResponse(results=topics))
 
 
 def _move(topic: str, index: int, path: str, broker: Broker) -> ErrorCode:

@@ -6,11 +6,12 @@ a partition that moves is a future replica; its lag is what the copy lacks, to w
 From version 4 on with the size of the volume and what may still be used of it. (KIP-113, KIP-827)
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Collection
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.log import disk
@@ -26,31 +27,49 @@ from broker.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from broker.records.slices import Slices
 
 Wanted = Collection[tuple[str, int]] | None
 
 
 @api(ApiKey.DESCRIBE_LOG_DIRS, versions=(1, 4))
-def handle(message: DescribeLogDirsRequest, _context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: DescribeLogDirsRequest, _context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, broker))
+
+
+def _answers(message: DescribeLogDirsRequest, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
     wanted = None
     if message.topics is not None:
-        wanted = {(each.topic, index) for each in message.topics for index in each.partitions}
+        wanted = set()
+        for each in message.topics:
+            for index in each.partitions:
+                wanted.add((each.topic, index))
+                if pace.spent():
+                    yield None
+            if pace.spent():
+                yield None
     store = broker.partitions.store
-    return Answered(
-        DescribeLogDirsResponse(
-            results=[_described(directory, store, wanted) for directory in store.directories]
-        )
-    )
+    results = []
+    for directory in store.directories:
+        results.append((yield from _described(directory, store, wanted, pace)))
+    return Answered(DescribeLogDirsResponse(results=results))
 
 
-def _described(directory: LogDirectory, store: LogStore, wanted: Wanted) -> DescribeLogDirsResult:
+def _described(
+    directory: LogDirectory, store: LogStore, wanted: Wanted, pace: Pace
+) -> Slices[DescribeLogDirsResult]:
     result = DescribeLogDirsResult(ErrorCode.NONE, directory.path)
     try:
         if directory.offline is not None:
             raise directory.offline
         result.total_bytes, result.usable_bytes = disk.space(directory.path)
         topics: dict[str, list[DescribeLogDirsPartition]] = {}
-        for log in store:
+        for log in list(store):  # it may change between two slices
+            if pace.spent():
+                yield None
             if _is_wanted(log, wanted) and store.directories.of(log) is directory:
                 described = DescribeLogDirsPartition(log.index, log.size, 0, False)
                 topics.setdefault(log.topic, []).append(described)

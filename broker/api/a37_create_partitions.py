@@ -5,13 +5,17 @@ refused where the client has used up its controller mutation quota (KIP-599); be
 partitions, and the client waits.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.large_changes import entries_of, refused
 from broker.api.mutations import Mutations
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
-from broker.control.commands import CreatePartitions, NewPartitions
+from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -19,17 +23,51 @@ from broker.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.CREATE_PARTITIONS, versions=(0, 3))
-async def handle(message: CreatePartitionsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: CreatePartitionsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_read(message, context, broker))
+
+
+def _read(
+    message: CreatePartitionsRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    wanted = yield from entries_of(message.topics, _wanted, Pace(), _parts)
+    if wanted is None:
+        return (
+            yield from refused(
+                message.topics,
+                lambda topic, error, why: CreatePartitionsTopicResult(topic.name, error, why),
+                lambda each: CreatePartitionsResponse(results=each),
+            )
+        )
+    return _create(tuple(wanted), message.validate_only, context, broker)
+
+
+async def _create(
+    wanted: tuple[NewPartitions, ...], validate_only: bool, context: RequestContext, broker: Broker
+) -> Outcome:
     mutations = Mutations(context, broker, strict_from=3)
-    wanted = tuple(_wanted(topic) for topic in message.topics)
-    command = CreatePartitions(wanted, message.validate_only, mutations.charge)
+    command = CreatePartitions(wanted, validate_only, mutations.charge)
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
-    results = [CreatePartitionsTopicResult(each.topic, each.error, each.message) for each in outcomes]
+    return outcome_of(_results(outcomes, mutations))
+
+
+def _results(outcomes: list[PartitionsOutcome], mutations: Mutations) -> Slices[Outcome]:
+    results = yield from mapped(
+        lambda each: CreatePartitionsTopicResult(each.topic, each.error, each.message), outcomes, Pace()
+    )
     throttle = mutations.throttle()
     return Answered(CreatePartitionsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
+
+
+def _parts(topic: CreatePartitionsTopic) -> int:
+    # Assignments are as many as partitions, whose number has a bound of its own.
+    return len(topic.assignments or ()) // 10
 
 
 def _wanted(topic: CreatePartitionsTopic) -> NewPartitions:

@@ -4,14 +4,18 @@ Versions 0-2. Each is accepted or refused by itself: GROUP_ID_NOT_FOUND, or NON_
 members. Needs the role editor, and GROUP_AUTHORIZATION_FAILED says nothing of which groups there are.
 """
 
+from collections.abc import Awaitable, Sequence
+from functools import partial
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_answers import AskedInTurns, now_of
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped, pieces
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
-from broker.groups.replies import DeleteReply
+from broker.groups.replies import DeleteReply, Effects, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.delete_groups import (
@@ -19,15 +23,24 @@ from broker.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.DELETE_GROUPS, versions=(0, 2))
-def handle(message: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Outcome:
-    names = list(dict.fromkeys(message.groups_names))
+def handle(
+    message: DeleteGroupsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_delete(message, context, broker))
 
-    def answer(reply: DeleteReply, _version: int) -> DeleteGroupsResponse:
-        results = [DeletableGroupResult(name, error) for name, error in zip(names, reply.errors, strict=True)]
-        return DeleteGroupsResponse(results=results)
+
+def _delete(message: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
+    distinct: dict[str, None] = {}
+    for name in message.groups_names:
+        distinct[name] = None
+        if pace.spent():
+            yield None
+    names = list(distinct)
 
     refusal = ErrorCode.NONE
     if wire_actor(context, broker).role < Role.EDITOR:
@@ -35,6 +48,16 @@ def handle(message: DeleteGroupsRequest, context: RequestContext, broker: Broker
     elif not broker.groups.is_available:
         refusal = ErrorCode.NOT_COORDINATOR
     if refusal:
-        return Answered(answer(DeleteReply((refusal,) * len(names)), context.api_version))
-    asked = Asked(context, answer)
-    return conclude(broker.groups.coordinator.delete(names, asked, now_of(context)), asked, broker)
+        refused = yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
+        return Answered(DeleteGroupsResponse(results=refused))
+    answer = DeleteGroupsResponse()
+    answered = iter(names)
+
+    def take(reply: DeleteReply) -> None:
+        answer.results += [DeletableGroupResult(next(answered), error) for error in reply.errors]
+
+    def delete(some: Sequence[str], token: Token) -> Effects:
+        return broker.groups.coordinator.delete(some, token, now_of(context))
+
+    calls = (partial(delete, some) for some in pieces(names))
+    return AskedInTurns(context, calls, take, lambda: answer, broker).begin()

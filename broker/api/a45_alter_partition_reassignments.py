@@ -5,9 +5,13 @@ kafka-reassign-partitions needs to move partitions between log directories. Any 
 INVALID_REPLICA_ASSIGNMENT; a null list, which would end a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
 """
 
+from collections.abc import Awaitable
+from functools import partial
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.replicas import check_replicas
@@ -22,10 +26,20 @@ from broker.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, versions=(0, 1))
-def handle(message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(
+    message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome]:
+    pace = Pace()
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change
     )
@@ -35,13 +49,15 @@ def handle(message: AlterPartitionReassignmentsRequest, context: RequestContext,
     topics = broker.control.image.topics
     for asked in message.topics:
         topic = topics.get(asked.name)
-        answers = [_answer(each, asked.name, topic, broker) for each in asked.partitions]
+        answers = yield from mapped(partial(_answer, broker, asked.name, topic), asked.partitions, pace)
+        if pace.spent(2):
+            yield None
         reply.responses.append(ReassignableTopicResponse(asked.name, answers))
     return Answered(reply)
 
 
 def _answer(
-    asked: ReassignablePartition, name: str, topic: Topic | None, broker: Broker
+    broker: Broker, name: str, topic: Topic | None, asked: ReassignablePartition
 ) -> ReassignablePartitionResponse:
     index = asked.partition_index
     try:

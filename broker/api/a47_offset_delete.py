@@ -4,14 +4,18 @@ Version 0. The whole is refused where the group does not exist, or has members a
 partition where its topic does not exist, or the group is subscribed to it. Needs the role editor.
 """
 
+from collections.abc import Awaitable, Sequence
+from functools import partial
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.group_answers import Asked, conclude, now_of
-from broker.api.outcome import Answered, Outcome
+from broker.api.group_answers import AskedInTurns, now_of
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
-from broker.groups.replies import OffsetDeleteReply
+from broker.groups.replies import Effects, OffsetDeleteReply, Token
 from broker.metadata.actor import Role
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.offset_delete import (
@@ -20,17 +24,25 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.OFFSET_DELETE, versions=(0, 0))
-def handle(message: OffsetDeleteRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: OffsetDeleteRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_delete(message, context, broker))
+
+
+def _delete(message: OffsetDeleteRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     if wire_actor(context, broker).role < Role.EDITOR:
         return Answered(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not broker.groups.is_available:
         return Answered(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
-    topics = []
+    answer = OffsetDeleteResponse()
     wanted = []
     entries = []
+    pace = Pace()
     for topic in message.topics:
         known = broker.control.image.topics.get(topic.name)
         of_topic = []
@@ -41,15 +53,22 @@ def handle(message: OffsetDeleteRequest, context: RequestContext, broker: Broker
             if known is not None and 0 <= index < known.partitions:
                 entries.append(entry)
                 wanted.append((topic.name, index))
-        topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
+            if pace.spent():
+                yield None
+        answer.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
+        if pace.spent():
+            yield None
+    answered = iter(entries)
 
-    def answer(reply: OffsetDeleteReply, _version: int) -> OffsetDeleteResponse:
+    def take(reply: OffsetDeleteReply) -> None:
         if reply.error:
-            return OffsetDeleteResponse(reply.error)
-        for entry, error in zip(entries, reply.errors, strict=True):
-            entry.error_code = error
-        return OffsetDeleteResponse(topics=topics)
+            answer.error_code, answer.topics = reply.error, []
+            return
+        for error in reply.errors:
+            next(answered).error_code = error
 
-    asked = Asked(context, answer)
-    effects = broker.groups.coordinator.delete_offsets(message.group_id, wanted, asked, now_of(context))
-    return conclude(effects, asked, broker)
+    def delete(some: Sequence[tuple[str, int]], token: Token) -> Effects:
+        return broker.groups.coordinator.delete_offsets(message.group_id, some, token, now_of(context))
+
+    calls = (partial(delete, some) for some in pieces(wanted))
+    return AskedInTurns(context, calls, take, lambda: answer, broker).begin()

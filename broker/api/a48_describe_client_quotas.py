@@ -5,9 +5,13 @@ besides. What matches nothing is answered with an empty list and never with null
 for an error.
 """
 
+from collections.abc import Awaitable
+from typing import Final
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace
 from broker.api.registry import api
 from broker.errors import ApiError
 from broker.metadata.image import QuotaEntry
@@ -21,17 +25,34 @@ from broker.protocol.messages.describe_client_quotas import (
 )
 from broker.quotas.entity import Entity
 from broker.quotas.filters import Component, EntityFilter
+from broker.records.slices import Slices
+
+MOST_COMPONENTS: Final = 8
+"""There are three types of entity, and a filter names each once at most."""
 
 
 @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))
-def handle(message: DescribeClientQuotasRequest, _context: RequestContext, broker: Broker) -> Outcome:
-    components = [Component(each.entity_type, each.match_type, each.match) for each in message.components]
+def handle(
+    message: DescribeClientQuotasRequest, _context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, broker))
+
+
+def _answers(message: DescribeClientQuotasRequest, broker: Broker) -> Slices[Outcome]:
+    # Of more components than there are types of entity one is repeated, and the filter refuses it.
+    asked = message.components[: MOST_COMPONENTS + 1]
+    components = [Component(each.entity_type, each.match_type, each.match) for each in asked]
     try:
         wanted = EntityFilter(components, strict=message.strict)
     except ApiError as error:
         return Answered(DescribeClientQuotasResponse(0, error.code, error.message, None))
-    quotas = broker.control.image.quotas
-    entries = [_entry(entry) for pairs, entry in quotas.items() if wanted.matches(Entity.of(pairs))]
+    entries = []
+    pace = Pace()
+    for pairs, entry in broker.control.image.quotas.items():
+        if wanted.matches(Entity.of(pairs)):
+            entries.append(_entry(entry))
+        if pace.spent(3):
+            yield None
     return Answered(DescribeClientQuotasResponse(entries=entries))
 
 

@@ -6,10 +6,13 @@ of its type.
 """
 
 import logging
+from collections.abc import Awaitable
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.large_changes import entries_of, refused
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp, QuotaOutcome
@@ -21,20 +24,48 @@ from broker.protocol.messages.alter_client_quotas import (
     RequestEntryData,
     ResponseEntryData,
 )
+from broker.records.slices import Slices
 
 logger = logging.getLogger(__name__)
 
 
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
-async def handle(message: AlterClientQuotasRequest, context: RequestContext, broker: Broker) -> Outcome:
-    command = AlterClientQuotas(tuple(_alteration(entry) for entry in message.entries), message.validate_only)
+def handle(
+    message: AlterClientQuotasRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_read(message, context, broker))
+
+
+def _read(
+    message: AlterClientQuotasRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    wanted = yield from entries_of(
+        message.entries, _alteration, Pace(), lambda each: len(each.entity) + len(each.ops)
+    )
+    if wanted is None:
+        return (
+            yield from refused(
+                message.entries,
+                lambda each, error, why: ResponseEntryData(error, why, []),
+                lambda each: AlterClientQuotasResponse(entries=each),
+            )
+        )
+    return _alter(AlterClientQuotas(tuple(wanted), message.validate_only), context, broker)
+
+
+async def _alter(command: AlterClientQuotas, context: RequestContext, broker: Broker) -> Outcome:
     outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    return outcome_of(_results(outcomes, context))
+
+
+def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Outcome]:
     for outcome in outcomes:
         for warning in outcome.warnings:  # the response has no place for it
             logger.warning(
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
             )
-    return Answered(AlterClientQuotasResponse(entries=[_echo(each) for each in outcomes]))
+    entries = yield from mapped(_echo, outcomes, Pace())
+    return Answered(AlterClientQuotasResponse(entries=entries))
 
 
 def _alteration(entry: RequestEntryData) -> QuotaAlteration:

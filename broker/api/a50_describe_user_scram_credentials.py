@@ -4,11 +4,12 @@ Version 0. Without names, or with none, all users that have a credential are des
 is an error of its own, as is one who is named twice.
 """
 
-from collections import Counter
+from collections.abc import Awaitable
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -18,13 +19,25 @@ from broker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
+from broker.records.slices import Slices
 from broker.security.scram import MECHANISMS
 
 
 @api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0))
-def handle(message: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker) -> Outcome:
-    asked = Counter(user.name for user in message.users or ()) or Counter(list(broker.control.image.scram))
-    results = [_result(name, times, broker) for name, times in asked.items()]
+def handle(
+    message: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, broker))
+
+
+def _answers(message: DescribeUserScramCredentialsRequest, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
+    asked: dict[str, int] = {}
+    for name in (user.name for user in message.users) if message.users else broker.control.image.scram:
+        asked[name] = asked.get(name, 0) + 1
+        if pace.spent():
+            yield None
+    results = yield from mapped(lambda each: _result(*each, broker), asked.items(), pace)
     return Answered(DescribeUserScramCredentialsResponse(results=results), cacheable=True)
 
 

@@ -4,40 +4,69 @@ Version 0. The client salts the password, so it never arrives here. One entry fo
 altered once in a request. A login that is under way ends as it began.
 """
 
+from collections.abc import Awaitable
+
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.large_changes import entries_of, refused
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
-from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion
+from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
+from broker.records.slices import Slices
 
 
 @api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, versions=(0, 0))
-async def handle(
+def handle(
     message: AlterUserScramCredentialsRequest, context: RequestContext, broker: Broker
-) -> Outcome:
-    command = AlterUserScramCredentials(
-        (
-            *(ScramDeletion(each.name, each.mechanism) for each in message.deletions),
-            *(
-                ScramUpsertion(
-                    each.name, each.mechanism, each.iterations, bytes(each.salt), bytes(each.salted_password)
-                )
-                for each in message.upsertions
-            ),
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_read(message, context, broker))
+
+
+def _read(
+    message: AlterUserScramCredentialsRequest, context: RequestContext, broker: Broker
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    asked: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [
+        *message.deletions,
+        *message.upsertions,
+    ]
+    wanted = yield from entries_of(asked, _alteration, Pace())
+    if wanted is None:
+        return (
+            yield from refused(
+                asked,
+                lambda each, error, why: AlterUserScramCredentialsResult(each.name, error, why),
+                lambda each: AlterUserScramCredentialsResponse(results=each),
+            )
         )
+    return _alter(AlterUserScramCredentials(tuple(wanted)), context, broker)
+
+
+def _alteration(
+    asked: ScramCredentialDeletion | ScramCredentialUpsertion,
+) -> ScramDeletion | ScramUpsertion:
+    if isinstance(asked, ScramCredentialDeletion):
+        return ScramDeletion(asked.name, asked.mechanism)
+    return ScramUpsertion(
+        asked.name, asked.mechanism, asked.iterations, bytes(asked.salt), bytes(asked.salted_password)
     )
-    outcomes = await broker.control.apply(command, wire_actor(context, broker))
-    return Answered(
-        AlterUserScramCredentialsResponse(
-            results=[
-                AlterUserScramCredentialsResult(each.user, each.error, each.message) for each in outcomes
-            ]
-        )
+
+
+async def _alter(command: AlterUserScramCredentials, context: RequestContext, broker: Broker) -> Outcome:
+    return outcome_of(_results(await broker.control.apply(command, wire_actor(context, broker))))
+
+
+def _results(outcomes: list[UserOutcome]) -> Slices[Outcome]:
+    results = yield from mapped(
+        lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message), outcomes, Pace()
     )
+    return Answered(AlterUserScramCredentialsResponse(results=results))

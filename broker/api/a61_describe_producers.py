@@ -4,11 +4,13 @@ Version 0. The last sequence number and timestamp of each; there are no transact
 epoch and the start of the transaction are -1.
 """
 
+from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.log.producers import Producer
@@ -20,22 +22,34 @@ from broker.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from broker.records.slices import Slices
 
 NO_COORDINATOR_EPOCH: Final = -1
 
 
 @api(ApiKey.DESCRIBE_PRODUCERS, versions=(0, 0))
-def handle(message: DescribeProducersRequest, _context: RequestContext, broker: Broker) -> Outcome:
-    topics = [
-        TopicResponse(
-            topic.name, [_producers(topic.name, index, broker) for index in topic.partition_indexes]
-        )
-        for topic in message.topics
-    ]
+def handle(
+    message: DescribeProducersRequest, _context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, broker))
+
+
+def _answers(message: DescribeProducersRequest, broker: Broker) -> Slices[Outcome]:
+    pace = Pace()
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append((yield from _producers(topic.name, index, broker, pace)))
+            if pace.spent():
+                yield None
+        topics.append(TopicResponse(topic.name, partitions))
+        if pace.spent():
+            yield None
     return Answered(DescribeProducersResponse(topics=topics))
 
 
-def _producers(topic: str, index: int, broker: Broker) -> PartitionResponse:
+def _producers(topic: str, index: int, broker: Broker, pace: Pace) -> Slices[PartitionResponse]:
     try:
         log = broker.partitions.log(topic, index)
         if log is not None:
@@ -44,7 +58,7 @@ def _producers(topic: str, index: int, broker: Broker) -> PartitionResponse:
         return PartitionResponse(index, refused.code, refused.message)
     if log is None:
         return PartitionResponse(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    active = [_state(producer_id, producer) for producer_id, producer in log.producers.items()]
+    active = yield from mapped(lambda each: _state(*each), list(log.producers.items()), pace)
     return PartitionResponse(index, ErrorCode.NONE, None, active)
 
 

@@ -7,11 +7,14 @@ UNSUPPORTED_VERSION, as in Kafka.
 Left out: groups, which have no settings of their own here, so there are none to list.
 """
 
+from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import Answered, Outcome
+from broker.api.outcome import Answered, Outcome, in_slices
+from broker.api.pacing import Pace, mapped
 from broker.api.registry import api
 from broker.control.commands import ResourceType
 from broker.control.describe import named_resources
@@ -22,16 +25,27 @@ from broker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from broker.records.slices import Slices
 
 ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
 
 
 @api(ApiKey.LIST_CONFIG_RESOURCES, versions=(0, 1))
-def handle(message: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> Outcome:
+def handle(
+    message: ListConfigResourcesRequest, context: RequestContext, broker: Broker
+) -> Outcome | Awaitable[Outcome]:
+    return in_slices(_answers(message, context, broker))
+
+
+def _answers(message: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     control = broker.control
     listed = named_resources(control.image, control.configuration)
     wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)
     if not wanted <= listed.keys():
         return Answered(ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
-    found = [ConfigResource(name, kind) for kind, names in listed.items() if kind in wanted for name in names]
+    pace = Pace()
+    found = []
+    for kind, names in listed.items():
+        if kind in wanted:
+            found += yield from mapped(partial(ConfigResource, resource_type=kind), names, pace)
     return Answered(ListConfigResourcesResponse(config_resources=found))

@@ -1,9 +1,11 @@
 """The wire form of what a fetch found. Called by `api.a01_fetch` only."""
 
+from broker.api.pacing import pieces
 from broker.errors import ErrorCode
 from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from broker.records.slices import Slices
 from broker.services.fetching import Found
 
 
@@ -27,6 +29,29 @@ def reply_for(found: list[Found], session_id: int) -> FetchResponse:
             )
         )
     return FetchResponse(0, ErrorCode.NONE, session_id, responses)
+
+
+def reply_in_slices(found: list[Found], session_id: int) -> Slices[FetchResponse]:
+    """`reply_for` of many partitions."""
+    whole = FetchResponse(0, ErrorCode.NONE, session_id, [])
+    for some in pieces(found):
+        responses = reply_for(list(some), session_id).responses
+        last = whole.responses[-1] if whole.responses else None
+        first = responses[0] if responses else None
+        if last and first and last.topic == first.topic and last.topic_id == first.topic_id:
+            last.partitions += responses.pop(0).partitions
+        whole.responses += responses
+        yield None
+    return whole
+
+
+def size_in_slices(reply: FetchResponse, version: int) -> Slices[int]:
+    """`size_of` of many partitions."""
+    size = 0
+    for some in pieces((yield from codec.encode_response_in_slices(ApiKey.FETCH, version)(reply, 0))):
+        size += sum(map(len, some))
+        yield None
+    return size
 
 
 def empty_reply(throttle_ms: int, session_id: int) -> FetchResponse:

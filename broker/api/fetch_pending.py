@@ -7,7 +7,7 @@ from broker.api.broker import Broker
 from broker.api.byte_quotas import RecordedFetch
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import empty_reply, reply_for, size_of
-from broker.api.outcome import Answered
+from broker.api.outcome import Answered, Sliced
 from broker.protocol.messages.fetch import FetchResponse
 from broker.quotas.verdict import Throttle
 from broker.services.fetch_sessions import NO_SESSION, FetchSession
@@ -33,7 +33,7 @@ class PendingFetch:
         self.session = session
         self.incremental = incremental
 
-    def answer(self, *, fresh: bool = False) -> Answered:
+    def answer(self, *, fresh: bool = False) -> Answered | Sliced:
         """The answer as things stand; `fresh` when it has just been read."""
         reading = self.reading
         if not fresh:
@@ -47,13 +47,17 @@ class PendingFetch:
         session_id = session.id if session is not None else NO_SESSION
         return self.settle(reply_for(found, session_id), found)
 
-    def settle(self, reply: FetchResponse, found: list[Found]) -> Answered:
-        """Records what is about to be sent, at the time of the answer, by the rules for whoever asked."""
+    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
+        """Records what is about to be sent, at the time of the answer, by the rules for whoever asked. `size`
+        is that of the whole frame, where it is known.
+        """
         broker, context = self.broker, self.context
         quotas = broker.quotas
         recorded = None
         if quotas.fetch_active:
-            recorded = RecordedFetch(size_of(reply, context.api_version), found, quotas, broker.clock.ms())
+            if size is None:
+                size = size_of(reply, context.api_version)
+            recorded = RecordedFetch(size, found, quotas, broker.clock.ms())
             throttle = recorded.record(quotas, context)
             if throttle is not None:
                 recorded.unrecord(quotas, context)

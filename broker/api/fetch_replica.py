@@ -47,7 +47,7 @@ class PendingReplicaFetch(PendingFetch):
 
     __slots__ = ()
 
-    def settle(self, reply: FetchResponse, found: list[Found]) -> Answered:
+    def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
         quota = self.broker.replication.leader
         marked = [
             each

@@ -4,9 +4,11 @@
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.pacing import Pace, mapped
 from broker.errors import ApiError, ErrorCode
-from broker.protocol.messages.fetch import FetchRequest, FetchTopic
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.schema import ZERO_UUID
+from broker.records.slices import Slices
 from broker.services.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
 from broker.services.fetching import Wanted, check_epoch
 
@@ -51,20 +53,69 @@ def _named(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
     wanted = []
     for topic in topics:
         for asked in topic.partitions:
-            each = Wanted(
-                topic.topic,
-                topic.topic_id,
-                asked.partition,
-                asked.fetch_offset,
-                asked.partition_max_bytes,
-                None,
-                ErrorCode.NONE,
-            )
-            _look_up(each, broker)
-            if each.log is not None:
-                each.error = check_epoch(asked.current_leader_epoch)
-            wanted.append(each)
+            wanted.append(_one(topic, asked, broker))
     return wanted
+
+
+def _one(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> Wanted:
+    each = Wanted(
+        topic.topic,
+        topic.topic_id,
+        asked.partition,
+        asked.fetch_offset,
+        asked.partition_max_bytes,
+        None,
+        ErrorCode.NONE,
+    )
+    _look_up(each, broker)
+    if each.log is not None:
+        each.error = check_epoch(asked.current_leader_epoch)
+    return each
+
+
+def wanted_in_slices(
+    message: FetchRequest, context: RequestContext, broker: Broker
+) -> Slices[tuple[list[Wanted], FetchSession | None, bool]]:
+    """`wanted_by` for many partitions. The session's epoch has moved, so no other request comes between."""
+    session_id, epoch, pace = message.session_id, message.session_epoch, Pace()
+    by_id = context.api_version >= 13
+    full = epoch in (FINAL_EPOCH, FIRST_EPOCH)
+    session = None
+    known: list[Wanted] = []
+    if full:
+        broker.sessions.close(session_id)
+    else:
+        session = broker.sessions.resume(session_id, epoch, uses_topic_ids=by_id, now_ms=context.now_ms)
+        known = session.wanted()
+    for each in known:
+        if each.log is None or each.log.deleted:
+            _look_up(each, broker)
+        if pace.spent():
+            yield None
+    named: list[Wanted] = []
+    for topic in message.topics:
+        named += yield from mapped(lambda asked: _one(topic, asked, broker), topic.partitions, pace)  # noqa: B023
+        if pace.spent():
+            yield None
+    if full and (epoch == FINAL_EPOCH or not named):
+        return named, None, False
+    if session is None:
+        session = broker.sessions.create(partitions=len(named), uses_topic_ids=by_id, now_ms=context.now_ms)
+        if session is None:
+            return named, None, False
+    for each in named:
+        session.want((each.topic, each.topic_id, each.partition), each)
+        if pace.spent():
+            yield None
+    for forgotten in () if full else message.forgotten_topics_data:
+        for partition in forgotten.partitions:
+            session.forget((forgotten.topic, forgotten.topic_id, partition))
+            if pace.spent():
+                yield None
+        if pace.spent():
+            yield None
+    broker.sessions.recount(session)
+    return (named, session, False) if full else (session.wanted(), session, True)
 
 
 def _look_up(wanted: Wanted, broker: Broker) -> None:

@@ -5,17 +5,18 @@ coordinator as an `Asked`, which comes back with its reply: at once, or from a l
 Answers leave after the records of their call have been committed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome
-from broker.groups.replies import Effects
+from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome, Sliced
+from broker.groups.replies import Effects, Token
 from broker.groups.requests import Now
 from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
+from broker.records.slices import Slices
 from broker.services.group_service import Writing
 
 LONGEST_NAME: Final = 8_000
@@ -32,6 +33,45 @@ class Asked:
     def __init__(self, context: RequestContext, answer: Callable[[Any, int], Struct]) -> None:
         self.context = context
         self.answer = answer
+
+    def outcome(self, reply: Any) -> Outcome:
+        return Answered(self.answer(reply, self.context.api_version))
+
+
+class AskedInTurns(Asked):
+    """A request that may be too large for one call of the coordinator: it is divided among `calls`, each of
+    which begins when what the one before it recorded has been written. `take` is given the reply of each, and
+    `done` makes the answer after the last. Errors belong to the parts; what was written before one stays.
+    """
+
+    __slots__ = ("_broker", "_calls", "_done", "_take")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        calls: Iterator[Callable[[Token], Effects]],
+        take: Callable[[Any], None],
+        done: Callable[[], Struct],
+        broker: Broker,
+    ) -> None:
+        super().__init__(context, lambda _reply, _version: done())
+        self._calls = calls
+        self._take = take
+        self._done = done
+        self._broker = broker
+
+    def begin(self) -> Outcome:
+        """Makes the first call, and there is one."""
+        return conclude(next(self._calls)(self), self, self._broker)
+
+    def outcome(self, reply: Any) -> Outcome:
+        self._take(reply)
+        call = next(self._calls, None)
+        return Answered(self._done()) if call is None else Sliced(self._turn(call), None)
+
+    def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
+        yield from ()
+        return conclude(call(self), self, self._broker)
 
 
 def now_of(context: RequestContext) -> Now:
@@ -85,11 +125,7 @@ def _deliver(effects: Effects, asked: Asked | None, broker: Broker) -> Outcome:
     for token, reply in effects.replies:
         assert isinstance(token, Asked)
         if token is asked:
-            outcome = _answer(token, reply)
+            outcome = token.outcome(reply)
         else:
-            broker.callbacks.post(token.context, partial(_answer, token, reply))
+            broker.callbacks.post(token.context, partial(token.outcome, reply))
     return outcome
-
-
-def _answer(token: Asked, reply: Any) -> Answered:
-    return Answered(token.answer(reply, token.context.api_version))

@@ -4,7 +4,7 @@ Made by the handlers of `api`. Knows nothing of the wire: where a version of the
 difference, a field says what the client can or cannot do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,7 +54,7 @@ class SyncRequest:
     instance_id: str | None
     protocol_type: str | None
     protocol_name: str | None
-    assignments: Sequence[tuple[str, Buffer]]
+    assignments: Mapping[str, Buffer]
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,12 +153,19 @@ class FetchSessions:
         """After partitions were named or forgotten. Raises ApiError FETCH_SESSION_ID_NOT_FOUND where there
         are too many now: the session is gone, and its client goes on without.
         """
+        if self._sessions.get(session.id) is not session:
+            return  # it was closed while a large request was being read
         grown = len(session.partitions) - session.counted
         session.counted += grown
         self._partitions += grown
         if grown > 0 and self._partitions > MOST_PARTITIONS:
             self.close(session.id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def size_of(self, session_id: int) -> int:
+        """How many partitions the session has; 0 where there is none."""
+        session = self._sessions.get(session_id)
+        return 0 if session is None else session.counted
 
     def close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

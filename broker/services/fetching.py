@@ -90,7 +90,10 @@ def check_epoch(epoch: int) -> ErrorCode:
 class Reading:
     """One fetch over its partitions, in the order asked for."""
 
-    __slots__ = ("found", "max_bytes", "size", "stop_waiting", "wanted")
+    __slots__ = ("_refused", "_stop", "found", "max_bytes", "size", "stop_waiting", "wanted")
+
+    _refused: int
+    _stop: bool
 
     def __init__(self, wanted: Sequence[Wanted], max_bytes: int) -> None:
         self.wanted = wanted
@@ -99,19 +102,21 @@ class Reading:
         self.size = 0
         self.stop_waiting = False
 
-    def read(self) -> int:
+    def read(self, some: Sequence[Wanted] | None = None) -> int:
         """Reads up to `max_bytes` in all and each partition's own limit; the first non-empty partition
         gives at least one batch.
 
-        The bytes found. `stop_waiting` is set where reading a partition failed, and where there is no
-        partition to read: none is wanted, or all are REFUSED.
+        With `some`, the next ones of those wanted, what is found is added to what the calls before have
+        found. The bytes found in all. `stop_waiting` is set where reading a partition failed, and where
+        there is no partition to read: none is wanted, or all are REFUSED.
         """
-        left = self.max_bytes
-        total = 0
-        found = []
+        found: list[Found] = []
+        total = refused = 0
         stop = False
-        refused = 0
-        for wanted in self.wanted:
+        if some is not None:
+            found, total, refused, stop = self.found, self.size, self._refused, self._stop
+        left = self.max_bytes - total
+        for wanted in self.wanted if some is None else some:
             log = wanted.log
             if log is None or wanted.error:
                 found.append(Found(wanted, wanted.error, -1, -1, NOTHING))
@@ -143,7 +148,15 @@ class Reading:
         self.found = found
         self.size = total
         self.stop_waiting = stop or refused == len(self.wanted)
+        if some is not None:
+            self._refused, self._stop = refused, stop
         return total
+
+    def begin(self) -> None:
+        """Before the first call of `read` with `some`."""
+        self.found = []
+        self.size = self._refused = 0
+        self._stop = self.stop_waiting = False
 
     def count_sent(self) -> None:
         """What was found is going to be sent."""

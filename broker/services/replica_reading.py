@@ -26,10 +26,10 @@ class ReplicaReading(Reading):
         self._is_marked = is_marked
         self._is_exceeded = is_exceeded
 
-    def read(self) -> int:
-        held = self._held()
+    def read(self, some: Sequence[Wanted] | None = None) -> int:
+        held = self._held() if some is None else set()
         if not held:
-            return super().read()
+            return super().read(some)
         everything = self.wanted
         self.wanted = [each for each in everything if each not in held]
         try:

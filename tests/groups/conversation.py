@@ -114,7 +114,7 @@ class Conversation:
     ) -> Ask:
         ask = Ask()
         pairs = list((assignments or {}).items())
-        request = SyncRequest(group, generation, member_id, instance, protocol_type, protocol, pairs)
+        request = SyncRequest(group, generation, member_id, instance, protocol_type, protocol, dict(pairs))
         self._take(self.coordinator.sync(request, ask, self.now))
         return ask
 

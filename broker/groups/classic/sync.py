@@ -30,7 +30,8 @@ def sync(turn: Turn, group: Group, request: SyncRequest, token: Token) -> None:
         return
     turn.park(group.syncing, member.member_id, token, REBALANCING)
     if member.member_id == group.leader_id:
-        assignments = {member_id: bytes(assignment) for member_id, assignment in request.assignments}
+        assigned = request.assignments
+        assignments = {each: bytes(assigned[each]) for each in group.members if each in assigned}
         group.enter(Phase.STABLE, turn.wall_ms)
         hand_out_assignments(turn, group, assignments)
         turn.record(record_of(group))
