@@ -1,0 +1,235 @@
+"""What others wait while a client sends the most expensive requests of an API: every array of every request
+very long, with names that exist and with names that do not, whole and without the last byte.
+
+In `make test` each request is held to the processor time between two looks at the network, which the broker
+measures itself (`tests.support.measured_broker`), as what a clock shows depends on who else uses the machine.
+`make test-all` holds what an innocent client waits, too. Where WEIR_HOSTILE_TABLE names a file, each request
+adds a row of a table to it.
+"""
+
+import os
+import struct
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+import trio
+
+from broker.api import registry
+from broker.api.registry import Api
+from broker.protocol import codec
+from broker.protocol.api_key import NAMES
+from broker.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    EntityData,
+    OpData,
+    RequestEntryData,
+)
+from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.broker_process import BrokerProcess
+from tests.support.measured_broker import LongestPass
+from tests.support.produce import create_topic
+from tests.support.wire import WireClient, connect
+from tests.support.worst_requests import worst_requests
+
+pytestmark = pytest.mark.endtoend
+
+MOST: Final = 95_000
+"""Elements of a request, a little less than the codec takes."""
+
+SHORT: Final = 25_000
+"""The same in the short form."""
+
+PASS_MS: Final = 15.0
+"""Processor time between two looks at the network in the short form, where an array that is not divided takes
+10 to 1,000 ms. Divided it takes 1 to 4 where nobody else uses the cores.
+"""
+
+WORST_MS: Final = 25.0
+MEDIAN_MS: Final = 10.0
+TRIES: Final = 5
+"""The best of so many counts: somebody else may have had the core."""
+
+APIS: Final = sorted(registry.load(), key=lambda api: api.key)
+
+
+class Broker(NamedTuple):
+    process: BrokerProcess
+    longest: LongestPass
+
+    @property
+    def port(self) -> int:
+        return int(self.process.plain.rpartition(":")[2])
+
+
+class Seen(NamedTuple):
+    """Milliseconds: of the longest pass, and what the innocent waited."""
+
+    passed: float
+    worst: float
+    median: float
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    directory = tmp_path_factory.mktemp("hostile")
+    longest = LongestPass(directory / "longest")
+    measured = (sys.executable, "-m", "tests.support.measured_broker", str(directory / "longest"))
+    settings = ("events.topics=", "console.listener=127.0.0.1:0", "group.initial.rebalance.delay.ms=0")
+    with BrokerProcess(directory / "log", *settings, prefix=measured) as process:
+        made = Broker(process, longest)
+        trio.run(_make_topic, made.port)
+        yield made
+
+
+async def _make_topic(port: int) -> None:
+    client = await connect(port)
+    async with client.stream:
+        await client.ask(create_topic(), 5)
+
+
+def frame_of(message: Any, version: int, *, cut: bool = False) -> bytes:
+    parts = codec.encode_request(message.API_KEY, version)(message, 1, "attacker")
+    frame = b"".join(map(bytes, parts))[4:]  # type: ignore[arg-type]
+    frame = frame[:-1] if cut else frame
+    return struct.pack(">i", len(frame)) + frame
+
+
+async def attack(broker: Broker, frame: bytes, *before: tuple[Any, int]) -> Seen:
+    """Sends `frame`, after the requests `before`, and waits for the answer or the end of the connection."""
+    waits: list[float] = []
+    innocent, attacker = await connect(broker.port), await connect(_port_of(broker, bool(before)))
+
+    async def ask() -> None:
+        while True:
+            begun = time.perf_counter()
+            await innocent.ask(ApiVersionsRequest(), 0)
+            waits.append((time.perf_counter() - begun) * 1000)
+            await trio.sleep(0.001)
+
+    async with innocent.stream, attacker.stream, trio.open_nursery() as nursery:
+        for message, version in before:
+            await attacker.ask(message, version)
+        nursery.start_soon(ask)
+        await trio.sleep(0.02)
+        waits.clear()
+        broker.longest.begin()
+        with trio.fail_after(60):
+            await _answered(attacker, frame)
+        await trio.sleep(0.02)
+        nursery.cancel_scope.cancel()
+    waits.sort()
+    return Seen(broker.longest.read()[0], waits[-1], waits[len(waits) // 2])
+
+
+async def _answered(attacker: WireClient, frame: bytes) -> None:
+    try:
+        await attacker.stream.send_all(frame)
+        await attacker.receive_frame()
+    except (EOFError, trio.BrokenResourceError):
+        return
+
+
+def _port_of(broker: Broker, with_login: bool) -> int:
+    address = broker.process.sasl if with_login else broker.process.plain
+    return int(address.rpartition(":")[2])
+
+
+async def best_of(
+    tries: int, broker: Broker, frame: bytes, *before: tuple[Any, int], worst_ms: float = 60_000.0
+) -> Seen:
+    """The least of each number over the tries, of which there are no more than it takes to be good enough."""
+    best = await attack(broker, frame, *before)
+    for _ in range(tries - 1):
+        if best.passed < PASS_MS and best.worst < worst_ms:
+            break
+        best = Seen(*map(min, best, await attack(broker, frame, *before)))
+    return best
+
+
+def write_row(name: str, body: str, size: int, seen: Seen) -> None:
+    table = os.environ.get("WEIR_HOSTILE_TABLE")
+    if table is None:
+        return
+    path = Path(table)
+    if not path.exists():
+        path.write_text(
+            "| API | body | bytes | worst wait of others | median | longest pass |\n"
+            "|---|---|---|---|---|---|\n"
+        )
+    with path.open("a") as file:
+        times = f"{seen.worst:.1f} ms | {seen.median:.1f} ms | {seen.passed:.1f} ms"
+        file.write(f"| {name} | {body} | {size:,} | {times} |\n")
+
+
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
+async def test_no_request_holds_the_thread(broker: Broker, api: Api) -> None:
+    """One style of each array, and the last one without its end."""
+    asked = [each for each in worst_requests(api, SHORT) if " unknown " in each.body]
+    for worst in asked:
+        seen = await best_of(3, broker, frame_of(worst.message, worst.version))
+        assert seen.passed < PASS_MS, worst.body
+    for worst in asked[-1:]:
+        seen = await best_of(3, broker, frame_of(worst.message, worst.version, cut=True))
+        assert seen.passed < PASS_MS, f"{worst.body}, without its end"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)
+async def test_what_others_wait(broker: Broker, api: Api) -> None:
+    for worst in worst_requests(api, MOST):
+        for cut in (False, True):
+            frame = frame_of(worst.message, worst.version, cut=cut)
+            body = f"{worst.body}{', without its end' if cut else ''}"
+            seen = await best_of(TRIES, broker, frame, worst_ms=WORST_MS)
+            write_row(NAMES[api.key], body, len(frame), seen)
+            assert seen.worst < WORST_MS and seen.median < MEDIAN_MS, body
+
+
+BEFORE_LOGIN: Final = 512 * 1024 - 100
+"""Bytes; sasl.server.max.receive.size is 512 KiB."""
+
+LOGINS: Final = [
+    (SaslAuthenticateRequest(b"\0" * BEFORE_LOGIN), "PLAIN", "half a megabyte of separators"),
+    (SaslAuthenticateRequest(b"\0user\0" + b"x" * BEFORE_LOGIN), "PLAIN", "a password of half a megabyte"),
+    (SaslAuthenticateRequest(b"n,," + b"a=b," * (BEFORE_LOGIN // 4)), "SCRAM-SHA-512", "130,000 attributes"),
+    (SaslAuthenticateRequest(b"n,,n=" + b"=2C" * (BEFORE_LOGIN // 3)), "SCRAM-SHA-512", "170,000 escapes"),
+]
+
+
+@pytest.mark.parametrize(("message", "mechanism", "body"), LOGINS, ids=lambda value: str(value)[:30])
+async def test_no_login_holds_the_thread(broker: Broker, message: Any, mechanism: str, body: str) -> None:
+    frame = frame_of(message, 2)
+    seen = await best_of(3, broker, frame, (SaslHandshakeRequest(mechanism), 1))
+    write_row("SaslAuthenticate", f"{mechanism}: {body}", len(frame), seen)
+    assert seen.passed < PASS_MS
+
+
+async def test_no_large_answer_holds_the_thread(broker: Broker) -> None:
+    """A topic of 10,000 partitions, and 5,000 quota rules: small requests with answers of 300 kB and more."""
+    client = await connect(broker.port)
+    async with client.stream:
+        topic = CreatableTopic("wide", 10_000, 1)
+        made = await client.ask(CreateTopicsRequest([topic], 60_000, False), 5)
+        assert made.topics[0].error_code == 0
+        for first in range(0, 5_000, 1_000):
+            limit = [OpData("consumer_byte_rate", 1e6, False)]
+            rules = [
+                RequestEntryData([EntityData("client-id", f"client-{at}")], limit)
+                for at in range(first, first + 1_000)
+            ]
+            altered = await client.ask(AlterClientQuotasRequest(rules, False), 1)
+            assert not any(entry.error_code for entry in altered.entries)
+    for message, version in ((MetadataRequest(None), 12), (DescribeClientQuotasRequest([], False), 1)):
+        frame = frame_of(message, version)
+        seen = await best_of(3, broker, frame)
+        write_row(NAMES[message.API_KEY], "a small request with a large answer", len(frame), seen)
+        assert seen.passed < PASS_MS
