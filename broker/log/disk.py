@@ -147,12 +147,12 @@ class Sender(Protocol):
 def is_cached(file: OpenFile, position: int) -> bool | None:
     """Whether the byte at `position` can be read without the disk; None where the file system cannot tell."""
     try:
-        os.preadv(file.fd, (_one_byte,), position, os.RWF_NOWAIT)
+        # Nothing is read where somebody else has shortened the file.
+        return os.preadv(file.fd, (_one_byte,), position, os.RWF_NOWAIT) == 1
     except BlockingIOError:
         return False
     except OSError as error:
         return None if error.errno in _CANNOT_TELL else False
-    return True
 
 
 def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:

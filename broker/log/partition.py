@@ -197,9 +197,7 @@ class PartitionLog(SegmentedLog):
         """
         mark = self._marks.get(offset)
         if mark is None:
-            mark = self._find(offset)
-            if mark is None:
-                return EMPTY
+            return self._read_found(offset, max_bytes, min_one_batch)
         segment, position, batch_bytes = mark
         length = segment.size - position
         if length > max_bytes:
@@ -215,6 +213,20 @@ class PartitionLog(SegmentedLog):
             return FileSlice(shared.files.get(segment.path), position, length, shared.transfer, self)
         except OSError as error:
             raise self.unreadable(error) from error
+
+    def _read_found(self, offset: int, max_bytes: int, min_one_batch: bool) -> FileSlice:
+        """`read` of an offset that was not appended or read lately. The page cache may not have its records:
+        an error of the disk is then the answer for this partition, instead of a closed connection.
+        """
+        if self._find(offset) is None:
+            return EMPTY
+        found = self.read(offset, max_bytes, min_one_batch=min_one_batch)
+        if found:
+            try:
+                found.check_readable()
+            except OSError as error:
+                raise self.unreadable(error) from error
+        return found
 
     def _find(self, offset: int) -> Mark | None:
         if self.offline is not None or self.deleted:
@@ -378,7 +390,7 @@ class PartitionLog(SegmentedLog):
     def slice_failed(self, error: OSError) -> None:
         """Bytes that a reader was lent could not be read, after the response was promised: its connection has
         to be closed. The next fetch is answered KAFKA_STORAGE_ERROR for this partition, and the others of
-        that consumer go on.
+        that consumer go on. Rare, as `_read_found` reads what is not in the page cache beforehand.
         """
         self.traffic.failed_reads += 1
         self.unreadable(error)

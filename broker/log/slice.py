@@ -9,10 +9,19 @@ from typing import Final, Protocol
 
 from broker.log import disk
 from broker.log.disk import NOTHING, OpenFile, Sender
-from broker.log.windows import Sendfile, Transfer
+from broker.log.windows import COPIED, IN_COPIES, Transfer
 
 DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
 """What sendfile reports of the file; no socket fails with one of these."""
+
+READ_AHEAD: Final = 1_048_576
+"""Bytes of a slice that are read before a response promises it; the default of max.partition.fetch.bytes."""
+
+_SAMPLED: Final = 262_144
+"""The kernel reads and evicts pages in runs, so one byte of each 256 KiB tells whether they are cached."""
+
+_read_ahead: Final = memoryview(bytearray(COPIED))
+"""Takes what is read only to know that it can be."""
 
 
 class Lender(Protocol):
@@ -103,6 +112,31 @@ class FileSlice:
         first = disk.is_cached(self._file, self.position)
         return first and disk.is_cached(self._file, self.position + self.remaining - 1)
 
+    def copies(self) -> None:
+        """From now on its bytes are copied by read calls, since its sender reads them in this process: in a
+        mapping, a page that cannot be read would kill the process.
+        """
+        self._transfer = IN_COPIES
+
+    def check_readable(self) -> None:
+        """Reads what the page cache does not have, up to `READ_AHEAD` bytes, so that an error of the disk is
+        known before a response promises these bytes. The first of them have just been read, to find their
+        batch. Nothing is read where the file system cannot tell what is cached. Raises OSError.
+        """
+        file, position = self._file, self.position
+        end = position + min(self.remaining, READ_AHEAD)
+        sample = position
+        while sample < end - 1:
+            sample = min(sample + _SAMPLED, end - 1)
+            if disk.is_cached(file, sample) is False:
+                break
+        else:
+            return
+        while position < end:
+            piece = _read_ahead[: end - position]
+            disk.read_into(file, piece, position)
+            position += len(piece)
+
     def read(self) -> bytes:
         """What is left, copied; for TLS and for small answers. Sends nothing and moves nothing. Raises
         OSError.
@@ -116,5 +150,5 @@ class FileSlice:
             raise
 
 
-EMPTY: Final = FileSlice(NOTHING, 0, 0, Sendfile())
+EMPTY: Final = FileSlice(NOTHING, 0, 0, IN_COPIES)
 """What a read at the end of the log gives."""

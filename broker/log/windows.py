@@ -4,9 +4,10 @@ A FileSlice sends through the one of the two that `log.transfer` names. Knows fi
 record.
 
 Sending from a mapping takes half the time of sendfile for large slices, because the kernel copies into large
-socket buffers instead of lending single pages. It has a price: a page that the disk cannot read kills the
-process by SIGBUS, and so does a page beyond the end of a file that was truncated; the log never truncates
-below an end that a reader has seen.
+socket buffers instead of lending single pages. Only the kernel may read a mapping: for a page that the disk
+cannot read, or that is beyond the end of a file that somebody else has truncated, its system call fails with
+EFAULT, while a process that reads such a page itself is killed by SIGBUS. TLS encrypts in the process, so its
+slices are copied by read calls (`FileSlice.copies`).
 """
 
 import contextlib
@@ -126,6 +127,10 @@ class MappedWindows:
     def close(self) -> None:
         while self._windows:
             _unmap(self._windows.popitem()[1])
+
+
+IN_COPIES: Final[Transfer] = Sendfile()
+"""For readers in this process: no mapping; a sender without a descriptor is given copies."""
 
 
 def _send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:

@@ -112,6 +112,7 @@ class Processor:
         self.selector = Selector(on_close, failures)
         self._failed_logins = FailedLogins(name, self.selector, settings.failed_login_delay_ms, clock)
         self.responder = self._make_responder()
+        self.responder.copies = settings.certificates is not None
         self._late_logins = LateLogins(name, self.selector, settings.authentication_timeout_ms, clock)
         self.handshakes = self._make_handshakes(settings)
         self._sessions = Sessions(self.selector, settings.max_frame_before_login)

@@ -18,7 +18,7 @@ from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.mute import MuteEvent, MuteState
-from broker.network.connection.send import IOV_MAX, Part, Send, send_at_once
+from broker.network.connection.send import IOV_MAX, Part, Send, copy_regions, send_at_once
 from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
@@ -56,6 +56,8 @@ class Responder:
         self.buffered: list[Channel] = []
         self.drained: trio.Event | None = None
         self.request_time: RequestTime | None = None
+        self.copies = False
+        """Whether the transports of its connections read what they send in this process, as TLS does."""
         self._failures = failures
         self._selector = selector
         self._clock = clock
@@ -204,6 +206,8 @@ class Responder:
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """The bytes of the response if all of it was written now, else -1: its send is in progress."""
+        if self.copies:
+            copy_regions(parts)
         if len(parts) > IOV_MAX:
             send = Send(parts, 0, request)
             if send.write(channel.sock):

@@ -196,7 +196,9 @@ class Partitions:
                 del self._failing[partition]
 
     def _tell_offline(self, log: SegmentedLog) -> None:
-        logger.error("a partition is offline", extra=_place(log) | {"reason": str(log.offline)})
+        logger.error(
+            "a partition is offline", extra=_place(log) | {"path": log.directory, "reason": str(log.offline)}
+        )
         self.offline_changed()
 
     def offline(self, topic: str) -> Collection[int]:

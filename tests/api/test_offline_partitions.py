@@ -145,6 +145,7 @@ async def test_it_is_told_once_when_it_goes_offline(house: House, caplog: pytest
     log.go_offline(BROKEN)
     lines = [record for record in caplog.records if record.message == "a partition is offline"]
     assert (len(lines), lines[0].__dict__["partition"], told) == (1, "orders-0", ["changed"])
+    assert lines[0].__dict__["path"] == log.directory
 
 
 async def test_a_deleted_topic_is_offline_no_longer(house: House) -> None:

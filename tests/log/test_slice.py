@@ -1,6 +1,7 @@
 """Bytes from the page cache to a socket: everything arrives once, and little is mapped."""
 
 import errno
+import mmap
 import os
 import socket
 
@@ -218,6 +219,26 @@ def test_a_slice_needs_the_disk_if_its_first_or_its_last_byte_does(
 
     monkeypatch.setattr(os, "preadv", preadv)
     assert FileSlice(file, 100, 100, transfer).is_cached() is cached
+
+
+def test_bytes_beyond_the_end_of_a_file_are_not_cached(tmp_path, transfer):
+    path = tmp_path / "short"
+    path.write_bytes(CONTENT[:1_000])
+    file = OpenFile(os.open(path, os.O_RDWR))
+    assert FileSlice(file, 0, 1_000, transfer).is_cached() in (True, None)
+    assert FileSlice(file, 0, 1_001, transfer).is_cached() in (False, None)
+
+
+@pytest.mark.parametrize("length", [1_000, 300_000, 3_000_000])
+def test_a_slice_that_is_copied_maps_nothing(file, transfer, length):
+    lent = FileSlice(file, 0, length, transfer)
+    lent.copies()
+    piece = lent.piece()
+    assert (piece is None) is (length > COPIED)
+    if piece is not None:
+        assert not isinstance(piece.obj, mmap.mmap)
+    if isinstance(transfer, MappedWindows):
+        assert transfer.mapped_bytes == 0
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk
 from broker.log.partition import PartitionLog
+from broker.log.slice import READ_AHEAD
 from broker.log.store import LogStore
 from broker.records.slices import run_through
 from tests.log.house import NOW, append, fill, log_files, make, open_store, sized
@@ -118,6 +119,85 @@ def test_a_slice_that_cannot_be_read_takes_its_partition_offline_and_is_counted(
     with pytest.raises(ApiError) as refused:
         log.read(0, size, min_one_batch=True)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    store.close()
+
+
+@pytest.mark.parametrize("transfer", ["sendfile", "mmap"])
+@pytest.mark.parametrize("size", [200, 400_000])
+def test_a_cold_read_of_a_truncated_file_is_refused_before_anything_is_promised(
+    where: Path, transfer: str, size: int
+) -> None:
+    store, _ = open_store(where)
+    log = make(store)
+    append(log, sized(size))
+    append(log, sized(size))
+    store.close()
+    store, _ = open_store(where, transfer=transfer)
+    log, well = make(store), make(store, index=1)
+    fill(well, 1)
+    shortened(log, size + 150)
+    with pytest.raises(ApiError) as refused:
+        log.read(1, size, min_one_batch=True)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.offline is not None and well.offline is None
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("broken_at", "is_refused"),
+    [(0, True), (700_000, True), (READ_AHEAD - 1, True), (READ_AHEAD, False), (READ_AHEAD + 1, False)],
+)
+def test_a_cold_read_reads_one_mebibyte_and_no_more_beforehand(
+    where: Path, monkeypatch: pytest.MonkeyPatch, broken_at: int, is_refused: bool
+) -> None:
+    """The page cache has nothing, and the disk gives an error for one byte."""
+
+    def read_into(_file: disk.OpenFile, view: memoryview, position: int) -> None:
+        if position <= broken_at < position + len(view):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    store, _ = open_store(where)
+    log = make(store)
+    append(log, sized(READ_AHEAD), sized(READ_AHEAD))
+    log._marks.clear()
+    monkeypatch.setattr(disk, "is_cached", lambda _file, _position: False)
+    monkeypatch.setattr(disk, "read_into", read_into)
+    if is_refused:
+        with pytest.raises(ApiError) as refused:
+            log.read(0, 2 * READ_AHEAD, min_one_batch=True)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    else:
+        assert len(log.read(0, 2 * READ_AHEAD, min_one_batch=True)) == 2 * READ_AHEAD
+    assert (log.offline is not None) is is_refused
+    monkeypatch.undo()
+    store.close()
+
+
+@pytest.mark.parametrize("cached", [True, None])
+def test_records_that_are_cached_are_not_read_beforehand(
+    where: Path, monkeypatch: pytest.MonkeyPatch, cached: bool | None
+) -> None:
+    """None: the file system cannot tell. Nor are records looked at that were just appended."""
+    looks: list[int] = []
+
+    def is_cached(_file: disk.OpenFile, position: int) -> bool | None:
+        looks.append(position)
+        return cached
+
+    def refuse(*_: object) -> None:
+        pytest.fail("it was read")
+
+    store, _ = open_store(where)
+    log = make(store)
+    append(log, sized(600_000))
+    monkeypatch.setattr(disk, "is_cached", is_cached)
+    monkeypatch.setattr(disk, "read_into", refuse)
+    log.read(0, 600_000, min_one_batch=True)
+    assert looks == []
+    log._marks.clear()
+    log.read(0, 600_000, min_one_batch=True)
+    assert looks == [262_144, 524_288, 599_999]
+    monkeypatch.undo()
     store.close()
 
 

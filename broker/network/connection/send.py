@@ -44,12 +44,22 @@ class FileRegion(Protocol):
     def send_to(self, sock: Transport) -> int:
         """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing."""
 
+    def copies(self) -> None:
+        """Its pieces are read by this process and not by the kernel: none may be of a mapping."""
+
     def failed(self, error: OSError) -> None:
         """The system call that was to send its piece has raised this."""
 
 
 Part = Buffer | FileRegion
 BUFFERS: Final = (bytes, bytearray, memoryview)
+
+
+def copy_regions(parts: list[Part]) -> None:
+    """Has the regions of a response copied, for a transport that reads what it sends in this process."""
+    for part in parts:
+        if not isinstance(part, BUFFERS):
+            part.copies()
 
 
 def send_at_once(sock: Transport, parts: list[Part]) -> int:
