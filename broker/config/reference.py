@@ -87,7 +87,7 @@ def _heading(setting: Setting) -> str:
 def _facts(setting: Setting) -> Iterator[str]:
     default = setting.write(setting.default) if not setting.per_listener else None
     unit = f" {setting.unit}" if setting.unit and default not in (None, "-1") else ""
-    yield f"default: `{default}`{unit}" if default else "default: nothing"
+    yield f"default: `{default}`{unit}" if default else f"default: {setting.default_words}"
     if setting.kafka_default is not None:
         yield f"Kafka's default: `{setting.kafka_default}`. {setting.why}"
     yield f"allowed: {setting.kind.allowed}"

@@ -24,9 +24,10 @@ class Setting:
     """`also` are coarser or older spellings, (key, factor): used, multiplied by the factor, where `key`
     itself is not set.
 
-    `kafka_default` and `why` are there only where our default is another one; `ours` marks a key that Kafka
-    does not have. `inert` says why a key has no effect here; it is accepted with a warning. `dynamic`: may be
-    changed while the broker runs; `per_broker`: for one broker only, never as the default of all.
+    `default_words` says what holds where the default is None. `kafka_default` and `why` are there only where
+    our default is another one; `ours` marks a key that Kafka does not have. `inert` says why a key has no
+    effect here; it is accepted with a warning. `dynamic`: may be changed while the broker runs; `per_broker`:
+    for one broker only, never as the default of all.
     `per_listener`: is written `listener.name.<name>.<key>`; `listener_too`: may be.
     """
 
@@ -45,6 +46,7 @@ class Setting:
     kafka_default: str | None = None
     why: str | None = None
     inert: str = ""
+    default_words: str = "nothing"
 
     def read(self, text: str, *, key: str | None = None) -> Any:
         """Raises ConfigError with key, value and what is allowed."""

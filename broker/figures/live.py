@@ -3,6 +3,7 @@ nothing of pages.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -310,7 +311,7 @@ class BrokerFigures:
             account.since_ms + since_ms,
             account.last_active_ms + since_ms,
             tuple(limiting),
-            tuple((row[0], row[1], row[2]) for row in account.recent.rows(now_ms)),
+            partial(_history, account, now_ms),
         )
 
     def topic_size(self, name: str) -> TopicSize:
@@ -337,3 +338,7 @@ def _mute_state(channel: Channel) -> str:
     if channel.mute_state is MuteState.NOT_MUTED and channel.receive.waits_for_memory:
         return "muted_for_memory"
     return channel.mute_state.name.lower()
+
+
+def _history(account: Account, now_ms: int) -> list[tuple[int, int, int]]:
+    return [(row[0], row[1], row[2]) for row in account.recent.rows(now_ms)]

@@ -9,6 +9,7 @@ listening socket, the metadata writer) never come here: they stop the broker, se
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from typing import TypeVarTuple
 
@@ -63,11 +64,16 @@ class Failures:
     def report(self, place: Place, error: Exception, **about: object) -> None:
         """Counts and logs it. `about` says which connection or API, in the words of the log's other lines.
 
-        Raises `error` if that is FatalExitError, which asks for the end of the process.
+        Raises `error` if that is FatalExitError, which asks for the end of the process. A MemoryError is told
+        in one line without a traceback, and by the count alone where there is no memory for the line.
         """
         if isinstance(error, FatalExitError):
             raise error
         self.counts[place] += 1
+        if isinstance(error, MemoryError):
+            with suppress(MemoryError):
+                logger.error("no memory is left for a request", extra={"place": place.value, **about})
+            return
         logger.error(
             "unexpected exception",
             exc_info=error,

@@ -32,7 +32,7 @@ from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Routes
 from broker.network.memory.leased_receive import receiving
 from broker.network.responder import NOT_MUTED, PENDING, Responder
-from broker.network.selector import BROKEN, BUG, READ, WRITE, Selector
+from broker.network.selector import BROKEN, READ, WRITE, Selector
 from broker.network.supervisor import TaskStarter
 from broker.network.tls.handshakes import Handshakes
 from broker.network.tls.tls_socket import TlsError
@@ -266,7 +266,7 @@ class Processor:
     def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
         """A step for this connection has raised what nothing expects; it ends, and no other."""
         self._failures.report(place, error, connection=channel.id)
-        self.selector.close_channel(channel, BUG, logging.WARNING)
+        self.selector.close_broken(channel, error)
 
     def _torn_off(self, channel: Channel) -> None:
         """The peer is gone for good. What it had sent before is still served, one request after the other,

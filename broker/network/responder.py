@@ -23,7 +23,7 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import KeptAnswer, Route
-from broker.network.selector import BUG, READ, WRITE, Selector
+from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
 from broker.network.unsendable import UnsendableResponses
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
@@ -106,7 +106,8 @@ class Responder:
                         if request.close_reason is not None:
                             if request.frame is None:  # else no handler had it: it only ends the connection
                                 request.route.metrics.record_slow(request, now, now, 0)
-                            self._selector.close_channel(channel, request.close_reason, logging.INFO)
+                            level = logging.DEBUG if request.close_reason is NO_MEMORY else logging.INFO
+                            self._selector.close_channel(channel, request.close_reason, level)
                             continue
                         self.silent += 1
                         size = 0
@@ -181,7 +182,7 @@ class Responder:
     def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
         """A step for this connection has raised what nothing expects; it ends, and no other."""
         self._failures.report(place, error, connection=channel.id)
-        self._selector.close_channel(channel, BUG, logging.WARNING)
+        self._selector.close_broken(channel, error)
 
     def end_throttling(self, channel: Channel) -> None:
         """The other half of a throttle; the channel opens if its response has been written."""

@@ -25,6 +25,9 @@ BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 BUG: Final = "an unexpected exception in the broker"
 """Why a connection is closed whose step has raised one; see `failures`."""
 
+NO_MEMORY: Final = "no memory is left for its request"
+"""The same for a MemoryError, whose report is the only line in the log."""
+
 ASIDE: Final = 1 << 24
 """The interest of a connection that is not watched at all; no event of epoll has this bit."""
 
@@ -143,6 +146,13 @@ class Selector:
         self.counts.oversized += reason.startswith(INVALID_RECEIVE)
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
+
+    def close_broken(self, channel: Channel, error: Exception) -> None:
+        """Closes the connection of a step that has raised what nothing expects, which has been reported."""
+        if isinstance(error, MemoryError):
+            self.close_channel(channel, NO_MEMORY)
+        else:
+            self.close_channel(channel, BUG, logging.WARNING)
 
     def _count_closed(self, channel: Channel) -> None:
         counts = self.counts

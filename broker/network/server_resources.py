@@ -19,6 +19,7 @@ from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.unauthenticated import UnauthenticatedConnections
 from broker.network.failures import Failures
 from broker.network.memory.leased_frames import LeasedFrames
+from broker.network.memory.memory_limit import memory_limit
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.selector import Selector
 from broker.network.watching import Watchers
@@ -26,7 +27,7 @@ from broker.quotas.connections import ConnectionQuotas
 
 
 class ServerResources:
-    """`memory` is None where `queued.max.request.bytes` is not positive; `frames` are the buffers of requests
+    """`memory` is None where `queued.max.request.bytes` is 0 or -1; `frames` are the buffers of requests
     in either case, `memory` itself where there is one.
 
     `selectors` answers those of this server's listeners, with the listener's name. `deliver` writes out the
@@ -63,8 +64,12 @@ def task_prefix(name: Server) -> str:
 
 
 def _bounded(config: NetworkConfig, clock: Clock, prefix: str) -> LeasedFrames | None:
-    """The memory of all requests of a server (KIP-72), where it is bounded."""
-    if config.queued_max_request_bytes <= 0:
+    """The memory of all requests of a server (KIP-72), where it is bounded. By default only large requests
+    count, as asking costs a request more than a small one does itself.
+    """
+    size = config.request_memory(memory_limit())
+    if size is None:
         return None
-    memory = MemoryPool(config.queued_max_request_bytes, config.socket_request_max_bytes)
-    return LeasedFrames(memory, config.queued_request_stall_timeout_ms, clock, prefix)
+    memory = MemoryPool(size, config.socket_request_max_bytes)
+    only_large = config.queued_max_request_bytes is None
+    return LeasedFrames(memory, config.queued_request_stall_timeout_ms, clock, prefix, only_large=only_large)

@@ -1,5 +1,6 @@
 """The console's numbers: shares of time of a broker that idles."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,21 @@ async def test_addresses_are_seen_without_a_rule_and_held_with_one(
         await wait_all_tasks_blocked(0.02)
         (row,) = views.addresses()
         assert row.bound == 1 and row.use is not None and (row.use.accepted, row.use.held) == (3, 1)
+
+
+async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
+    tmp_path: Path, mock_clock: MockClock
+) -> None:
+    """The live table keeps its rows: 60 tuples a client were 4 MB of them."""
+    clients = 1_000
+    async with running_broker(tmp_path) as broker:
+        accounts = broker.house.server.accounts.look()
+        for number in range(clients):
+            accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), 0)
+        tracemalloc.start()
+        rows = list(broker.house.broker.views.each_usage())
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert len(rows) == clients and held < clients * 1_000
+        (row,) = [row for row in rows if row.client_id == "client-7"]
+        assert (len(row.history()), row.history()[-1]) == (60, (7, 2, 3))

@@ -5,6 +5,7 @@ connection was open before, asks once more on the same connection, and a new cli
 """
 
 import logging
+import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ from broker.network.accepting.acceptor import Acceptor
 from broker.network.accepting.connection_gate import ConnectionGate, ListenerGate
 from broker.network.connection import expiry
 from broker.network.connection.channel import Channel
+from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Receive
 from broker.network.failures import Failures, Place
 from broker.network.handling.handler_pool import HandlerPool
 from broker.network.handling.routes import Route
+from broker.network.memory.leased_receive import LargeReceive
 from broker.network.responder import Responder
 from broker.network.selector import Selector
 from broker.network.socket_server import SocketServer
@@ -58,15 +61,25 @@ class Scene:
     raised: int = 0
 
     def break_once(
-        self, owner: type, name: str, applies: Callable[..., bool] = lambda *_, **__: True
+        self,
+        owner: type,
+        name: str,
+        applies: Callable[..., bool] = lambda *_, **__: True,
+        *,
+        error: type[Exception] = Unforeseen,
+        at_its_end: bool = False,
     ) -> None:
-        """The next call of a method for which `applies` raises; all others do their work."""
+        """The next call of a method for which `applies` raises, at once or `at_its_end`; all others do their
+        work.
+        """
         original = getattr(owner, name)
 
         def broken(*args: Any, **named: Any) -> Any:
             if not self.raised and applies(*args, **named):
                 self.raised += 1
-                raise Unforeseen(name)
+                if at_its_end:
+                    original(*args, **named)
+                raise error(name)
             return original(*args, **named)
 
         self.monkeypatch.setattr(owner, name, broken)
@@ -92,13 +105,6 @@ def of_victim(thing: Any, *_: Any, **__: Any) -> bool:
 
 def second_is_victims(_self: Any, thing: Any, *_: Any, **__: Any) -> bool:
     return of_victim(thing)
-
-
-async def ask(scene: Scene) -> WireClient:
-    """A request that is answered, and then another, which meets the broken step."""
-    client = await scene.connect()
-    await client.send(MetadataRequest([]), METADATA_VERSION)
-    return client
 
 
 async def asked_before(scene: Scene) -> WireClient:
@@ -180,7 +186,7 @@ async def breaks_read(scene: Scene) -> WireClient:
 
 async def breaks_buffered_read(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    scene.break_once(Receive, "next_buffered")
+    scene.break_once(LargeReceive, "next_buffered")
     encode = codec.encode_request(ApiKey.PRODUCE, PRODUCE_VERSION)
     frame = b"".join(bytes(part) for part in encode(produce_request_of(300, VICTIM), 1, VICTIM))
     await client.stream.send_all(frame + frame)  # one read brings both
@@ -367,14 +373,15 @@ CLOSING = {
 }
 
 
-@pytest.mark.parametrize("step", [name for name in CLOSING if name != "gate"])
+@pytest.mark.parametrize("step", CLOSING)
 async def test_of_closing_every_other_step_is_taken(scene_in: Any, mock_clock: MockClock, step: str) -> None:
     owner, name = CLOSING[step]
 
     async def act(scene: Scene) -> None:
         client = await asked_before(scene)
         (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
-        scene.break_once(owner, name)
+        # A gate that fails at once has not counted, by itself, that the connection is gone.
+        scene.break_once(owner, name, at_its_end=step == "gate")
         before = scene.broker.house.server.gate.quotas.total
         await trio.aclose_forcefully(client.stream)
         await wait_all_tasks_blocked(0.001)
@@ -445,6 +452,134 @@ async def test_a_look_at_whether_a_client_obeys_that_fails_ends_nothing(
         assert counted(scene) == {Place.UNMUTE: 1}
 
     await scene_in(act)
+
+
+# Memory
+
+
+async def no_memory_to_begin(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    scene.break_once(FramePool, "take", error=MemoryError)
+    with suppress(trio.BrokenResourceError):
+        await client.send(produce_request_of(100_000, VICTIM), PRODUCE_VERSION)
+    return client
+
+
+async def no_memory_to_go_on(scene: Scene) -> WireClient:
+    """A frame beyond what is trusted grows as it arrives."""
+    client = await asked_before(scene)
+    scene.break_once(FramePool, "grow", error=MemoryError)
+    with suppress(trio.BrokenResourceError):
+        await client.stream.send_all(struct.pack(">i", 8_000_000) + bytes(1_000_000))
+    return client
+
+
+async def no_memory_for_a_small_one(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+
+    def broken(_sock: Any) -> None:
+        scene.raised += 1
+        raise MemoryError
+
+    channel.read = broken  # type: ignore[assignment]
+    await client.send(MetadataRequest([]), METADATA_VERSION)
+    return client
+
+
+async def no_memory_to_decode(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    route = route_of(scene, ApiKey.CREATE_TOPICS, 5)
+    decode = route.decode
+
+    def broken(frame: Any, offset: int) -> Any:
+        if scene.raised:
+            return decode(frame, offset)
+        scene.raised += 1
+        raise MemoryError
+
+    route.decode = broken
+    await client.send(create_topic("another"), 5)
+    return client
+
+
+async def no_memory_to_answer(scene: Scene) -> WireClient:
+    client = await asked_before(scene)
+    scene.break_once(Responder, "_send_list", error=MemoryError)
+    await client.send(fetch_now(), 11)
+    return client
+
+
+WITHOUT_MEMORY: dict[str, tuple[Breaks, Place]] = {
+    "begin": (no_memory_to_begin, Place.RECEIVE),
+    "go-on": (no_memory_to_go_on, Place.RECEIVE),
+    "small": (no_memory_for_a_small_one, Place.RECEIVE),
+    "decode": (no_memory_to_decode, Place.HANDLE),
+    "answer": (no_memory_to_answer, Place.SEND),
+}
+
+
+@pytest.mark.parametrize("bound", [None, -1, 200_000_000])
+@pytest.mark.parametrize("name", WITHOUT_MEMORY)
+async def test_where_no_memory_is_left_one_connection_ends_with_one_line(
+    scene_in: Any, mock_clock: MockClock, name: str, bound: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    act_without, place = WITHOUT_MEMORY[name]
+
+    async def act(scene: Scene) -> None:
+        caplog.clear()
+        client = await act_without(scene)
+        assert await ended(client)
+        assert counted(scene) == {place: 1}
+        frames = scene.broker.house.server.frames
+        assert frames.outstanding == 0
+        memory = scene.broker.house.server.memory
+        assert memory is None or memory.memory.used == 0
+
+    with caplog.at_level(logging.INFO):
+        await scene_in(act, *(() if bound is None else (f"queued.max.request.bytes={bound}",)))
+    lines = [
+        record
+        for record in caplog.records
+        if record.levelno >= logging.WARNING or record.message == "connection closed"
+    ]
+    assert [(line.message, line.exc_info) for line in lines] == [("no memory is left for a request", None)]
+    assert lines[0].__dict__["place"] == place.value
+
+
+def test_a_report_for_which_there_is_no_memory_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(logging.getLogger("broker.network.failures"), "error", refuse)
+    failures = Failures()
+    failures.report(Place.RECEIVE, MemoryError())
+    assert failures.counts[Place.RECEIVE] == 1
+
+
+@pytest.mark.parametrize(("kept", "is_enough"), [(True, True), (False, False)])
+def test_buffers_that_are_kept_are_given_up_before_a_request_is(
+    monkeypatch: pytest.MonkeyPatch, kept: bool, is_enough: bool
+) -> None:
+    frames = FramePool()
+    if kept:
+        frames.give_back(frames.take(100_000, 0))
+    made = []
+
+    def buffer(size: int) -> bytearray:
+        made.append(size)
+        if len(made) == 1 or not kept:
+            raise MemoryError
+        return bytearray(size)
+
+    monkeypatch.setattr("broker.network.connection.frame_pool.bytearray", buffer, raising=False)
+    if is_enough:
+        assert len(frames.take(200_000, 0)) == frames.outstanding == 262_144
+    else:
+        with pytest.raises(MemoryError):
+            frames.take(200_000, 0)
+        assert frames.outstanding == 0
+    assert (frames.kept, made) == (0, [262_144, 262_144])
 
 
 # Requests

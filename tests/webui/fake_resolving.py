@@ -102,6 +102,6 @@ def usage(
         since_at_ms=NOW_MS - 300_000,
         last_active_at_ms=NOW_MS,
         limited_by=(),
-        history=((int(bytes_in * 5), int(bytes_out * 5), 50),) * 60,
+        history=lambda: ((int(bytes_in * 5), int(bytes_out * 5), 50),) * 60,
     )
     return replace(row, **more)

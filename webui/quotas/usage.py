@@ -17,7 +17,8 @@ MOST_UNLIMITED: Final = 8
 
 
 def usage_json(row: ClientUsage) -> dict[str, Any]:
-    bytes_in, bytes_out, requests = zip(*row.history, strict=True) if row.history else ((), (), ())
+    history = row.history()
+    bytes_in, bytes_out, requests = zip(*history, strict=True) if history else ((), (), ())
     return {
         "user": row.user,
         "client_id": row.client_id,

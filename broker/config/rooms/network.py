@@ -1,11 +1,17 @@
 """Listeners, buffers, threads and queues. For broker.network."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from broker.config.kinds import LONG_MIN, integer, long
 from broker.config.rooms.listener_keys import ListenerKeys
 from broker.config.setting import setting
 from broker.errors import ConfigError
+
+REQUEST_MEMORY_SHARE: Final = 4
+"""The divisor of the memory limit where `queued.max.request.bytes` is not set; ours. Buffers are powers of
+two, so requests take half of the memory at most, and the other half is for everything else.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +41,19 @@ class NetworkConfig(ListenerKeys):
         "Requests that may wait for a handler; when they are that many, no more are read.",
         unit="requests",
     )
-    queued_max_request_bytes: int = setting(
+    queued_max_request_bytes: int | None = setting(
         "queued.max.request.bytes",
-        -1,
+        None,
         long(-1),
         "Memory for requests that are read and not yet handled; 0 or -1: no bound. When it is used up, none "
         "is read: connections wait in line, and TCP slows their clients down. A request may begin while one "
-        "byte is free, so up to socket.request.max.bytes - 1 more are in use.",
+        "byte is free, so up to socket.request.max.bytes - 1 more are in use. By default only requests of "
+        "more than 64 KiB count, which costs the others nothing; where the key is set, all do.",
         unit="bytes",
+        default_words="a quarter of the memory limit of the control group (cgroup), or of the machine's "
+        "memory where that is less; at least socket.request.max.bytes",
+        kafka_default="-1",
+        why="A hundred connections may announce 100 MB each.",
     )
     queued_request_stall_timeout_ms: int = setting(
         "queued.request.stall.timeout.ms",
@@ -110,13 +121,17 @@ class NetworkConfig(ListenerKeys):
         ours=True,
     )
 
+    def request_memory(self, memory_limit: int) -> int | None:
+        """Bytes that requests may take of a process that may have `memory_limit`; None: no bound."""
+        wanted = self.queued_max_request_bytes
+        if wanted is None:
+            return max(memory_limit // REQUEST_MEMORY_SHARE, self.socket_request_max_bytes)
+        return wanted if wanted > 0 else None
+
     def check(self) -> None:
         """The rules between keys. Raises ConfigError."""
         self.resolved_listeners()
-        if (
-            0 <= self.queued_max_request_bytes < self.socket_request_max_bytes
-            and self.queued_max_request_bytes
-        ):
+        if 0 < (self.queued_max_request_bytes or 0) < self.socket_request_max_bytes:
             raise ConfigError(
                 "queued.max.request.bytes",
                 self.queued_max_request_bytes,

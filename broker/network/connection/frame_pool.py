@@ -35,16 +35,26 @@ class FramePool:
         self.outstanding = 0
 
     def take(self, size: int, arrived: int) -> bytearray:
-        """A buffer that holds at least `arrived` bytes, and the whole of `size` where that can be trusted."""
+        """A buffer that holds at least `arrived` bytes, and the whole of `size` where that can be trusted.
+
+        Raises MemoryError where there is none even without the buffers that are kept, and counts nothing.
+        """
         if size > TRUSTED_FRAME or self.outstanding + size > TRUSTED_BYTES:
             size = min(size, max(FIRST_CHUNK, 2 * arrived))
         rounded = 1 << (size - 1).bit_length()
-        self.outstanding += rounded
         free = self._free.get(rounded)
         if free:
             self.kept -= rounded
-            return free.pop()
-        return bytearray(rounded)
+            buffer = free.pop()
+        else:
+            try:
+                buffer = bytearray(rounded)
+            except MemoryError:
+                self._free.clear()
+                self.kept = 0
+                buffer = bytearray(rounded)
+        self.outstanding += rounded
+        return buffer
 
     def grow(self, frame: bytearray, wanted: int) -> bytearray:
         """The same bytes in a buffer of twice the size (or what is wanted, if less), once `frame` is full."""

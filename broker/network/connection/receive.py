@@ -146,13 +146,17 @@ class Receive:
         if end <= SCRATCH_BYTES:
             self._rest = bytes(data)
             return None
+        self._begin(size, data)
+        return None
+
+    def _begin(self, size: int, data: memoryview) -> None:
+        """A frame that is larger than the scratch; `data` is its size and what has arrived of it."""
         arrived = len(data) - 4
         frame = self._pool.take(size, arrived)
         frame[:arrived] = data[4:]
         self._frame = frame
         self._filled = arrived
         self._wanted = size
-        return None
 
     def _continue(self, sock: Transport) -> Frame | None:
         frame = self._frame

@@ -47,6 +47,7 @@ from broker.network.handling.request_time import RequestTime
 from broker.network.handling.sliced_requests import SLICED, Conclude, End, SlicedRequests
 from broker.network.reaper import Reaper
 from broker.network.responder import Responder
+from broker.network.selector import NO_MEMORY
 from broker.network.supervisor import TaskStarter
 from broker.network.throttling import Throttling
 from broker.records.slices import Slices
@@ -539,8 +540,13 @@ class HandlerPool:
         route, channel = request.route, request.channel
         self._failures.report(place, error, api=route.metrics.name, connection=channel.id)
         route.metrics.count_errors(request, {ErrorCode.UNKNOWN_SERVER_ERROR: 1})
-        request.reply = self._error_response(request)
-        if request.reply is None:
+        if isinstance(error, MemoryError):
+            # The answer to it would need the request decoded once more.
+            request.reply, request.close_reason = None, NO_MEMORY
+            request.client_id = channel.client_id
+        elif (reply := self._error_response(request)) is not None:
+            request.reply = reply
+        else:
             request.close_reason = "the broker failed to answer"
         self._release(request)
         request.completed = self._last = self._clock.ns()

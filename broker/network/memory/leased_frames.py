@@ -1,7 +1,7 @@
 """Requests that are in memory only as far as `queued.max.request.bytes` allows, and who waits for room.
 (Kafka: the memory mute of Selector and KafkaChannel, KIP-72)
 
-One for all processors of a socket server, in the place of the plain `FramePool`, where the key is positive.
+One for all processors of a socket server, in the place of the plain `FramePool`, unless the key is 0 or -1.
 A `LeasedReceive` asks as soon as the size of its frame is known; the lease ends when the frame is released,
 or with its connection. Knows connections only by what a `LeasedReceive` can be told.
 
@@ -35,7 +35,8 @@ PROGRESS_BYTES: Final = 64 * 1024
 
 class LeasedFrames(FramePool):
     """A frame pool that asks the memory pool first. `stall_ms` is how long a frame that has memory may bring
-    nothing while others wait (`queued.request.stall.timeout.ms`).
+    nothing while others wait (`queued.request.stall.timeout.ms`). `only_large`: requests that fit into the
+    scratch buffer of a processor are received without a lease.
     """
 
     __slots__ = (
@@ -46,12 +47,22 @@ class LeasedFrames(FramePool):
         "_stall_ms",
         "_waiting",
         "memory",
+        "only_large",
         "reaper",
     )
 
-    def __init__(self, memory: MemoryPool, stall_ms: int, clock: Clock, task_prefix: str = "") -> None:
+    def __init__(
+        self,
+        memory: MemoryPool,
+        stall_ms: int,
+        clock: Clock,
+        task_prefix: str = "",
+        *,
+        only_large: bool = False,
+    ) -> None:
         super().__init__()
         self.memory = memory
+        self.only_large = only_large
         name = f"{task_prefix}memory-pool-reaper"
         self.reaper = Reaper(name, self._next_deadline, self._close_stalled, clock)
         self._clock = clock

@@ -146,10 +146,75 @@ class LeasedReceive(Receive):
             self._leased.end(lease)
 
 
+class LargeReceive(LeasedReceive):
+    """Receives what fits into the scratch buffer like a plain `Receive`, in one read and without a lease.
+    Only a larger request has to have one before more of it is read than came with its size. A connection
+    without memory holds up to 64 KiB, and small requests cost nothing more.
+    """
+
+    __slots__ = ("_has_buffer",)
+
+    def __init__(
+        self, limit: int, scratch: memoryview, leased: LeasedFrames, selector: Selector, fd: int
+    ) -> None:
+        super().__init__(limit, scratch, leased, selector, fd)
+        self._has_buffer = False
+
+    # The hot path is the plain one, without a call in between.
+    read = Receive.read
+    next_buffered = Receive.next_buffered
+    has_buffered = Receive.has_buffered
+
+    def close(self) -> None:
+        if not self._has_buffer:
+            self._frame = None  # no buffer of the pool
+        super().close()
+
+    def _begin(self, size: int, data: memoryview) -> None:
+        if len(data) == SIZE.size:  # announced and not begun
+            self._rest = bytes(data)
+            return
+        self.announced = size
+        self._wanted = size
+        self._filled = len(data) - SIZE.size
+        self._frame = bytearray(data[SIZE.size :])
+        self._has_buffer = False
+        if self._ask(size):
+            self._take_buffer()
+
+    def _continue(self, sock: Transport) -> Frame | None:
+        if not self._has_buffer:
+            if self._lease is None and not self._ask(self.announced):
+                return None
+            self._take_buffer()
+        frame = super()._continue(sock)
+        if frame is not None:
+            self._has_buffer = False
+            self._end(frame)
+        elif self._filled >= self._progress and self._lease is not None:
+            self._progress = self._filled + PROGRESS_BYTES
+            self._leased.goes_on(self)
+        return frame
+
+    def _take_buffer(self) -> None:
+        """The frame moves into a buffer of the pool, for which there is a lease. Raises MemoryError."""
+        arrived = self._frame
+        assert arrived is not None
+        frame = self._pool.take(self._wanted, self._filled)
+        frame[: self._filled] = arrived
+        self._frame = frame
+        self._has_buffer = True
+        self._progress = self._filled + PROGRESS_BYTES
+        if self._lease is not None:
+            self._leased.goes_on(self)
+
+
 def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> NewReceive:
     """How a processor receives. Chosen once: where memory is not bounded, nothing is asked."""
     if not isinstance(frames, LeasedFrames):
         return lambda limit, _sock: Receive(limit, scratch, frames)
     leased = frames
+    if leased.only_large:
+        return lambda limit, sock: LargeReceive(limit, scratch, leased, selector, sock.fileno())
     selector.poll = leased.fair(selector.poll)
     return lambda limit, sock: LeasedReceive(limit, scratch, leased, selector, sock.fileno())

@@ -33,8 +33,8 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 # Who waits
 
 
-async def test_without_the_key_nothing_is_asked(tmp_path: Path) -> None:
-    async with running_broker(tmp_path) as broker:
+async def test_without_a_bound_nothing_is_asked(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, "queued.max.request.bytes=-1") as broker:
         client = await broker.connect()
         assert await is_served(client)
         assert broker.house.server.memory is None
