@@ -17,7 +17,7 @@ import trio
 
 from broker import logs
 from broker.commands.lazy_group import LazyGroup
-from broker.config.load import Configuration, load
+from broker.config.load import Configuration, load, place_of
 from broker.errors import ConfigError, FatalExitError
 from broker.version import VERSION
 
@@ -64,7 +64,11 @@ def serve(
         configuration = replace(
             load(file, overrides, os.environ), forget=forget, rebuild_metadata=rebuild_metadata
         )
-    except (ConfigError, OSError) as error:
+    except ConfigError as error:
+        for warning in error.warnings:
+            click.echo(f"Warning: {warning}", err=True)
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
         raise click.ClickException(str(error)) from error
     rooms = configuration.rooms
     logs.set_up(rooms.broker.logging_level, rooms.broker.logging_format)
@@ -77,6 +81,8 @@ def serve(
     except* (ConfigError, OSError) as refused:
         status = 1
         for reason in _leaves(refused):
+            if isinstance(reason, ConfigError) and not reason.place:
+                reason.place = place_of(reason.key, configuration.places)
             print(f"weir: {reason}", file=sys.stderr)
     except* FatalExitError as fatal:
         # One error may come by two ways.

@@ -198,13 +198,23 @@ class FatalExitError(BaseException):
 
 
 class ConfigError(ValueError):
-    """A configuration value that stops the start, or a dynamic change that is refused whole."""
+    """A configuration value that stops the start, or a dynamic change that is refused whole. `place` is the
+    file and the line where the value stands, empty where that is not known; `warnings` are about other keys
+    of the same file and are still to be told.
+    """
 
-    def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{key}={value!r} is not allowed: {allowed}")
+    def __init__(self, key: str, value: object, allowed: str, place: str = "") -> None:
+        shown = value if value is None or isinstance(value, str | bytes | int | float) else str(value)
+        super().__init__(f"{key}={shown!r} is not allowed: {allowed}")
         self.key = key
         self.value = value
         self.allowed = allowed
+        self.place = place
+        self.warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        sentence = super().__str__()
+        return f"{self.place}: {sentence}" if self.place else sentence
 
 
 class ChangeRefused(ConfigError):  # noqa: N818 - an answer, as ApiError is

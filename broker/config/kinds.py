@@ -35,13 +35,14 @@ class ConfigType(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`read` turns trimmed text into a value or raises ValueError; `write` is its inverse; `allowed` says it
-    in words.
+    in words; `bounds` are the least and the greatest of a whole number.
     """
 
     type: ConfigType
     allowed: str
     read: Callable[[str], Any]
     write: Callable[[Any], str] = str
+    bounds: tuple[int, int] | None = None
 
 
 def integer(low: int, high: int = INT_MAX) -> Kind:
@@ -62,8 +63,11 @@ def _whole(type_: ConfigType, low: int, high: int) -> Kind:
             raise ValueError("out of range")
         return value
 
-    top = {INT_MAX: "2147483647", LONG_MAX: "9223372036854775807"}.get(high, str(high))
-    return Kind(type_, f"a whole number from {low} to {top}", read)
+    return Kind(type_, whole_from(low, high), read, bounds=(low, high))
+
+
+def whole_from(low: int, high: int) -> str:
+    return f"a whole number from {low} to {high}"
 
 
 def decimal(low: float, high: float) -> Kind:

@@ -157,7 +157,9 @@ def _read_optional_address(text: str) -> Address | None:
     return read_address(text) if text else None
 
 
-_ENDPOINT_FORM: Final = "a list of NAME://host:port"
+_ENDPOINT_FORM: Final = (
+    "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535"
+)
 LISTENERS: Final = list_of(_read_endpoint, _ENDPOINT_FORM, least=1)
 ADVERTISED: Final = list_of(_read_endpoint, _ENDPOINT_FORM)
 PROTOCOL_MAP: Final = list_of(
@@ -169,7 +171,7 @@ LISTENER_NAME: Final = Kind(ConfigType.STRING, "a listener name, or nothing at a
 LISTENER_NAMES: Final = list_of(_read_name, "a list of listener names")
 OPTIONAL_ADDRESS: Final = Kind(
     ConfigType.STRING,
-    "host:port, or nothing at all",
+    "host:port with a port from 0 to 65535, or nothing at all",
     _read_optional_address,
     lambda address: str(address or ""),
 )

@@ -41,6 +41,7 @@ class Configuration:
     """`static` is what the file and the command line set, as text; `warnings` are sentences for the log;
     `forget` are keys whose dynamic settings are taken back at the start; `unknown` are keys that are not the
     broker's, with their texts. `rebuild_metadata`: partitions that the metadata does not know are adopted.
+    `places` says where each key of `static` was set.
     """
 
     static: Mapping[str, str]
@@ -49,6 +50,7 @@ class Configuration:
     forget: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     rebuild_metadata: bool = False
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def with_dynamic(self, dynamic: Mapping[str, str]) -> Rooms:
         """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises
@@ -62,29 +64,42 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     """Raises ConfigError; an unreadable file raises OSError. `overrides` are `key=value`."""
     properties = _read_file(path) if path is not None else []
     properties += [_read_override(text) for text in overrides]
-    source = path.name if path is not None else ""
     static: dict[str, str] = {}
     unknown: dict[str, str] = {}
     places: list[tuple[str, str]] = []
+    set_at: dict[str, str] = {}
     inert: list[str] = []
     for entry in properties:
-        place = f"{source} line {entry.line}" if entry.line else "--override"
+        place = _place(path, entry.line) if path is not None and entry.line else "--override"
         known = setting_of(entry.key)
         if known is not None:
             static[entry.key] = entry.value
+            set_at[entry.key] = place
             if known.inert:
                 inert.append(f"{place}: {entry.key} has no effect: {known.inert}")
         else:
             unknown[entry.key] = entry.value
             places.append((place, entry.key))
-    rooms = build_rooms(static)
-    fate = "only the quota callback is told of it" if rooms.quotas.callback_class else "it is ignored"
+    callback = static.get("client.quota.callback.class", "").strip()
+    fate = "only the quota callback is told of it" if callback else "it is ignored"
     warnings = [f"{place}: there is no key {key}; {fate}{hint(key)}" for place, key in places]
+    try:
+        rooms = build_rooms(static)
+    except ConfigError as error:
+        error.place, error.warnings = place_of(error.key, set_at), (*warnings, *inert)
+        raise
     token = _admin_token(environ)
     if token is not None and len(token) < _SHORT_TOKEN:
         warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
     rooms = replace(rooms, security=replace(rooms.security, admin_token=token))
-    return Configuration(static, rooms, (*warnings, *inert, *_doubts(rooms)), unknown=unknown)
+    return Configuration(static, rooms, (*warnings, *inert, *_doubts(rooms)), unknown=unknown, places=set_at)
+
+
+def place_of(key: str, places: Mapping[str, str]) -> str:
+    """Where a key was set, in whatever spelling; empty where it was not."""
+    known = setting_of(key)
+    spellings = () if known is None else (spelling for spelling, _ in known.spellings)
+    return next((places[each] for each in (key, *spellings) if each in places), "")
 
 
 def build_rooms(values: Mapping[str, str]) -> Rooms:
@@ -138,10 +153,18 @@ def hint(key: str) -> str:
 
 def _read_file(path: Path) -> list[Property]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return parse(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ConfigError(path.name, error.object[error.start : error.end], "UTF-8 text") from error
-    return parse(text)
+        line = error.object.count(b"\n", 0, error.start) + 1
+        bad = error.object[error.start : error.end]
+        raise ConfigError("byte", bad, "UTF-8 text", _place(path, line)) from error
+    except ConfigError as error:
+        error.place = f"{path} {error.place}"
+        raise
+
+
+def _place(path: Path, line: int) -> str:
+    return f"{path} line {line}"
 
 
 def _read_override(text: str) -> Property:

@@ -73,7 +73,7 @@ def _unescape(text: str, number: int) -> str:
         if match[1][0] != "u":
             return _SHORT.get(match[1], match[1])
         if match["hex"] is None:
-            raise ConfigError(f"line {number}", text, "four hexadecimal digits after \\u")
+            raise ConfigError("\\u", text, "four hexadecimal digits after \\u", f"line {number}")
         return chr(int(match["hex"], 16))
 
     return _ESCAPE.sub(replace, text)

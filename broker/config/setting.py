@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Final, Self
 
-from broker.config.kinds import Kind
+from broker.config.kinds import Kind, whole_from
 from broker.errors import ConfigError
 
 _METADATA_KEY: Final = "setting"
@@ -66,7 +66,14 @@ class Setting:
             whole = int(text.strip())
             return self.kind.read(str(whole * factor if whole > 0 else whole))
         except ValueError as error:
-            raise ConfigError(key, text, f"times {factor} {self.kind.allowed}") from error
+            raise ConfigError(key, text, self._allowed_times(factor)) from error
+
+    def _allowed_times(self, factor: int) -> str:
+        """What a spelling may be whose values, above 0, are multiplied by `factor`."""
+        if self.kind.bounds is None:
+            return f"times {factor} {self.kind.allowed}"
+        low, high = self.kind.bounds
+        return whole_from(low if low <= 0 else -(-low // factor), high // factor)
 
     def write(self, value: Any) -> str | None:
         return None if value is None else self.kind.write(value)

@@ -74,8 +74,8 @@ def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "listeners"),
         ({"listeners": "OTHER://:1"}, "listeners"),
         ({"advertised.listeners": "OTHER://h:1"}, "advertised.listeners"),
-        ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
-        ({"listeners": "PLAINTEXT://[::]:1"}, "advertised.listeners"),
+        ({"listeners": "PLAINTEXT://0.0.0.0:1"}, "listeners"),
+        ({"listeners": "PLAINTEXT://[::]:1"}, "listeners"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "advertised.listeners"),
         ({"listener.security.protocol.map": "PLAINTEXT:TLS"}, "listener.security.protocol.map"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "listener.security.protocol.map"),
@@ -85,6 +85,50 @@ def test_listener_keys_that_do_not_fit_stop_the_start(values: dict[str, str], ke
     with pytest.raises(ConfigError) as caught:
         build_rooms(values)
     assert caught.value.key == key
+
+
+FORM = "a list of NAME://host:port, such as PLAINTEXT://127.0.0.1:9092; a port is from 0 to 65535"
+
+
+@pytest.mark.parametrize(
+    ("listeners", "reason"),
+    [
+        ("PLAINTEXT://h:65536", FORM),
+        ("PLAINTEXT://h:70000", FORM),
+        ("PLAINTEXT://h:24x", FORM),
+        ("24x", FORM),
+        ("localhost:9092", FORM),
+        ("://h:1", FORM),
+        ("PLAINTEXT://h", FORM),
+        ("PLAINTEXT://h:1,,SSL://h:2", FORM),
+        ("PLAINTEXT://h:1,PLAINTEXT://g:2", "each listener name once"),
+        (
+            "PLAINTEXT://0.0.0.0:9092",
+            "with PLAINTEXT://host:port in advertised.listeners, which clients can reach; "
+            "0.0.0.0 is every interface of this machine",
+        ),
+    ],
+)
+def test_a_bad_listener_is_told_with_its_value_and_the_form_that_is_allowed(
+    listeners: str, reason: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        build_rooms({"listeners": listeners})
+    assert str(refused.value) == f"listeners='{listeners}' is not allowed: {reason}"
+
+
+def test_a_port_of_65535_is_the_last_one() -> None:
+    assert build_rooms({"listeners": "PLAINTEXT://h:65535"}).network.listeners[0].address.port == 65535
+
+
+def test_a_bad_advertised_address_is_told_as_it_was_written() -> None:
+    values = {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://0.0.0.0:1"}
+    with pytest.raises(ConfigError) as refused:
+        build_rooms(values)
+    assert str(refused.value) == (
+        "advertised.listeners='PLAINTEXT://0.0.0.0:1' is not allowed: an address that clients can reach; "
+        "0.0.0.0 is every interface of this machine"
+    )
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,8 @@ def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> No
     assert configuration.rooms.broker.node_id == 7
     assert configuration.rooms.log.dirs == ("/tmp/x", "/tmp/y")
     assert configuration.rooms.topic_settings.retention_ms == 3_600_000
-    assert configuration.warnings == ("server.properties line 2: there is no key node.rack; it is ignored",)
+    (warning,) = configuration.warnings
+    assert warning == f"{tmp_path}/server.properties line 2: there is no key node.rack; it is ignored"
 
 
 def test_an_unknown_key_names_the_nearest_known_one() -> None:
@@ -73,8 +74,58 @@ def test_a_bad_value_names_key_value_and_what_is_allowed() -> None:
     with pytest.raises(ConfigError) as caught:
         load(None, ["socket.request.max.bytes=0"], {})
     assert str(caught.value) == (
-        "socket.request.max.bytes='0' is not allowed: a whole number from 1 to 2147483647"
+        "--override: socket.request.max.bytes='0' is not allowed: a whole number from 1 to 2147483647"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("log.retention.hours=24x", "log.retention.hours='24x' is not allowed: "
+         "a whole number from -1 to 2562047788015"),
+        ("log.roll.hours=0x", "log.roll.hours='0x' is not allowed: a whole number from 1 to 2562047788015"),
+        ("num.partitions=24x", "num.partitions='24x' is not allowed: a whole number from 1 to 10000"),
+        ("broker.id = -1", "broker.id='-1' is not allowed: a whole number from 0 to 2147483647"),
+        ("queued.max.request.bytes=99", "queued.max.request.bytes=99 is not allowed: -1 (off), or at least "
+         "socket.request.max.bytes (104857600)"),
+        ("listeners=SSL://:1,SSL://:2", "listeners='SSL://:1,SSL://:2' is not allowed: "
+         "each listener name once"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_of_a_file_names_file_and_line_and_keeps_the_warnings(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    """The line where the key was set last."""
+    key = line.partition("=")[0].strip()
+    text = f"{key}=7\nno.such.key=1\n\n{line}\nfollower.replication.throttled.rate=1\n"
+    with pytest.raises(ConfigError) as caught:
+        from_file(tmp_path, text)
+    file = tmp_path / "server.properties"
+    assert str(caught.value) == f"{file} line 4: {words}"
+    unknown, inert = caught.value.warnings
+    assert unknown == f"{file} line 2: there is no key no.such.key; it is ignored"
+    assert inert.startswith(f"{file} line 5: follower.replication.throttled.rate has no effect: ")
+
+
+@pytest.mark.parametrize(("hours", "allowed"), [(2562047788015, True), (2562047788016, False)])
+def test_the_range_of_a_coarser_spelling_is_told_in_its_own_unit(hours: int, allowed: bool) -> None:
+    values = {"log.retention.hours": str(hours)}
+    if allowed:
+        assert build_rooms(values).topic_settings.retention_ms == hours * 3_600_000
+    else:
+        with pytest.raises(ConfigError, match=r"from -1 to 2562047788015$"):
+            build_rooms(values)
+
+
+def test_a_bad_escape_and_a_bad_byte_name_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    with pytest.raises(ConfigError) as caught:
+        from_file(tmp_path, "a=1\nlog.dirs=/\\u12x4\n")
+    assert str(caught.value).startswith(f"{file} line 2: ")
+    file.write_bytes(b"a=1\n\nlog.dirs=/tmp/\xff\n")
+    with pytest.raises(ConfigError) as caught:
+        load(file, [], {})
+    assert str(caught.value) == f"{file} line 3: byte=b'\\xff' is not allowed: UTF-8 text"
 
 
 def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
@@ -485,6 +536,9 @@ def test_every_default_is_allowed_and_reads_back_from_its_text(key: str) -> None
     if setting.per_listener:
         assert setting.default == ()
         return
+    if setting.default is None:
+        assert setting.default_words != "nothing"
+        return
     text = setting.write(setting.default)
     assert text is not None
     assert setting.read(text) == setting.default
@@ -519,7 +573,7 @@ def test_a_key_without_effect_is_accepted_with_a_warning_that_says_why(tmp_path:
     assert reason
     configuration = from_file(tmp_path, f"num.partitions=3\n{key}=7")
     assert configuration.static[key] == "7"
-    assert configuration.warnings == (f"server.properties line 2: {key} has no effect: {reason}",)
+    assert configuration.warnings == (f"{tmp_path}/server.properties line 2: {key} has no effect: {reason}",)
     assert load(None, [f"{key}=7"], {}).warnings == (f"--override: {key} has no effect: {reason}",)
 
 

@@ -136,11 +136,15 @@ class ListenerKeys(ListenerRoom):
         for endpoint in self.listeners:
             told = advertised.get(endpoint.name, endpoint.address)
             if told.host in EVERYWHERE:
-                raise ConfigError(
-                    "advertised.listeners",
-                    endpoint,
-                    f"an address that clients can reach, and not {told.host}",
-                )
+                if endpoint.name in advertised:
+                    key, value = "advertised.listeners", f"{endpoint.name}://{told}"
+                    where = "an address that clients can reach"
+                else:
+                    key, value = "listeners", str(endpoint)
+                    where = (
+                        f"with {endpoint.name}://host:port in advertised.listeners, which clients can reach"
+                    )
+                raise ConfigError(key, value, f"{where}; {told.host} is every interface of this machine")
         if unmapped := sorted(set(names) - set(protocols)):
             raise ConfigError("listeners", ",".join(unmapped), "only names in listener.security.protocol.map")
         for key, value, allowed in self._misfits(names):
