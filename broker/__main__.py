@@ -24,6 +24,11 @@ from broker.version import VERSION
 logger = logging.getLogger("broker")
 
 
+SAME_SIGNAL_S: Final = 1.0
+"""Signals in this time after the first are of the same request: a supervisor signals the process and its
+group, and a terminal sends SIGINT and SIGHUP.
+"""
+
 LATER: Final = {
     "quotas": "broker.commands.quotas:quotas",
     "console-link": "broker.commands.console_link:console_link",
@@ -102,7 +107,9 @@ def _take_all_descriptors() -> None:
 
 
 async def _serve(configuration: Configuration) -> None:
-    """Runs until SIGTERM, SIGINT or SIGHUP, then drains; a second signal stops at once."""
+    """Runs until SIGTERM, SIGINT or SIGHUP, then drains. A second signal ends the drain, and the log is closed
+    as ever. At the end signals are ignored until the process is gone.
+    """
     from broker.app import (
         Started,
         run_broker,
@@ -115,17 +122,44 @@ async def _serve(configuration: Configuration) -> None:
         _greet(started)
         await started.stopped.wait()
         nursery.cancel_scope.cancel()
+    # The interpreter gives a handler of Python's back to the system before it ends, and this one it keeps.
+    for number in _stopping_signals():
+        signal.signal(number, signal.SIG_IGN)
 
 
-async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
+def _stopping_signals() -> list[signal.Signals]:
     wanted = [signal.SIGTERM, signal.SIGINT]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         wanted.append(signal.SIGHUP)  # the terminal is gone; under nohup that is nobody's business
+    return wanted
+
+
+async def _watch_signals(stop: trio.Event, scope: trio.CancelScope) -> None:
+    """Sets `stop` at the first signal, and cancels `scope` at one that comes `SAME_SIGNAL_S` later, or after
+    that.
+    """
+
+    def outside(number: int, _frame: object) -> None:
+        """Before the receiver is there, and after it is gone: a signal is forgotten only where it asks for
+        what is being done.
+        """
+        if not stop.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    wanted = _stopping_signals()
+    for number in wanted:
+        signal.signal(number, outside)
+    since = 0.0
     with trio.open_signal_receiver(*wanted) as signals:
-        async for number in signals:
+        async for received in signals:
             if stop.is_set():
-                scope.cancel()
-            logger.info("stopping", extra={"signal": signal.Signals(number).name})
+                if trio.current_time() - since >= SAME_SIGNAL_S:
+                    logger.info("stopping at once", extra={"signal": signal.Signals(received).name})
+                    scope.cancel()
+                continue
+            logger.info("stopping", extra={"signal": signal.Signals(received).name})
+            since = trio.current_time()
             stop.set()
 
 

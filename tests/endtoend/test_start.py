@@ -2,9 +2,11 @@
 and what the signals of a terminal do.
 """
 
+import itertools
 import signal
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,42 @@ async def test_a_setting_that_keeps_the_broker_from_starting_is_blamed_and_can_b
         process, second = started(command(tmp_path, "--forget", "listeners"))
         assert second != port
         assert stopped(process) == 0
+
+
+STORMS = {
+    "SIGTERM twice": [signal.SIGTERM] * 2,
+    "SIGINT and SIGTERM": [signal.SIGINT, signal.SIGTERM],
+    "three": [signal.SIGTERM, signal.SIGINT, signal.SIGTERM],
+}
+
+
+@pytest.mark.parametrize("gap_s", [0, 0.02, 0.05])
+@pytest.mark.parametrize("numbers", STORMS.values(), ids=STORMS.keys())
+def test_more_signals_right_after_the_first_change_nothing(
+    tmp_path: Path, numbers: list[signal.Signals], gap_s: float
+) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        for number in numbers[:-1]:
+            broker.running.send_signal(number)
+            time.sleep(gap_s)
+        assert broker._end(numbers[-1]) == 0
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    told = "".join(broker.log_lines)
+    assert "Traceback" not in told and told.count("stopping") == 1, told
+
+
+def test_signals_on_and_on_until_the_process_is_gone_leave_a_clean_end(tmp_path: Path) -> None:
+    """No moment between the first signal and the last one takes the default action, the interpreter's own end
+    included.
+    """
+    with BrokerProcess(tmp_path) as broker:
+        process = broker.running
+        numbers = itertools.cycle([signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+        for number in numbers:
+            process.send_signal(number)
+            time.sleep(0.0005)
+            if process.poll() is not None:
+                break
+        assert broker._end(signal.SIGTERM) == 0
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert "Traceback" not in "".join(broker.log_lines)
