@@ -17,7 +17,7 @@ CORES    := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check house format lock audit bench demo image-test test-clients test-pipeline jars test-all clean
+.PHONY: help run test check house format lock audit bench demo soak image-test test-clients test-pipeline jars test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
@@ -29,6 +29,7 @@ help:
 	@echo "make test-all          make test with the slow tests too"
 	@echo "make demo              a broker with greedy, patient, polite and storming tenants, to look at in the console"
 	@echo "make bench [ARGS=...]  Weir beside Kafka, kfake and tansu (needs cc, Java 17, Maven, Go)"
+	@echo "make soak              a mixed load for 20 minutes, and how fast the broker's memory grows"
 	@echo "make lock              write the locked versions and hashes of what pyproject.toml pins anew"
 	@echo "make audit             look the locked versions up among known vulnerabilities (needs the network)"
 	@echo "make image-test        build the container image and use it (needs root and Debian)"
@@ -123,6 +124,9 @@ $(VENV)-lock/tools: Makefile
 	@test -x $(VENV)-lock/bin/python || $(PYTHON) -m venv $(VENV)-lock
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(VENV)-lock/bin/pip install --quiet uv==0.13.9 pip-audit==2.10.1
 	@touch $@
+
+soak: $(VENV)/dev
+	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 bench: $(VENV)/dev
 	$(BIN)/python -m benchmarks.run $(ARGS)

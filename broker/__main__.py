@@ -107,8 +107,8 @@ def _take_all_descriptors() -> None:
 
 
 async def _serve(configuration: Configuration) -> None:
-    """Runs until SIGTERM, SIGINT or SIGHUP, then drains. A second signal ends the drain, and the log is closed
-    as ever. At the end signals are ignored until the process is gone.
+    """Runs until SIGTERM, SIGINT or SIGHUP, then drains. A second signal ends the drain, and the log is
+    closed as ever. At the end signals are ignored until the process is gone.
     """
     from broker.app import (
         Started,

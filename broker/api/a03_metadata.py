@@ -64,6 +64,7 @@ def _answers(
     answers: list[MetadataResponseTopic] = []
     missing: dict[str, list[MetadataResponseTopic]] = {}
     image, known = broker.control.image, True
+    went_offline = broker.partitions.went_offline
     resting = SLICE
     for topic in asked:
         answer = _find(topic, broker)
@@ -80,7 +81,9 @@ def _answers(
             yield None
     if missing:
         return _create(missing, answers, context, broker)
-    return Answered(_reply(answers, context, broker), cacheable=known and broker.control.image is image)
+    return Answered(
+        _reply(answers, context, broker), cacheable=known and _is_current(image, went_offline, broker)
+    )
 
 
 def _note_missing(
@@ -123,6 +126,7 @@ async def _create(
 
 def _all_topics(image: Image, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     answers = []
+    went_offline = broker.partitions.went_offline
     resting = SLICE
     for topic in image.topics.values():
         answers.append(_known(topic, broker))
@@ -132,7 +136,12 @@ def _all_topics(image: Image, context: RequestContext, broker: Broker) -> Slices
         if resting <= 0:
             resting = SLICE
             yield None
-    return Answered(_reply(answers, context, broker), cacheable=broker.control.image is image)
+    return Answered(_reply(answers, context, broker), cacheable=_is_current(image, went_offline, broker))
+
+
+def _is_current(image: Image, went_offline: int, broker: Broker) -> bool:
+    """Whether an answer that was begun with these is still true: each of its topics was so in its slice."""
+    return broker.control.image is image and broker.partitions.went_offline == went_offline
 
 
 def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:

@@ -157,6 +157,8 @@ class Partitions:
         """Batches that could not be written, each answered with KAFKA_STORAGE_ERROR."""
         self._failing: dict[PartitionLog, int] = {}
         self._gone = TopicTraffic()
+        self.went_offline = 0
+        """How often a partition has: an answer that was made in slices meanwhile may call it healthy."""
         self.offline_changed: Callable[[], None] = _nobody
         """Called when a partition goes offline: kept answers that call it healthy are wrong."""
         store.on_offline(self._tell_offline)
@@ -199,6 +201,7 @@ class Partitions:
         logger.error(
             "a partition is offline", extra=_place(log) | {"path": log.directory, "reason": str(log.offline)}
         )
+        self.went_offline += 1
         self.offline_changed()
 
     def offline(self, topic: str) -> Collection[int]:

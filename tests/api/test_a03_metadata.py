@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, handle
+from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _answers, handle
 from broker.api.outcome import Answered, Sliced
 from broker.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.records.slices import SLICE, run_through
 from tests.api.house import Asking, Connection, House
 
+STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 UNKNOWN, INVALID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -68,3 +69,33 @@ async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(house:
     await house.ask(asking_for("others"), 9)
     changed = run_through(late)
     assert isinstance(changed, Answered) and not changed.cacheable
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_and_not_kept(
+    house: House, by_name: bool
+) -> None:
+    """Two topics of a slice each; the first partition of both goes offline between the two slices."""
+    names = ["first", "second"]
+    for name in names:
+        await house.create_topic(name, SLICE)
+    context, message = a_context(), asking_for(*names, create=False)
+    assert message.topics is not None
+    slices = (
+        _answers(message.topics, message, context, house.broker)
+        if by_name
+        else _all_topics(house.control.image, context, house.broker)
+    )
+    next(slices)
+    for name in names:
+        log = house.partitions.log(name, 0)
+        assert log is not None
+        log.go_offline(OSError(5, "Input/output error"))
+    answer = run_through(slices)
+    assert isinstance(answer, Answered) and not answer.cacheable
+    errors = {topic.name: topic.partitions[0].error_code for topic in answer.reply.topics}
+    assert errors == {"first": ErrorCode.NONE, "second": STORAGE}
+    assert all(not each.error_code for topic in answer.reply.topics for each in topic.partitions[1:])
+    again = run_through(_all_topics(house.control.image, context, house.broker))
+    assert isinstance(again, Answered) and again.cacheable
+    assert {topic.partitions[0].error_code for topic in again.reply.topics} == {STORAGE}
