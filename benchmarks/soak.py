@@ -24,7 +24,6 @@ from typing import Any, Final
 
 import click
 import trio
-
 from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 from benchmarks.pages import PAGES, Tally, browse

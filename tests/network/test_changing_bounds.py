@@ -1,6 +1,6 @@
 """A limit that changes each second while it holds clients, over real sockets and a mock clock, by Kafka's
-protocol and by REST: the clients get the integral of the limit. The arithmetic is tested in
-tests/quotas/test_changing_bounds.py.
+protocol, by REST, by the console's form and by an import: the clients get the integral of the limit. The
+arithmetic is tested in tests/quotas/test_changing_bounds.py.
 """
 
 import json
@@ -44,23 +44,62 @@ async def by_wire(broker: RunningBroker) -> Change:
     return change
 
 
-async def by_rest(broker: RunningBroker) -> Change:
-    issued = await broker.house.control.apply(IssueAdminToken("automation", Role.EDITOR), BROKER_ITSELF)
+async def asked(
+    broker: RunningBroker, method: str, path: str, document: object, headers: dict[str, str]
+) -> tuple[str, bytes]:
+    """Head and body of the console's answer, which is 200."""
     assert broker.started.console is not None
     host, port = broker.started.console.address.removeprefix("http://").partition("/")[0].split(":")
+    body = json.dumps(document).encode()
+    fields = {
+        "Host": f"{host}:{port}",
+        "Connection": "close",
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        **headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        await stream.send_all(f"{method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body)
+        answer = b"".join([chunk async for chunk in stream])
+    assert answer.startswith(b"HTTP/1.1 200 "), answer
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    return head.decode(), rest
 
+
+async def token_of(broker: RunningBroker) -> str:
+    issued = await broker.house.control.apply(IssueAdminToken("automation", Role.EDITOR), BROKER_ITSELF)
+    assert issued.secret is not None
+    return issued.secret
+
+
+def patching(broker: RunningBroker, headers: dict[str, str]) -> Change:
     async def change(name: str | None, value: float | None) -> None:
         entry = {"entity": {"client-id": name}, "ops": [{"key": KEY, "value": value}]}
-        body = json.dumps({"entries": [entry]}).encode()
-        head = (
-            f"PATCH /api/v1/client-quotas HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n"
-            f"Authorization: Bearer {issued.secret}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n"
-        )
-        async with await trio.open_tcp_stream(host, int(port)) as stream:
-            await stream.send_all(head.encode() + body)
-            answer = b"".join([chunk async for chunk in stream])
-        assert answer.startswith(b"HTTP/1.1 200 "), answer
+        await asked(broker, "PATCH", "/api/v1/client-quotas", {"entries": [entry]}, headers)
+
+    return change
+
+
+async def by_rest(broker: RunningBroker) -> Change:
+    return patching(broker, {"Authorization": f"Bearer {await token_of(broker)}"})
+
+
+async def by_form(broker: RunningBroker) -> Change:
+    """The form of the console: signed in, with the session's cookie and its token against forgery."""
+    head, body = await asked(broker, "POST", "/login", {"token": await token_of(broker)}, {})
+    (cookie,) = [line for line in head.splitlines() if line.lower().startswith("set-cookie:")]
+    session = cookie.partition(":")[2].strip().partition(";")[0]
+    return patching(broker, {"Cookie": session, "X-CSRF-Token": json.loads(body)["csrf"]})
+
+
+async def by_import(broker: RunningBroker) -> Change:
+    """What `weir quotas apply` sends of a YAML file: each entity gets exactly the listed limits."""
+    headers = {"Authorization": f"Bearer {await token_of(broker)}"}
+
+    async def change(name: str | None, value: float | None) -> None:
+        quota = {"entity": {"client-id": name}, "limits": {KEY: value}}
+        await asked(broker, "POST", "/api/v1/client-quotas:import", {"quotas": [quota]}, headers)
 
     return change
 
@@ -105,7 +144,7 @@ async def sent_while(
 
 
 @pytest.mark.parametrize("algorithm", ["paced", "token_bucket"])
-@pytest.mark.parametrize("door", [by_wire, by_rest])
+@pytest.mark.parametrize("door", [by_wire, by_rest, by_form, by_import])
 async def test_four_clients_under_a_limit_that_is_raised_each_second_get_the_limit(
     tmp_path: Path,
     mock_clock: MockClock,
