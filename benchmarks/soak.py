@@ -89,7 +89,7 @@ class Client:
 
     async def ask(self, message: Any, version: int) -> Any:
         parts = codec.encode_request(message.API_KEY, version)(message, 1, self._client_id)
-        await self.stream.send_all(b"".join(map(bytes, parts)))
+        await self.stream.send_all(b"".join(parts))  # type: ignore[arg-type]
         (size,) = SIZE.unpack(await self._exactly(4))
         frame = await self._exactly(size)
         _, at = parse_response_header(frame, response_header_version(message.API_KEY, version))
