@@ -82,7 +82,7 @@ async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
     async with running_broker(tmp_path) as broker:
         accounts = broker.house.server.accounts.look()
         for number in range(clients):
-            accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), 0)
+            accounts._book(("alice", f"client-{number}"), (number, 2, 3, 0), broker.house.clock.ms())
         tracemalloc.start()
         rows = list(broker.house.broker.views.each_usage())
         held, _ = tracemalloc.get_traced_memory()

@@ -8,6 +8,7 @@ import json
 import math
 import random
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import trio
 
@@ -309,10 +310,7 @@ class Simulation:
                     for limit, _ in finished(broker.resolve(user, client_id))
                     if limit.matched is not None
                 ),
-                history=tuple(
-                    (int(produced * 5 * self._ripple(step)), int(fetched * 5 * self._ripple(step)), 50)
-                    for step in range(60)
-                ),
+                history=partial(self._history, produced, fetched),
             )
             for (user, client_id), (produced, fetched, connections) in sums.items()
         ]
@@ -322,6 +320,10 @@ class Simulation:
             (SHADOWED, key): ShadowUse(SHADOWED, key, times, times * 335, last if times else None)
             for key in ("producer_byte_rate", "consumer_byte_rate")
         }
+
+    def _history(self, produced: float, fetched: float) -> list[tuple[int, int, int]]:
+        ripples = [self._ripple(step) for step in range(60)]
+        return [(int(produced * 5 * each), int(fetched * 5 * each), 50) for each in ripples]
 
     def _ripple(self, step: int) -> float:
         return 1 + 0.4 * math.sin((self.elapsed_ms / 5_000 + step) / 6)
