@@ -41,7 +41,7 @@ class Configuration:
     """`static` is what the file and the command line set, as text; `warnings` are sentences for the log;
     `forget` are keys whose dynamic settings are taken back at the start; `unknown` are keys that are not the
     broker's, with their texts. `rebuild_metadata`: partitions that the metadata does not know are adopted.
-    `places` says where each key of `static` was set.
+    `places` says in which line of the file each key of `static` was set; empty for the command line.
     """
 
     static: Mapping[str, str]
@@ -74,7 +74,7 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
         known = setting_of(entry.key)
         if known is not None:
             static[entry.key] = entry.value
-            set_at[entry.key] = place
+            set_at[entry.key] = place if entry.line else ""
             if known.inert:
                 inert.append(f"{place}: {entry.key} has no effect: {known.inert}")
         else:

@@ -74,7 +74,7 @@ def test_a_bad_value_names_key_value_and_what_is_allowed() -> None:
     with pytest.raises(ConfigError) as caught:
         load(None, ["socket.request.max.bytes=0"], {})
     assert str(caught.value) == (
-        "--override: socket.request.max.bytes='0' is not allowed: a whole number from 1 to 2147483647"
+        "socket.request.max.bytes='0' is not allowed: a whole number from 1 to 2147483647"
     )
 
 
