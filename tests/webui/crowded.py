@@ -67,7 +67,11 @@ class Crowded:
 
     def _ask(self, method: str, path: str, body: bytes | None, token: str | None) -> int:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
-        headers = {"Authorization": f"Bearer {self.token}" if token is None else token}
+        # The name that browsers are sent to: at the address, every page is a redirect.
+        headers = {
+            "Host": f"weir-{self.port}.localhost:{self.port}",
+            "Authorization": f"Bearer {self.token}" if token is None else token,
+        }
         if body is not None:
             headers["Content-Type"] = "application/json"
         try:
