@@ -34,7 +34,7 @@ KINDS: Final = (
     ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
     ("storage", re.compile(r"^log-|^event-writer$")),
     ("telemetry", re.compile(r"^client-telemetry-")),
-    ("supervisor", re.compile(r"^fatal-errors$")),
+    ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),
     ("listener", re.compile(r"^listener-")),
     ("console", re.compile(r"^admin-web-server$")),
 )

@@ -58,6 +58,7 @@ async def until(is_so: Callable[[], bool], seconds: float = 2) -> None:
 
 
 LIFE_OF_THE_SERVER = {
+    "broker.metadata.secret_key",
     "broker.network.accepting.acceptor",
     "broker.network.assembly",
     "broker.network.socket_server",

@@ -413,11 +413,15 @@ class HandlerPool:
         self.deliver()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
-        """Concludes a request that has waited. The time that this takes is its own, and none of the wait."""
+        """Concludes a request that has waited. The time that this takes is local time, and not part of the
+        wait; that of an answer which is encoded in slices counts as part of it.
+        """
         assert isinstance(context, Request)
+        context.completed = 0
         begun = self._clock.ns()
         self._complete(context, outcome_of)
-        context.local_complete += context.completed - begun
+        if context.completed:
+            context.local_complete += context.completed - begun
 
     def _conclude(self, request: Request, outcome: Outcome, large: int = LARGE) -> None:
         """Turns an outcome into a queued response. The answer to a request of more than `large` bytes is
