@@ -35,6 +35,7 @@ from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.broker_process import BrokerProcess
+from tests.support.machine_speed import slowness
 from tests.support.measured_broker import LongestPass
 from tests.support.produce import create_topic
 from tests.support.wire import WireClient, connect
@@ -55,6 +56,7 @@ PASS_MS: Final = 15.0
 
 WORST_MS: Final = 25.0
 MEDIAN_MS: Final = 10.0
+SHORT_TRIES: Final = 8
 TRIES: Final = 5
 """The best of so many counts: somebody else may have had the core."""
 
@@ -155,6 +157,11 @@ async def best_of(
     return best
 
 
+def is_short(seen: Seen) -> bool:
+    """Whether no pass of the loop was too long for the present speed of the machine."""
+    return seen.passed < PASS_MS or seen.passed < PASS_MS * slowness()
+
+
 def write_row(name: str, body: str, size: int, seen: Seen) -> None:
     table = os.environ.get("WEIR_HOSTILE_TABLE")
     if table is None:
@@ -175,11 +182,11 @@ async def test_no_request_holds_the_thread(broker: Broker, api: Api) -> None:
     """One style of each array, and the last one without its end."""
     asked = [each for each in worst_requests(api, SHORT) if " unknown " in each.body]
     for worst in asked:
-        seen = await best_of(3, broker, frame_of(worst.message, worst.version))
-        assert seen.passed < PASS_MS, worst.body
+        seen = await best_of(SHORT_TRIES, broker, frame_of(worst.message, worst.version))
+        assert is_short(seen), (worst.body, seen)
     for worst in asked[-1:]:
-        seen = await best_of(3, broker, frame_of(worst.message, worst.version, cut=True))
-        assert seen.passed < PASS_MS, f"{worst.body}, without its end"
+        seen = await best_of(SHORT_TRIES, broker, frame_of(worst.message, worst.version, cut=True))
+        assert is_short(seen), (f"{worst.body}, without its end", seen)
 
 
 @pytest.mark.slow
@@ -208,9 +215,9 @@ LOGINS: Final = [
 @pytest.mark.parametrize(("message", "mechanism", "body"), LOGINS, ids=lambda value: str(value)[:30])
 async def test_no_login_holds_the_thread(broker: Broker, message: Any, mechanism: str, body: str) -> None:
     frame = frame_of(message, 2)
-    seen = await best_of(3, broker, frame, (SaslHandshakeRequest(mechanism), 1))
+    seen = await best_of(SHORT_TRIES, broker, frame, (SaslHandshakeRequest(mechanism), 1))
     write_row("SaslAuthenticate", f"{mechanism}: {body}", len(frame), seen)
-    assert seen.passed < PASS_MS
+    assert is_short(seen), seen
 
 
 async def test_no_large_answer_holds_the_thread(broker: Broker) -> None:
@@ -230,6 +237,6 @@ async def test_no_large_answer_holds_the_thread(broker: Broker) -> None:
             assert not any(entry.error_code for entry in altered.entries)
     for message, version in ((MetadataRequest(None), 12), (DescribeClientQuotasRequest([], False), 1)):
         frame = frame_of(message, version)
-        seen = await best_of(3, broker, frame)
+        seen = await best_of(SHORT_TRIES, broker, frame)
         write_row(NAMES[message.API_KEY], "a small request with a large answer", len(frame), seen)
-        assert seen.passed < PASS_MS
+        assert is_short(seen), seen

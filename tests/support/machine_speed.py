@@ -1,0 +1,28 @@
+"""How slow this machine is at present, for bounds of processor time.
+
+Processor time grows when other processes share the caches and the execution units, by two at times, and a
+slower machine takes more of it. A bound is stated for one machine and scaled by what the same work takes now.
+"""
+
+import statistics
+import time
+from typing import Final
+
+REFERENCE_MS: Final = 5.0
+"""What `_work` took on the machine on which the bounds were set, while little else ran."""
+
+ROUNDS: Final = 15
+
+
+def slowness() -> float:
+    """How many times longer the same work takes now; at least 1."""
+    return max(1.0, statistics.median(_work_ms() for _ in range(ROUNDS)) / REFERENCE_MS)
+
+
+def _work_ms() -> float:
+    began = time.thread_time_ns()
+    made = {}
+    for number in range(20_000):
+        made[number] = (number, str(number))
+    sum(len(text) for _, text in made.values())
+    return (time.thread_time_ns() - began) / 1_000_000
