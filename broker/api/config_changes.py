@@ -1,0 +1,88 @@
+"""Applies the changes of AlterConfigs and IncrementalAlterConfigs, whose messages differ in two fields only.
+
+The handlers of both APIs name what is their own in a `ConfigChanges`; the request is read, and the response
+is built, in slices.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.large_changes import entries_of, refused
+from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
+from broker.api.pacing import Pace, mapped
+from broker.api.wire_actor import wire_actor
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    ResourceOutcome,
+)
+from broker.errors import ErrorCode
+from broker.protocol.schema import Struct
+from broker.records.slices import Slices
+
+
+class ConfigChanges(NamedTuple):
+    """One API: the operation that a config entry of its request stands for, the classes of its response, and
+    whether the entries replace all settings of their resource.
+    """
+
+    operation: Callable[[Any], ConfigOp]
+    result: Callable[[ErrorCode, str | None, int, str], Any]
+    reply: Callable[[list[Any]], Struct]
+    replaces: bool
+
+
+def alter_configs(
+    changes: ConfigChanges,
+    resources: Sequence[Any],
+    validate_only: bool,
+    context: RequestContext,
+    broker: Broker,
+) -> Outcome | Awaitable[Outcome]:
+    """`resources` are those of the request. Answers POLICY_VIOLATION for each where they are too many."""
+    return in_slices(_read(changes, resources, validate_only, context, broker))
+
+
+def _read(
+    changes: ConfigChanges,
+    resources: Sequence[Any],
+    validate_only: bool,
+    context: RequestContext,
+    broker: Broker,
+) -> Slices[Outcome | Awaitable[Outcome]]:
+    def alteration(resource: Any) -> ConfigAlteration:
+        return ConfigAlteration(
+            ConfigResource(resource.resource_type, resource.resource_name),
+            tuple(changes.operation(config) for config in resource.configs),
+        )
+
+    wanted = yield from entries_of(resources, alteration, Pace(), lambda each: len(each.configs))
+    if wanted is None:
+        return (
+            yield from refused(
+                resources,
+                lambda each, error, why: changes.result(error, why, each.resource_type, each.resource_name),
+                changes.reply,
+            )
+        )
+    command = IncrementalAlterConfigs(tuple(wanted), validate_only, replaces=changes.replaces)
+    return _alter(changes, command, context, broker)
+
+
+async def _alter(
+    changes: ConfigChanges, command: IncrementalAlterConfigs, context: RequestContext, broker: Broker
+) -> Outcome:
+    return outcome_of(_results(changes, await broker.control.apply(command, wire_actor(context, broker))))
+
+
+def _results(changes: ConfigChanges, outcomes: list[ResourceOutcome]) -> Slices[Outcome]:
+    responses = yield from mapped(
+        lambda each: changes.result(each.error, each.message, each.resource.type, each.resource.name),
+        outcomes,
+        Pace(),
+    )
+    return Answered(changes.reply(responses))
