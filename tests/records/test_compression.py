@@ -144,3 +144,25 @@ def test_an_unknown_codec_is_refused():
     with pytest.raises(ApiError) as caught:
         decompress(5, b"")
     assert caught.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
+@pytest.mark.parametrize("size", [1_048_575, 1_048_576, 1_048_577, 20_000_001])
+def test_what_comes_out_in_pieces_is_moved_once_at_most(codec: Codec, size: int) -> None:
+    """A growing `bytearray` copies all that it has, with the interpreter held."""
+    plain = bytes(range(251)) * (size // 251 + 1)
+    out = decompress(codec, compress(codec, plain[:size]))
+    assert isinstance(out, bytearray if size <= 1_048_576 else memoryview)
+    assert len(out) == size and bytes(out) == plain[:size]
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
+@pytest.mark.parametrize("limit", [1_999_999, 2_000_000, 2_000_001])
+def test_the_bound_of_what_comes_out_in_pieces_is_exact(codec: Codec, limit: int) -> None:
+    packed = compress(codec, bytes(2_000_000))
+    if limit < 2_000_000:
+        with pytest.raises(ApiError) as refused:
+            decompress(codec, packed, limit=limit)
+        assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    else:
+        assert len(decompress(codec, packed, limit=limit)) == 2_000_000
