@@ -176,6 +176,14 @@ class ProtocolViolation(Exception):  # noqa: N818 - a fact about the peer, not a
     partial: Any = None
 
 
+class UnreadableRegion(OSError):  # noqa: N818 - a fact about the disk, not an error of ours
+    """Bytes of a file that were to be sent cannot be read; the socket is not to blame. `region` is the part
+    of the response that they belong to.
+    """
+
+    region: Any = None
+
+
 class BrokerBug(Exception):  # noqa: N818
     """A state that the broker's own code should have made impossible."""
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from broker.api.broker import Broker
 from broker.metrics.registry import FamilySamples, Kind, Sample
-from broker.network.measuring.flow import deepest, flow_totals, idle_connections, oversized
+from broker.network.measuring.flow import cut_off, deepest, flow_totals, idle_connections, oversized
 from broker.network.socket_server import SocketServer
 from broker.quotas.kinds import QuotaKind
 
@@ -92,6 +92,12 @@ def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator
         "Connections closed because a request was larger than socket.request.max.bytes",
         Kind.COUNTER,
         [Sample((), oversized(server))],
+    )
+    yield FamilySamples(
+        "weir_responses_cut_off_total",
+        "Connections closed within a response, because the disk did not give records that were promised",
+        Kind.COUNTER,
+        [Sample((), cut_off(server))],
     )
     yield FamilySamples(
         "weir_callbacks_blocked_total",

@@ -20,7 +20,7 @@ from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten
 from broker.log.segmented import Mark, Place, SegmentedLog
 from broker.log.shared import Shared
-from broker.log.slice import EMPTY, FileSlice
+from broker.log.slice import CHECKED_FROM, EMPTY, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
 from broker.records.header import (
@@ -192,7 +192,8 @@ class PartitionLog(SegmentedLog):
         off.
 
         When the first batch is larger than that: it alone and whole with `min_one_batch`, nothing without. At
-        the high watermark: nothing. Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
+        the high watermark: nothing. Fewer bytes where the page cache does not have them (`check_readable`).
+        Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
         KAFKA_STORAGE_ERROR.
         """
         mark = self._marks.get(offset)
@@ -210,23 +211,32 @@ class PartitionLog(SegmentedLog):
         try:
             if segment.proof.doubtful:
                 _, length = segment.proof.clip(segment, position, length)
-            return FileSlice(shared.files.get(segment.path), position, length, shared.transfer, self)
+            found = FileSlice(shared.files.get(segment.path), position, length, shared.transfer, self)
+            if length >= CHECKED_FROM:
+                found.check_readable(batch_bytes)
         except OSError as error:
             raise self.unreadable(error) from error
+        return found
 
     def _read_found(self, offset: int, max_bytes: int, min_one_batch: bool) -> FileSlice:
-        """`read` of an offset that was not appended or read lately. The page cache may not have its records:
-        an error of the disk is then the answer for this partition, instead of a closed connection.
+        """`read` of an offset that was not appended or read lately, whose records the page cache may not
+        have, however few they are.
         """
         if self._find(offset) is None:
             return EMPTY
         found = self.read(offset, max_bytes, min_one_batch=min_one_batch)
-        if found:
-            try:
-                found.check_readable()
-            except OSError as error:
-                raise self.unreadable(error) from error
+        if 0 < len(found) < CHECKED_FROM:
+            self.check_lent(found)
         return found
+
+    def check_lent(self, lent: FileSlice) -> None:
+        """For a small slice that is sent when the response has begun: an error of the disk is known before.
+        Raises ApiError KAFKA_STORAGE_ERROR.
+        """
+        try:
+            lent.check_readable(len(lent))
+        except OSError as error:
+            raise self.unreadable(error) from error
 
     def _find(self, offset: int) -> Mark | None:
         if self.offline is not None or self.deleted:
@@ -388,9 +398,8 @@ class PartitionLog(SegmentedLog):
             shared.overdue[self] = None
 
     def slice_failed(self, error: OSError) -> None:
-        """Bytes that a reader was lent could not be read, after the response was promised: its connection has
-        to be closed. The next fetch is answered KAFKA_STORAGE_ERROR for this partition, and the others of
-        that consumer go on. Rare, as `_read_found` reads what is not in the page cache beforehand.
+        """Bytes that a reader was lent could not be read when its response was to be sent. Rare, as `read`
+        reads large slices that are not in the page cache beforehand.
         """
         self.traffic.failed_reads += 1
         self.unreadable(error)

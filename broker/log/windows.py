@@ -23,8 +23,8 @@ WINDOW_BYTES: Final = 16 * 1_048_576
 what is read of it, and fewer system calls.
 """
 
-_SMALL: Final = 65_536
-"""Below this a mapping is not even looked for."""
+MAPPED_FROM: Final = 65_536
+"""Bytes of a slice below which no mapping is looked for."""
 
 _LARGE: Final = 262_144
 """From this on a mapping pays even if it serves a single slice. Slices between the two are sent from a window
@@ -38,13 +38,16 @@ that costs a copy, and saves two calls and two wake-ups of the reader, which are
 """
 
 _copied: Final = memoryview(bytearray(COPIED))
-"""One for all, since a piece is sent before the next is made; a fresh one would be faulted in each time."""
+"""One for all, since pieces are sent before others are made; a fresh one would be faulted in each time."""
 
 
 class Transfer(Protocol):
-    def piece(self, file: OpenFile, position: int, length: int) -> memoryview | None:
-        """A view of the first of these bytes, at least 1, that is to be sent and dropped before the next
-        piece is asked for; None where `send` is the only way. Raises OSError.
+    def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
+        """A view of the first of these bytes, at least 1; None where `send` is the only way. Raises OSError.
+
+        Pieces that are sent in one system call have `COPIED` bytes together, and `used` is what the pieces
+        before this one have; None where the rest is too small. All of them are to be dropped before a piece
+        is asked for with `used` 0.
         """
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
@@ -58,8 +61,8 @@ class Sendfile:
 
     __slots__ = ()
 
-    def piece(self, file: OpenFile, position: int, length: int) -> memoryview | None:
-        return _copy(file, position, length) if length <= COPIED else None
+    def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
+        return _copy(file, position, length, used) if used + length <= COPIED else None
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
         return _send_file(sender, file, position, length)
@@ -94,9 +97,10 @@ class MappedWindows:
         finally:
             piece.release()
 
-    def piece(self, file: OpenFile, position: int, length: int) -> memoryview | None:
-        if length < _SMALL:
-            return _copy(file, position, length)
+    def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
+        if used or length < MAPPED_FROM:
+            # The pieces of one call are read before the first of them is sent, which a mapping is not.
+            return _copy(file, position, length, used) if used + length <= COPIED else None
         number = position // WINDOW_BYTES
         start = position - number * WINDOW_BYTES
         end = min(start + length, WINDOW_BYTES)
@@ -139,8 +143,8 @@ def _send_file(sender: Sender, file: OpenFile, position: int, length: int) -> in
     return disk.send_file(sender, file, position, length)
 
 
-def _copy(file: OpenFile, position: int, length: int) -> memoryview:
-    piece = _copied[:length]
+def _copy(file: OpenFile, position: int, length: int, used: int = 0) -> memoryview:
+    piece = _copied[used : used + length]
     disk.read_into(file, piece, position)
     return piece
 

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from broker.api.outcome import Login
-from broker.errors import BrokerBug
+from broker.errors import BrokerBug, UnreadableRegion
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated
 from broker.network.connection.channel import Channel
@@ -23,8 +23,12 @@ from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import KeptAnswer, Route
+from broker.network.paced_warning import PacedWarning
 from broker.network.selector import NO_MEMORY, READ, WRITE, Selector
+from broker.network.unreadable_records import without_unreadable
 from broker.network.unsendable import UnsendableResponses
+
+logger = logging.getLogger(__name__)
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 BURST: Final = 16
@@ -64,6 +68,7 @@ class Responder:
         self._failed_logins = failed_logins
         self._frame_limit = frame_limit
         self._unsendable = UnsendableResponses()
+        self._cut_off = PacedWarning(logger)
 
     def flush(self) -> None:
         """Writes every queued response as far as its socket takes it. Synchronous; called by handlers and
@@ -121,7 +126,7 @@ class Responder:
                     if time is not None:
                         time.settle(request)
                     request.route.metrics.record_slow(request, now, now, 0)
-                    self._selector.close_channel(channel, str(error))
+                    self._close_unsent(channel, error)
                     continue
                 if time is not None:
                     time.settle(request)
@@ -179,6 +184,20 @@ class Responder:
             if request.reply is not None:
                 self._unsendable.warn(request.channel.id, now // 1_000_000 + self._clock.base_ms)
 
+    def _close_unsent(self, channel: Channel, error: OSError) -> None:
+        """The socket has failed, or the disk when a part of the response was sent: what follows on the wire
+        would have to be the records that were promised. (Kafka closes the connection too.)
+        """
+        if isinstance(error, UnreadableRegion):
+            self._selector.counts.cut_off += 1
+            self._cut_off.warn(
+                self._clock.ms(),
+                "a response was cut off: its records cannot be read",
+                connection=channel.id,
+                reason=str(error),
+            )
+        self._selector.close_channel(channel, str(error))
+
     def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
         """A step for this connection has raised what nothing expects; it ends, and no other."""
         self._failures.report(place, error, connection=channel.id)
@@ -211,7 +230,7 @@ class Responder:
             copy_regions(parts)
         if len(parts) > IOV_MAX:
             send = Send(parts, 0, request)
-            if send.write(channel.sock):
+            if self._write(send, channel):
                 return send.written
             self._start_send(channel, send, taken)
             return -1
@@ -220,13 +239,39 @@ class Responder:
             written = send_at_once(channel.sock, parts) if len(parts) > 1 else -1
         except BlockingIOError:
             written = 0
+        except UnreadableRegion as error:
+            send = Send(parts, 0, request)
+            self._answer_unreadable(send, error)
+            if self._write(send, channel):
+                return send.written
+            self._start_send(channel, send, taken)
+            return -1
         if written == wanted:
             return wanted
         send = Send(parts, max(written, 0), request)
-        if written < 0 and send.write(channel.sock):
-            return wanted
+        if written < 0 and self._write(send, channel):
+            return send.written
         self._start_send(channel, send, taken)
         return -1
+
+    def _write(self, send: Send, channel: Channel) -> bool:
+        """`Send.write`, where partitions that cannot be read are answered with an error as long as nothing of
+        the response is written. Raises OSError.
+        """
+        while True:
+            try:
+                return send.write(channel.sock)
+            except UnreadableRegion as error:
+                self._answer_unreadable(send, error)
+
+    def _answer_unreadable(self, send: Send, error: UnreadableRegion) -> None:
+        """Makes a response anew that cannot be sent as it is. Raises the error where it is too late."""
+        parts = None
+        if not send.written and send.request is not None:
+            parts = without_unreadable(send.request, send.unsent, error.region)
+        if parts is None:
+            raise error
+        send.replace(parts)
 
     def _start_send(self, channel: Channel, send: Send, taken: int) -> None:
         """The socket has not taken all of an answer that was taken from the queue at `taken`."""
@@ -247,9 +292,9 @@ class Responder:
         if time is not None:
             time.begin()
         try:
-            is_whole = send.write(channel.sock)
+            is_whole = self._write(send, channel)
         except OSError as error:
-            self._selector.close_channel(channel, str(error))
+            self._close_unsent(channel, error)
             return
         if time is not None:
             time.add_network(channel)

@@ -40,13 +40,14 @@ class ConnectionCounts:
     sent that are closed; `unanswered` are requests that were not, or not wholly, answered because of that.
     `logins_without_reauth` are of clients that know nothing of re-authentication (KIP-368), `renewals` are
     re-authentications, `renewal_ms` how long they took, `expired` connections whose login had ended,
-    `oversized` those that were closed for the size of a request.
+    `oversized` those that were closed for the size of a request, `cut_off` those that were closed within a
+    response whose records could not be read.
     """
 
     __slots__ = (
         *("closed", "closed_bytes_in", "closed_bytes_out", "closed_requests", "failed_logins", "logins"),
         *("expired", "failed_renewals", "logins_without_reauth", "opened", "oversized", "renewal_ms"),
-        *("renewals",),
+        *("cut_off", "renewals"),
         "unanswered",
     )
 
@@ -56,6 +57,7 @@ class ConnectionCounts:
         self.unanswered = 0
         self.logins = self.failed_logins = self.logins_without_reauth = 0
         self.renewals = self.failed_renewals = self.expired = self.oversized = 0
+        self.cut_off = 0
         self.renewal_ms = Lately()
 
 

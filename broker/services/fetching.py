@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
+from broker.log.windows import COPIED
 from broker.purgatory.operation import DelayedOperation
 from broker.services.partitions import LEADER_EPOCH
 
@@ -28,6 +29,12 @@ REFUSED: Final = frozenset(
 """Why a partition is not read at all. Such a partition does not answer a fetch that has others to wait for,
 while every error of reading does. (Kafka: `erroneous` in KafkaApis.handleFetchRequest, `errorReadingData` in
 ReplicaManager.fetchMessages)
+"""
+
+
+SENT_TOGETHER: Final = 200
+"""Partitions of one response whose records are copied before the first byte of it is sent, if they have
+`COPIED` bytes at most. Others must be known to be readable when they are promised.
 """
 
 
@@ -137,6 +144,8 @@ class Reading:
                         wanted.offset, limit if limit < left else left, min_one_batch=total == 0
                     )
                     size = len(records)
+                    if total and size and (total + size > COPIED or len(found) > SENT_TOGETHER):
+                        log.check_lent(records)
                     total += size
                     left -= size
             except ApiError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ErrorCode, UnreadableRegion
 from broker.log import disk
 from broker.log.partition import PartitionLog
 from broker.log.slice import READ_AHEAD
@@ -112,7 +112,7 @@ def test_a_slice_that_cannot_be_read_takes_its_partition_offline_and_is_counted(
     if how == "piece" and size > 200 and transfer == "sendfile":
         assert lent.piece() is None
         how = "send_to"
-    with pytest.raises(OSError, match="shorter"):
+    with pytest.raises(UnreadableRegion, match="shorter"):
         {"send_to": lambda: lent.send_to(pair[0]), "piece": lent.piece, "read": lent.read}[how]()
     assert log.offline is not None and log.traffic.failed_reads == 1
     assert well.offline is None and well.traffic.failed_reads == 0
@@ -147,10 +147,13 @@ def test_a_cold_read_of_a_truncated_file_is_refused_before_anything_is_promised(
     ("broken_at", "is_refused"),
     [(0, True), (700_000, True), (READ_AHEAD - 1, True), (READ_AHEAD, False), (READ_AHEAD + 1, False)],
 )
-def test_a_cold_read_reads_one_mebibyte_and_no_more_beforehand(
-    where: Path, monkeypatch: pytest.MonkeyPatch, broken_at: int, is_refused: bool
+@pytest.mark.parametrize("is_remembered", [False, True])
+def test_a_read_of_what_is_not_cached_promises_the_mebibyte_that_it_has_read(
+    where: Path, monkeypatch: pytest.MonkeyPatch, broken_at: int, is_refused: bool, is_remembered: bool
 ) -> None:
-    """The page cache has nothing, and the disk gives an error for one byte."""
+    """The page cache has nothing, and the disk gives an error for one byte. It is the same for an offset that
+    was appended a moment ago.
+    """
 
     def read_into(_file: disk.OpenFile, view: memoryview, position: int) -> None:
         if position <= broken_at < position + len(view):
@@ -159,7 +162,8 @@ def test_a_cold_read_reads_one_mebibyte_and_no_more_beforehand(
     store, _ = open_store(where)
     log = make(store)
     append(log, sized(READ_AHEAD), sized(READ_AHEAD))
-    log._marks.clear()
+    if not is_remembered:
+        log._marks.clear()
     monkeypatch.setattr(disk, "is_cached", lambda _file, _position: False)
     monkeypatch.setattr(disk, "read_into", read_into)
     if is_refused:
@@ -167,7 +171,7 @@ def test_a_cold_read_reads_one_mebibyte_and_no_more_beforehand(
             log.read(0, 2 * READ_AHEAD, min_one_batch=True)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     else:
-        assert len(log.read(0, 2 * READ_AHEAD, min_one_batch=True)) == 2 * READ_AHEAD
+        assert len(log.read(0, 2 * READ_AHEAD, min_one_batch=True)) == READ_AHEAD
     assert (log.offline is not None) is is_refused
     monkeypatch.undo()
     store.close()
@@ -177,7 +181,7 @@ def test_a_cold_read_reads_one_mebibyte_and_no_more_beforehand(
 def test_records_that_are_cached_are_not_read_beforehand(
     where: Path, monkeypatch: pytest.MonkeyPatch, cached: bool | None
 ) -> None:
-    """None: the file system cannot tell. Nor are records looked at that were just appended."""
+    """None: the file system cannot tell."""
     looks: list[int] = []
 
     def is_cached(_file: disk.OpenFile, position: int) -> bool | None:
@@ -192,11 +196,62 @@ def test_records_that_are_cached_are_not_read_beforehand(
     append(log, sized(600_000))
     monkeypatch.setattr(disk, "is_cached", is_cached)
     monkeypatch.setattr(disk, "read_into", refuse)
-    log.read(0, 600_000, min_one_batch=True)
-    assert looks == []
-    log._marks.clear()
-    log.read(0, 600_000, min_one_batch=True)
-    assert looks == [262_144, 524_288, 599_999]
+    for _ in range(2):
+        log.read(0, 600_000, min_one_batch=True)
+        assert looks == [0, 262_144, 524_288, 599_999]
+        looks.clear()
+        log._marks.clear()
+    monkeypatch.undo()
+    store.close()
+
+
+@pytest.mark.parametrize(("size", "looks"), [(65_535, []), (65_536, [0, 65_535]), (65_537, [0, 65_536])])
+def test_a_small_slice_of_a_remembered_offset_is_not_looked_at(
+    log: PartitionLog, monkeypatch: pytest.MonkeyPatch, size: int, looks: list[int]
+) -> None:
+    """It is copied before the first byte of its response is sent."""
+    looked: list[int] = []
+
+    def is_cached(_file: disk.OpenFile, position: int) -> bool:
+        looked.append(position)
+        return True
+
+    append(log, sized(size))
+    monkeypatch.setattr(disk, "is_cached", is_cached)
+    assert len(log.read(0, size, min_one_batch=True)) == size
+    assert looked == looks
+
+
+@pytest.mark.parametrize(
+    ("cached_to", "promised"),
+    [
+        (0, READ_AHEAD),
+        (262_143, READ_AHEAD),
+        (262_144, 262_144 + READ_AHEAD),
+        (2_000_000, 7 * 262_144 + READ_AHEAD),
+        (2_999_999, 3_000_000),
+    ],
+)
+def test_what_is_promised_ends_a_mebibyte_behind_what_is_cached(
+    where: Path, monkeypatch: pytest.MonkeyPatch, cached_to: int, promised: int
+) -> None:
+    store, _ = open_store(where)
+    log = make(store)
+    append(log, *(sized(100_000) for _ in range(30)))
+    monkeypatch.setattr(disk, "is_cached", lambda _file, position: position <= cached_to)
+    assert len(log.read(0, 3_000_000, min_one_batch=True)) == promised
+    monkeypatch.undo()
+    store.close()
+
+
+@pytest.mark.parametrize("size", [READ_AHEAD - 1, READ_AHEAD, READ_AHEAD + 1])
+def test_the_first_batch_is_promised_whole(where: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """A consumer could not go on with a part of it."""
+    store, _ = open_store(where)
+    log = make(store)
+    append(log, sized(size), sized(READ_AHEAD))
+    monkeypatch.setattr(disk, "is_cached", lambda _file, _position: False)
+    assert len(log.read(0, 10 * READ_AHEAD, min_one_batch=True)) == max(size, READ_AHEAD)
     monkeypatch.undo()
     store.close()
 

@@ -33,22 +33,30 @@ class FileRegion(Protocol):
     def __len__(self) -> int:
         """The same."""
 
-    def piece(self) -> memoryview | None:
-        """The first of them, to be sent together with other buffers and dropped before any other region is
-        asked for its piece; None: use `send_to`. Never asked of a region without bytes.
+    def piece(self, used: int = 0) -> memoryview | None:
+        """The first of them, to be sent together with other buffers and with `used` bytes of other pieces,
+        and dropped before any region is asked for a piece with `used` 0; None: use `send_to`, or a call of
+        its own if `used` is not 0. Never asked of a region without bytes. Raises UnreadableRegion.
         """
 
     def advance(self, sent: int) -> None:
         """So many bytes of the last piece were sent."""
 
     def send_to(self, sock: Transport) -> int:
-        """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing."""
+        """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing. Raises
+        UnreadableRegion.
+        """
 
     def copies(self) -> None:
         """Its pieces are read by this process and not by the kernel: none may be of a mapping."""
 
-    def failed(self, error: OSError) -> None:
-        """The system call that was to send its piece has raised this."""
+    def failed(self, error: OSError) -> OSError:
+        """The system call that was to send its piece has raised this: what to raise instead, UnreadableRegion
+        or the same.
+        """
+
+    def is_readable(self) -> bool:
+        """Whether its bytes can be read."""
 
 
 Part = Buffer | FileRegion
@@ -64,7 +72,7 @@ def copy_regions(parts: list[Part]) -> None:
 
 def send_at_once(sock: Transport, parts: list[Part]) -> int:
     """One system call for a head, one file region and what is behind it: the bytes that went, or -1 where
-    such a call cannot take all of them. BlockingIOError, OSError from the socket.
+    such a call cannot take all of them. BlockingIOError, OSError from the socket, UnreadableRegion.
 
     Nearly every response with records is like that; `Send` does the rest.
     """
@@ -80,7 +88,7 @@ def send_at_once(sock: Transport, parts: list[Part]) -> int:
         return sock.sendmsg(run)  # type: ignore[arg-type]
     except OSError as error:
         if error.errno == EFAULT:
-            region.failed(error)
+            raise region.failed(error) from error
         raise
 
 
@@ -100,7 +108,7 @@ class Send:
 
     def write(self, sock: Transport) -> bool:
         """Writes until everything is gone (True), or the socket is full or has taken CALLS system calls
-        (False). OSError when the peer is gone.
+        (False). OSError when the peer is gone; UnreadableRegion when the disk fails.
         """
         parts = self._parts
         calls = CALLS
@@ -123,35 +131,44 @@ class Send:
             return False
         except OSError as error:
             if error.errno == EFAULT:
-                self._blame(error)
+                raise self._blame(error) from error
             raise
         return True
 
-    def _blame(self, error: OSError) -> None:
+    @property
+    def unsent(self) -> list[Part]:
+        """The parts of a response of which nothing is written."""
+        return self._parts
+
+    def replace(self, parts: list[Part]) -> None:
+        """Sends these instead. Only where nothing is written."""
+        self._parts = parts
+
+    def _blame(self, error: OSError) -> OSError:
         """A mapped page could not be read: it is one of the first region that is left."""
         for part in self._parts[self._at :]:
             if not isinstance(part, BUFFERS):
-                part.failed(error)
-                return
+                return part.failed(error)
+        return error
 
     def _gather(self) -> tuple[list[Buffer], bool]:
-        """What one system call can take, with the piece of one region at most, and whether that is all there
-        is.
+        """What one system call can take, with the pieces of as many regions as can be copied together, and
+        whether that is all there is.
         """
         run: list[Buffer] = []
         parts = self._parts
-        has_piece = False
+        used = 0
         for part in parts[self._at : self._at + IOV_MAX]:
             if isinstance(part, BUFFERS):
                 run.append(part)
                 continue
-            piece = None if has_piece else part.piece()
+            piece = part.piece(used)
             if piece is None:
                 return run, False
             run.append(piece)
             if len(piece) < part.remaining:
                 return run, False
-            has_piece = True
+            used += len(piece)
         return run, self._at + len(run) == len(parts)
 
     def _advance(self, sent: int) -> None:

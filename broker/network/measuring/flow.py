@@ -36,6 +36,13 @@ def oversized(server: SocketServer) -> int:
     return sum(each.selector.counts.oversized for each in server.processors())
 
 
+def cut_off(server: SocketServer) -> int:
+    """Connections closed within a response whose records could not be read, of the processors that there
+    are.
+    """
+    return sum(each.selector.counts.cut_off for each in server.processors())
+
+
 def idle_connections(processor: Processor, now_ms: int) -> int:
     return sum(now_ms - channel.last_active_ms >= IDLE_MS for channel in processor.selector)
 

@@ -11,11 +11,16 @@ from typing import cast
 
 import pytest
 
+from broker.errors import UnreadableRegion
 from broker.network.connection.send import Part, Send, send_at_once
 
 
 class Region:
-    """A file region over bytes. `piecewise` 0 offers no piece."""
+    """A file region over bytes. `piecewise` 0 offers no piece, nor are there pieces behind `most_used` bytes
+    of others.
+    """
+
+    most_used = 0
 
     def __init__(self, data: bytes, piecewise: int) -> None:
         self.left = data
@@ -28,14 +33,19 @@ class Region:
     def __len__(self) -> int:
         return len(self.left)
 
-    def piece(self) -> memoryview | None:
-        return memoryview(self.left)[: self.piecewise] if self.piecewise else None
+    def piece(self, used: int = 0) -> memoryview | None:
+        self.used = used
+        return memoryview(self.left)[: self.piecewise] if self.piecewise and used <= self.most_used else None
 
     def advance(self, sent: int) -> None:
         self.left = self.left[sent:]
 
-    def failed(self, error: OSError) -> None:
+    def failed(self, error: OSError) -> OSError:
         self.error = error
+        return UnreadableRegion(error.errno, error.strerror)
+
+    def is_readable(self) -> bool:
+        return True
 
     def send_to(self, sock: socket.socket) -> int:
         sent = sock.send(self.left)
@@ -112,6 +122,32 @@ def test_one_call_takes_a_head_a_region_and_a_tail_and_nothing_else(
     assert send_at_once(ours, parts(100_000)) == -1
     with pytest.raises(BlockingIOError):
         theirs.recv(1)
+
+
+class Recording:
+    """A socket that takes everything."""
+
+    def __init__(self) -> None:
+        self.calls: list[int] = []
+
+    def sendmsg(self, run: list[bytes], *_: object) -> int:
+        self.calls.append(len(run))
+        return sum(map(len, run))
+
+
+@pytest.mark.parametrize(("most_used", "calls"), [(9, [3, 2, 1]), (10, [5, 1]), (19, [5, 1]), (20, [6])])
+def test_the_pieces_of_one_call_are_all_that_fit_together(
+    monkeypatch: pytest.MonkeyPatch, most_used: int, calls: list[int]
+) -> None:
+    """The second region is asked with the 10 bytes of the first, the third with 20 or, in a call of its own,
+    with none.
+    """
+    monkeypatch.setattr(Region, "most_used", most_used)
+    regions = [Region(b"x" * 10, 100) for _ in range(3)]
+    sock = Recording()
+    send = Send([b"head", regions[0], b"-", regions[1], b"-", regions[2]])
+    assert send.write(cast("socket.socket", sock))
+    assert sock.calls == calls and send.written == 36
 
 
 class Refusing:
