@@ -50,6 +50,7 @@ from broker.metadata.store import MetadataStore
 from broker.metrics.window import Window
 from broker.network.automq.machinery import automq
 from broker.network.clock import TrioClock
+from broker.network.failures import Place as FailurePlace
 from broker.network.loop_idle import LoopIdle
 from broker.network.machinery import KAFKA
 from broker.network.measuring.request_log import RequestLog
@@ -166,6 +167,9 @@ class House:
                 machinery,
             )
         self.partitions.offline_changed = self.server.forget_answers
+        self.broker.groups.coordinator.on_failure = lambda group, error: self.server.failures.report(
+            FailurePlace.GROUP_TIMER, error, group=group
+        )
         self.server.limit_connections(rooms.connections)
         hold_back_retries(self.broker, self.server, rooms.broker_quotas)
         self.server.log_requests(rooms.request_log)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from broker.api.broker import Broker
-from broker.api.outcome import Answered
+from broker.api.outcome import Answered, Outcome
 from broker.collecting.otlp import body_of
 from broker.collecting.topic import TOPIC, record_of
 from broker.config.rooms import TelemetryConfig
@@ -85,7 +85,12 @@ class PushReader:
             if not intake.waiting:
                 self._filled = trio.Event()
                 await self._filled.wait()
-            cpu_ms = await self._take(intake.take())
+            push = intake.take()
+            try:
+                cpu_ms = await self._take(push)
+            except Exception as error:  # noqa: BLE001 - reported, and answered as an error
+                self._fail(push, error)
+                continue
             if cpu_ms > RESTS_FROM_MS:
                 await trio.sleep(cpu_ms / 1000)
 
@@ -111,6 +116,15 @@ class PushReader:
         self._broker.callbacks.post(push.token, lambda: answer)
         self._handlers.deliver()
         return done.cpu_ms
+
+    def _fail(self, push: Push, error: Exception) -> None:
+        """Has the handlers meet the error where they make the answer, as one of this request."""
+
+        def raise_error() -> Outcome:
+            raise error
+
+        self._broker.callbacks.post(push.token, raise_error)
+        self._handlers.deliver()
 
     def _tell(self, push: Push, reason: str) -> None:
         """Once a minute at most: anybody can send what is none. All of them are counted."""

@@ -43,9 +43,14 @@ from broker.groups.turn import Parked, Turn
 
 NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 
+FAILED_ALARM_RETRY_MS: Final = 5_000
+"""Ours: an alarm that raised goes off again, or the members that wait for it would wait for ever."""
+
 
 class GroupCoordinator:
-    """One per broker. `new_uuid` makes the part of a member id that tells members of one client id apart."""
+    """One per broker. `new_uuid` makes the part of a member id that tells members of one client id apart.
+    `on_failure` is told the group, and what its alarm has raised that nothing expects.
+    """
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], str] = lambda: str(uuid4())) -> None:
         self._config = config
@@ -54,6 +59,7 @@ class GroupCoordinator:
         self._alarms = Alarms()
         self._parked: Parked = {}
         self._retention = Alarm(Kind.RETENTION)
+        self.on_failure: Callable[[str, Exception], None] | None = None
 
     # Starting and stopping
 
@@ -93,11 +99,18 @@ class GroupCoordinator:
 
     def expire(self, now: Now) -> Effects:
         """Do what time has brought: sessions and phases that ran out, offsets that outlived their
-        retention.
+        retention. Where that raises for one group, the others have their turn, `on_failure` is told, and it
+        is tried again `FAILED_ALARM_RETRY_MS` later; without `on_failure`, the exception is raised.
         """
         turn = self._turn(now)
         while (alarm := self._alarms.pop_due(now.ms)) is not None:
-            self._go_off(turn, alarm)
+            try:
+                self._go_off(turn, alarm)
+            except Exception as error:
+                if self.on_failure is None:
+                    raise
+                self.on_failure(alarm.group_id, error)
+                turn.set_alarm(alarm, FAILED_ALARM_RETRY_MS)
         return turn.effects
 
     def forget(self, token: Token) -> bool:

@@ -45,6 +45,8 @@ class Place(Enum):
     """The end of a throttle, and the look whether its client obeys."""
     USER_LIMIT = "user-limit"
     """A login that waited for the connection rate of its user."""
+    GROUP_TIMER = "group-timer"
+    """What time brings to one consumer group: sessions and rebalances that are over."""
     HANDLE = "handle"
     """Decoding a request, and its handler."""
     RESPOND = "respond"

@@ -141,7 +141,7 @@ class Responder:
                 else:
                     self._after_response(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._fail(channel, Place.SEND, error)
+                self.fail(channel, Place.SEND, error)
 
     def answer_kept(
         self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
@@ -198,7 +198,7 @@ class Responder:
             )
         self._selector.close_channel(channel, str(error))
 
-    def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
+    def fail(self, channel: Channel, place: Place, error: Exception) -> None:
         """A step for this connection has raised what nothing expects; it ends, and no other."""
         self._failures.report(place, error, connection=channel.id)
         self._selector.close_broken(channel, error)
@@ -212,7 +212,7 @@ class Responder:
             if channel.on(MuteEvent.THROTTLE_ENDED) is NOT_MUTED:
                 self._after_unmute(channel)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-            self._fail(channel, Place.UNMUTE, error)
+            self.fail(channel, Place.UNMUTE, error)
 
     def reopen(self, channel: Channel) -> None:
         """Memory has come for a channel that waited for it. One that is muted for its order or by a throttle
@@ -222,7 +222,7 @@ class Responder:
             try:
                 self._after_unmute(channel)
             except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
-                self._fail(channel, Place.UNMUTE, error)
+                self.fail(channel, Place.UNMUTE, error)
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
         """The bytes of the response if all of it was written now, else -1: its send is in progress."""

@@ -144,7 +144,7 @@ class Selector:
             attempt(Place.CLOSE, channel.id, self._epoll.unregister, fd)
         attempt(Place.CLOSE, channel.id, channel.receive.close)
         attempt(Place.CLOSE, channel.id, channel.sock.close)
-        self._count_closed(channel)
+        attempt(Place.CLOSE, channel.id, self._count_closed, channel)
         self.counts.oversized += reason.startswith(INVALID_RECEIVE)
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None

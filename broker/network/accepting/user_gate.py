@@ -12,6 +12,8 @@ from typing import Final
 
 from broker.api.context import Connection
 from broker.network.accepting.connection_gate import ConnectionGate
+from broker.network.connection.channel import Channel
+from broker.network.failures import Place
 from broker.network.reaper import Reaper
 from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
 
@@ -28,7 +30,7 @@ class UserGate:
         self._gate = gate
         self._users = gate.quotas.users
         self._deliver = deliver
-        self._held: list[tuple[int, int, Then]] = []
+        self._held: list[tuple[int, int, Then, Connection]] = []
         self._serial = 0
         self.reaper = Reaper(f"{task_prefix}{HOLDS}", self._next_deadline, self._look_again, gate.clock)
 
@@ -56,7 +58,7 @@ class UserGate:
     def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
         """Has `then` called when the time is over, which enters again or refuses."""
         self._serial += 1
-        heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then))
+        heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then, connection))
         self.reaper.poke()
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
@@ -77,7 +79,12 @@ class UserGate:
 
     def _look_again(self, now_ms: int) -> None:
         while self._held and self._held[0][0] <= now_ms:
-            heappop(self._held)[2](now_ms)
+            _, _, then, connection = heappop(self._held)
+            try:
+                then(now_ms)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                assert isinstance(connection, Channel)
+                connection.responder.fail(connection, Place.USER_LIMIT, error)
         self._deliver()
 
 

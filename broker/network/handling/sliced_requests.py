@@ -135,8 +135,11 @@ class _Work:
         self._slices, self._step, self._then = sliced.slices, sliced.step, sliced.then
 
     def give_up(self) -> None:
-        self._slices.close()
         self._outcome, self.done = Hangup("the client has gone"), True
+        try:
+            self._slices.close()
+        except Exception as error:  # noqa: BLE001 - raised again by `outcome`, where it is reported
+            self._error = error
 
     def outcome(self) -> Outcome | Awaitable[Outcome]:
         if self._error is not None:

@@ -147,6 +147,7 @@ class LeasedFrames(FramePool):
 
     def _close_stalled(self, now_ms: int) -> None:
         while (due_ms := self._next_deadline()) is not None and due_ms <= now_ms:
-            next(iter(self._arriving)).hang_up(
+            receive, _ = self._arriving.popitem(last=False)
+            receive.hang_up(
                 f"a request stood still for {self._stall_ms} ms while others waited for its memory"
             )

@@ -19,6 +19,7 @@ from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import SIZE, EndOfStream, Frame, Receive, invalid_size
 from broker.network.connection.transport import Transport
+from broker.network.failures import Place
 from broker.network.memory.leased_frames import PROGRESS_BYTES, LeasedFrames
 from broker.network.memory.memory_pool import Lease
 from broker.network.selector import READ, Selector
@@ -84,7 +85,10 @@ class LeasedReceive(Receive):
         channel.responder.reopen(channel)
 
     def hang_up(self, reason: str) -> None:
-        self._selector.close_channel(self._channel, reason, logging.WARNING)
+        channel, selector = self._channel, self._selector
+        selector.failures.attempt(
+            Place.CLOSE, channel.id, selector.close_channel, channel, reason, logging.WARNING
+        )
 
     def close(self) -> None:
         super().close()

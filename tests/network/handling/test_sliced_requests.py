@@ -165,6 +165,24 @@ async def test_work_for_a_client_that_has_gone_is_dropped(nursery: trio.Nursery)
     assert next(work, "closed") == "closed"
 
 
+async def test_work_that_fails_when_it_is_dropped_fails_its_own_request_only(nursery: trio.Nursery) -> None:
+    rig = Rig()
+
+    def stubborn() -> Slices[Outcome]:
+        try:
+            yield None
+        finally:
+            raise ZeroDivisionError
+
+    work = stubborn()
+    next(work)
+    rig.put("a", work, fd=-1)
+    rig.put("b", pauses(0))
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    assert isinstance(rig.seen[0], ZeroDivisionError) and rig.seen[1:] == ["b", SILENT]
+
+
 def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
     assert in_slices(pauses(0)) is SILENT
     assert isinstance(in_slices(pauses(1)), Sliced)

@@ -10,7 +10,10 @@ import trio
 from trio.testing import MockClock
 
 from broker.exposition.memory import families
+from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Receive
+from broker.network.failures import Place
+from broker.network.selector import Selector
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored
@@ -301,3 +304,27 @@ async def test_who_logs_in_needs_no_memory_of_the_pool(tmp_path: Path) -> None:
         answer = await client.ask(ApiVersionsRequest("test", "1"), 3)
         assert answer.error_code == 0
         await until(lambda: waiting(broker) == 0)
+
+
+async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer(
+    broker: RunningBroker, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Selector.close_channel
+
+    def broken(selector: Selector, channel: Channel, reason: str, *level: int) -> None:
+        if reason.startswith("a request stood still"):
+            raise ZeroDivisionError
+        original(selector, channel, reason, *level)
+
+    monkeypatch.setattr(Selector, "close_channel", broken)
+    await taker_of_all(broker)
+    polite = await broker.connect()
+    await polite.send(MetadataRequest([]), 9)
+    await settled()
+    mock_clock.jump(5)
+    await settled()
+    assert broker.house.server.failures.counts[Place.CLOSE] == 1
+    mock_clock.jump(60)
+    await settled()
+    assert not broker.started.stopped.is_set()
+    assert broker.house.server.failures.counts[Place.CLOSE] == 1
