@@ -144,7 +144,7 @@ class House:
             groups=GroupService(rooms.groups, self.partitions),
             producer_ids=ProducerIds(),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
-            unknown_users=UnknownUsers(self.metadata.scram_secret),
+            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
             callbacks=machinery.callbacks(rooms.network.queued_max_requests, rooms.network.num_io_threads),
             telemetry=Telemetry(rooms.telemetry),
         )
@@ -228,6 +228,7 @@ class House:
             self.background,
             self.tell_bootstrap,
         )
+        self.control.prepare(follower.prepare)
         self.control.subscribe(follower.follow)
         self.control.add_planner(CloseConnection, partial(plan_close, OpenConnections(self.server)))
 

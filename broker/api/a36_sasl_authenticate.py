@@ -132,5 +132,5 @@ def _scram_login(mechanism: str, broker: Broker) -> ScramLogin:
     return ScramLogin(
         kind,
         lambda name: users.get(name, {}).get(mechanism),
-        lambda name: broker.unknown_users.credential(kind, name, users),
+        lambda name: broker.unknown_users.credential(kind, name),
     )

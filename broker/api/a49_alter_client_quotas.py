@@ -7,6 +7,7 @@ of its type.
 
 import logging
 from collections.abc import Awaitable
+from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
@@ -27,6 +28,9 @@ from broker.protocol.messages.alter_client_quotas import (
 from broker.records.slices import Slices
 
 logger = logging.getLogger(__name__)
+
+WARNED_AT_ONCE: Final = 16
+"""Entries between two pauses, each of which may write some lines to the log."""
 
 
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
@@ -59,7 +63,9 @@ async def _alter(command: AlterClientQuotas, context: RequestContext, broker: Br
 
 
 def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Outcome]:
-    for outcome in outcomes:
+    for number, outcome in enumerate(outcomes):
+        if number % WARNED_AT_ONCE == WARNED_AT_ONCE - 1:
+            yield None
         for warning in outcome.warnings:  # the response has no place for it
             logger.warning(
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}

@@ -5,7 +5,7 @@ coordinator as an `Asked`, which comes back with its reply: at once, or from a l
 Answers leave after the records of their call have been committed.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from broker.log.partition import PartitionLog
 from broker.protocol.schema import Struct
 from broker.records.slices import Slices
 from broker.services.group_service import Writing
+from broker.steps import Steps
 
 LONGEST_NAME: Final = 8_000
 """Characters of a group's or a member's names: in the records of the offsets topic they must fit 32,767
@@ -91,9 +92,17 @@ def expire_groups(broker: Broker, now_ms: int, wall_ms: int) -> None:
     _deliver(broker.groups.expire(Now(now_ms, wall_ms)), None, broker)
 
 
-def forget_topics(broker: Broker, topics: Iterable[tuple[str, int]], now_ms: int, wall_ms: int) -> None:
-    """(name, partitions) of topics that are gone. Outside of a handler's batch only."""
-    _deliver(broker.groups.topics_deleted(topics, Now(now_ms, wall_ms)), None, broker)
+def forget_topics(
+    broker: Broker, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
+) -> Steps[None]:
+    """`topics` are gone, with so many partitions each. Outside of a handler's batch only; stops after every
+    few groups and offsets.
+    """
+    for group_id, partitions in broker.groups.coordinator.committed_in(topics):
+        if partitions:
+            now = Now(now_ms(), wall_ms())
+            _deliver(broker.groups.partitions_deleted(group_id, partitions, now), None, broker)
+        yield
 
 
 def release_groups(broker: Broker) -> None:

@@ -23,7 +23,7 @@ from broker.control.commands import (
 from broker.control.config_ops import apply_op, check_node_id, check_ops
 from broker.control.loggers import plan_levels
 from broker.control.plan import PLANNED_AT_ONCE, Effect, Plan, Situation
-from broker.control.replicas import repeated
+from broker.control.replicas import repeated_in_steps
 from broker.control.store_locations import check_location
 from broker.control.topic_configs import invalid_value, read_topic_config, topic_setting
 from broker.control.topic_names import validate_topic_name
@@ -34,7 +34,7 @@ from broker.steps import Steps
 
 
 def plan_alter_configs(command: IncrementalAlterConfigs, at: Situation) -> Steps[Plan[list[ResourceOutcome]]]:
-    twice = repeated(each.resource for each in command.resources)
+    twice = yield from repeated_in_steps(each.resource for each in command.resources)
     brokers = dict(at.image.broker_configs)
     outcomes: list[ResourceOutcome] = []
     changes: list[Change] = []

@@ -96,6 +96,10 @@ class Control:
     def configuration(self) -> Configuration:
         return self._configuration
 
+    def prepare(self, subscriber: Subscriber) -> None:
+        """The same, before `image` is the new one: for what must be there when somebody learns of it."""
+        self._publisher.prepare(subscriber)
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """`subscriber(old, new, delta)` is called after each commit, before its answer; `rooms` is up to date
         by then, and who follows it has done so.
@@ -126,7 +130,7 @@ class Control:
                 unwritten: Answer = _unwritten(plan.answer, error)
                 return unwritten
             await self._publish(image, delta)
-            warn_of_changes(plan.changes)
+            await self._committer.in_slices(warn_of_changes(plan.changes), to_the_end=True)
         for effect in plan.effects:
             effect()
         return plan.answer
@@ -155,9 +159,9 @@ class Control:
                 return Outcome(error.code, error.message)
         return Outcome(outcome.error, outcome.message)
 
-    def _follow(self, _old: Image, new: Image, delta: Delta) -> None:
+    def _follow(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
-            self.live.adopt(self._rooms_for(new))
+            yield from self.live.adopt(self._rooms_for(new))
 
     def _rooms_for(self, image: Image) -> Rooms:
         node_id = self._configuration.rooms.broker.node_id

@@ -3,7 +3,7 @@
 from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreatePartitions, NewPartitions, PartitionsOutcome
 from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
-from broker.control.replicas import PartitionAllowance, check_replicas, repeated
+from broker.control.replicas import PartitionAllowance, check_replicas, repeated_in_steps
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
@@ -11,7 +11,7 @@ from broker.steps import Steps
 
 
 def plan_create_partitions(command: CreatePartitions, at: Situation) -> Steps[Plan[list[PartitionsOutcome]]]:
-    twice = repeated([topic.topic for topic in command.topics])
+    twice = yield from repeated_in_steps(topic.topic for topic in command.topics)
     refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[PartitionsOutcome] = []
     changes: list[Change] = []

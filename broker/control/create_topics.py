@@ -9,7 +9,13 @@ import secrets
 from broker.control.cluster_quota import ClusterQuota
 from broker.control.commands import CreateTopics, NewTopic, TopicOutcome
 from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
-from broker.control.replicas import PartitionAllowance, check_replicas, repeated
+from broker.control.replicas import (
+    KEYS_AT_ONCE,
+    PartitionAllowance,
+    check_replicas,
+    repeated,
+    repeated_in_steps,
+)
 from broker.control.topic_configs import read_topic_config
 from broker.control.topic_names import collision_key, validate_topic_name
 from broker.errors import ApiError, ErrorCode
@@ -19,11 +25,15 @@ from broker.steps import Steps
 
 
 def plan_create_topics(command: CreateTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
-    twice = repeated([topic.name for topic in command.topics])
+    twice = yield from repeated_in_steps(topic.name for topic in command.topics)
     refusal = at.refusal(Role.EDITOR, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     outcomes: list[TopicOutcome] = []
     changes: list[Change] = []
-    taken = {collision_key(name): name for name in at.image.topics}
+    taken: dict[str, str] = {}
+    for name in at.image.topics:
+        taken[collision_key(name)] = name
+        if len(taken) % KEYS_AT_ONCE == 0:
+            yield
     allowance = PartitionAllowance()
     quota = ClusterQuota(at)
     for name, topic in {topic.name: topic for topic in command.topics}.items():

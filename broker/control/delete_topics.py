@@ -2,7 +2,7 @@
 
 from broker.control.commands import DeleteTopics, TopicOutcome, TopicRef
 from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
-from broker.control.replicas import repeated
+from broker.control.replicas import repeated_in_steps
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
@@ -12,7 +12,7 @@ from broker.steps import Steps
 
 def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[TopicOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    twice = repeated(command.topics)
+    twice = yield from repeated_in_steps(command.topics)
     outcomes: list[TopicOutcome] = []
     doomed: dict[str, Topic] = {}
     for wanted in dict.fromkeys(command.topics):
@@ -32,7 +32,11 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
             continue
         doomed[topic.name] = topic
         outcomes.append(TopicOutcome(name=topic.name, topic_id=topic.topic_id))
-    return Plan(outcomes, tuple(change for topic in doomed.values() for change in _death(topic)))
+    changes: list[Change] = []
+    for topic in doomed.values():
+        changes.extend(_death(topic))
+        yield
+    return Plan(outcomes, tuple(changes))
 
 
 def _named(wanted: TopicRef, is_repeated: bool, at: Situation) -> Topic:

@@ -6,18 +6,25 @@ line sets is `broker.config.load`'s.
 
 import logging
 from collections.abc import Iterable
+from typing import Final
 
 from broker.config.table import setting_of
 from broker.config.topic import TOPIC_SETTINGS
 from broker.metadata.changes import Change, Kind
 from broker.metadata.image import Image
+from broker.steps import Steps
 
 logger = logging.getLogger(__name__)
 
+AT_ONCE: Final = 32
+"""Changes that are looked at between two pauses."""
 
-def warn_of_changes(changes: Iterable[Change]) -> None:
+
+def warn_of_changes(changes: Iterable[Change]) -> Steps[None]:
     """Warns of each setting of a topic or a broker that these changes make in vain."""
-    for change in changes:
+    for number, change in enumerate(changes):
+        if number % AT_ONCE == AT_ONCE - 1:
+            yield
         if change.new is not None and change.kind in (Kind.TOPIC_CONFIG, Kind.BROKER_CONFIG):
             _warn(change.kind, change.entity, change.key)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from broker.config.table import Rooms
+from broker.steps import Steps
 
 Part = TypeVar("Part")
 
@@ -17,7 +18,7 @@ Part = TypeVar("Part")
 @dataclass(frozen=True, slots=True)
 class _Follower:
     part: Callable[[Rooms], Any]
-    apply: Callable[[Any, Any], None]
+    apply: Callable[[Any, Any], Steps[None] | None]
     check: Callable[[Any, Any], None] | None
 
 
@@ -33,11 +34,12 @@ class LiveRooms:
     def on_change(
         self,
         part: Callable[[Rooms], Part],
-        apply: Callable[[Part, Part], None],
+        apply: Callable[[Part, Part], Steps[None] | None],
         check: Callable[[Part, Part], None] | None = None,
     ) -> None:
         """`apply(old, new)` is called, on the event loop, each time that this part of the rooms has become
-        another; it must neither block nor raise. `check(old, new)` is called before, while the change can
+        another; it must neither block nor raise. Where it has much to do it answers the steps that do it.
+        `check(old, new)` is called before, while the change can
         still be refused, which it does with ConfigError; it changes nothing, for the change may only be
         validated.
         """
@@ -50,10 +52,11 @@ class LiveRooms:
             if each.check is not None and before != after:
                 each.check(before, after)
 
-    def adopt(self, new: Rooms) -> None:
-        """`new` holds from here on."""
+    def adopt(self, new: Rooms) -> Steps[None]:
+        """`new` holds from the first step on; each room has followed at the last."""
         old, self.rooms = self.rooms, new
         for each in self._followers:
             before, after = each.part(old), each.part(new)
             if before != after:
-                each.apply(before, after)
+                yield from each.apply(before, after) or ()
+            yield

@@ -8,8 +8,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from broker.errors import ApiError, ErrorCode
+from broker.steps import Steps
 
 Item = TypeVar("Item", bound=Hashable)
+
+KEYS_AT_ONCE: Final = 128
+"""Names that are compared between two pauses."""
 
 MOST_PARTITIONS: Final = 10_000
 """In one request. (Kafka: MAX_PARTITIONS_PER_BATCH)"""
@@ -18,6 +22,17 @@ MOST_PARTITIONS: Final = 10_000
 def repeated(items: Iterable[Item]) -> set[Item]:
     """Those that occur more than once."""
     return {item for item, count in Counter(items).items() if count > 1}
+
+
+def repeated_in_steps(items: Iterable[Item]) -> Steps[set[Item]]:
+    """The same; stops after every few items."""
+    seen: set[Item] = set()
+    twice: set[Item] = set()
+    for number, item in enumerate(items):
+        (twice if item in seen else seen).add(item)
+        if number % KEYS_AT_ONCE == KEYS_AT_ONCE - 1:
+            yield
+    return twice
 
 
 def check_replicas(assignments: Sequence[tuple[int, ...]], node_id: int) -> None:

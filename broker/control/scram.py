@@ -5,7 +5,6 @@ What is written is what a proof is checked with; the salted password itself is n
 """
 
 import json
-from collections import Counter
 from typing import Final
 
 from broker.control.commands import (
@@ -15,6 +14,7 @@ from broker.control.commands import (
     UserOutcome,
 )
 from broker.control.plan import PLANNED_AT_ONCE, Plan, Situation
+from broker.control.replicas import repeated_in_steps
 from broker.errors import ApiError, ErrorCode
 from broker.metadata.actor import Role
 from broker.metadata.changes import Change, Kind
@@ -32,7 +32,7 @@ the whole of it, which takes 0.4 s for a request of 100 MB.
 
 def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[list[UserOutcome]]]:
     refusal = at.refusal(Role.ADMIN, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    times = Counter(each.user for each in command.alterations)
+    twice = yield from repeated_in_steps(each.user for each in command.alterations)
     outcomes: list[UserOutcome] = []
     changes: list[Change] = []
     for alteration in {each.user: each for each in command.alterations}.values():
@@ -41,7 +41,7 @@ def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
-            if times[alteration.user] > 1:
+            if alteration.user in twice:
                 raise ApiError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     "A user credential cannot be altered twice in the same request",

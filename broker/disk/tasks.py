@@ -119,13 +119,17 @@ def start_storage(
 
 async def _in_slices(steps: Steps[Result]) -> Result:
     until = time.perf_counter() + SLICE_S
+    was_long = False
     while True:
         try:
             next(steps)
         except StopIteration as end:
+            if was_long:  # what follows begins a slice of its own
+                await trio.lowlevel.checkpoint()
             result: Result = end.value
             return result
         if time.perf_counter() >= until:
+            was_long = True
             await trio.lowlevel.checkpoint()
             until = time.perf_counter() + SLICE_S
 

@@ -4,17 +4,19 @@ Told by control after each commit and before its answer, so that whoever asked f
 force.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from broker.api.broker import Broker
 from broker.api.group_answers import forget_topics
 from broker.api.waking import wake_fetches
 from broker.config.topic import topic_throttles
-from broker.metadata.changes import Delta
+from broker.metadata.changes import Delta, QuotaChange, ShadowChange
 from broker.metadata.image import Image
 from broker.network.socket_server import SocketServer
 from broker.quotas.connections import ConnectionQuotas
 from broker.quotas.entity import Entity
+from broker.steps import Steps, finished
 from broker.telemetry.subscription import read_subscription
 
 
@@ -30,47 +32,56 @@ class MetadataFollower:
         self._times_requests = False
         broker.partitions.begin(image)
         self._mark_throttled(image, image.topics)
-        for entry in image.quotas.values():
-            for key, limit in entry.limits.items():
-                self._apply_quota(Entity.of(entry.entity), key, limit.value)
-            if entry.shadow:
-                broker.quotas.set_shadow(Entity.of(entry.entity), is_shadow=True)
+        quotas = [
+            QuotaChange(entry.entity, key, limit.value)
+            for entry in image.quotas.values()
+            for key, limit in entry.limits.items()
+        ]
+        marks = [ShadowChange(entry.entity, True) for entry in image.quotas.values() if entry.shadow]
+        finished(self._follow_quotas(quotas, marks))
         self._tell_topics(image)
-        self._time_requests()
-        self._server.throttling.follow_rules(self._server.channels)
-        self._follow_subscriptions(image, image.client_metrics)
+        finished(self._follow_subscriptions(image, image.client_metrics))
 
-    def follow(self, old: Image, new: Image, delta: Delta) -> Iterator[None]:
-        """A commit: quotas hold from the next request on, topics exist, and kept answers are forgotten. Stops
-        after each quota.
+    def prepare(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """Topics and partitions that a commit makes are there before anybody can learn of them."""
+        for name in delta.topics:
+            self._mark_throttled(new, (name,))
+            yield
+        yield from self._broker.partitions.host_in_steps(new, delta.topics)
+
+    def follow(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
+        """A commit: quotas hold from the next request on, topics that it deletes go, and kept answers are
+        forgotten. Stops after each quota and each topic.
         """
-        if delta.quotas or delta.shadows:
-            yield from self._follow_quotas(delta)
         self._server.forget_answers()
+        if delta.quotas or delta.shadows:
+            yield from self._follow_quotas(delta.quotas, delta.shadows)
         if delta.topics:
-            self._follow_topics(old, new, delta)
+            yield from self._follow_topics(old, new, delta)
             self._tell_topics(new)
         if delta.client_metrics:
-            self._follow_subscriptions(new, delta.client_metrics)
+            yield from self._follow_subscriptions(new, delta.client_metrics)
+        if delta.scram:
+            yield from self._broker.unknown_users.follow(old.scram, new.scram, delta.scram)
 
-    def _follow_quotas(self, delta: Delta) -> Iterator[None]:
-        for mark in delta.shadows:
-            entity = Entity.of(mark.entity)
-            self._broker.quotas.set_shadow(entity, is_shadow=mark.is_shadow, now_ms=self._broker.clock.ms())
+    def _follow_quotas(self, quotas: Sequence[QuotaChange], marks: Sequence[ShadowChange]) -> Steps[None]:
+        """The limits of clients hold from the same moment on. Those of addresses hold one after the other."""
+        limits: list[tuple[Entity, str, float | None]] = []
+        for change in quotas:
+            entity = Entity.of(change.entity)
+            if entity.ip is None:
+                limits.append((entity, change.key, change.value))
+            else:
+                for connections in self._connections:
+                    connections.set_ip_rate(entity.ip, change.value)
             yield
-        # Whose rule goes may have another by the same commit, and is then not freed between the two.
-        for change in sorted(delta.quotas, key=lambda change: change.value is None):
-            self._apply_quota(Entity.of(change.entity), change.key, change.value)
-            yield
+        if limits or marks:
+            of_clients = self._broker.quotas
+            shadows = ((Entity.of(mark.entity), mark.is_shadow) for mark in marks)
+            drafts = yield from of_clients.draft(limits, shadows)
+            yield from of_clients.switch(drafts, self._broker.clock.ms())
         self._time_requests()
-        self._server.throttling.follow_rules(self._server.channels)
-
-    def _apply_quota(self, entity: Entity, key: str, value: float | None) -> None:
-        if entity.ip is None:
-            self._broker.quotas.apply(entity, key, value, self._broker.clock.ms())
-        else:
-            for connections in self._connections:
-                connections.set_ip_rate(entity.ip, value)
+        yield from self._server.throttling.follow_rules(self._server.channels)
 
     def _mark_throttled(self, image: Image, names: Iterable[str]) -> None:
         for name in names:
@@ -91,25 +102,26 @@ class MetadataFollower:
             self._times_requests = wanted
             self._server.time_requests(wanted)
 
-    def _follow_subscriptions(self, image: Image, names: Iterable[str]) -> None:
-        entries = {name: image.client_metrics.get(name) for name in names}
-        self._broker.telemetry.manager.follow(
-            {
-                name: None if entry is None else read_subscription(name, entry.configs)
-                for name, entry in entries.items()
-            }
-        )
+    def _follow_subscriptions(self, image: Image, names: Iterable[str]) -> Steps[None]:
+        for name in names:
+            entry = image.client_metrics.get(name)
+            subscription = None if entry is None else read_subscription(name, entry.configs)
+            self._broker.telemetry.manager.follow({name: subscription})
+            yield
 
-    def _follow_topics(self, old: Image, new: Image, delta: Delta) -> None:
+    def _follow_topics(self, old: Image, new: Image, delta: Delta) -> Steps[None]:
         broker, clock = self._broker, self._broker.clock
-        self._mark_throttled(new, delta.topics)
-        for log in broker.partitions.follow(new, delta.topics):
-            wake_fetches(broker, log)
-        gone = [
-            (name, old.topics[name].partitions)
-            for name in delta.topics
-            if name in old.topics and name not in new.topics
-        ]
+        gone: list[tuple[str, int]] = []
+        for name in delta.topics:
+            topic = old.topics.get(name)
+            if topic is not None and (name not in new.topics or new.topics[name].topic_id != topic.topic_id):
+                gone.append((name, topic.partitions))
+            yield
         if gone:
-            forget_topics(broker, gone, clock.ms(), clock.wall_ms())
+            names = [name for name, _ in gone]
+            yield from broker.partitions.delete_in_steps(new, names, partial(wake_fetches, broker))
+            yield from broker.partitions.host_in_steps(new, names)
+            forgotten = {name: count for name, count in gone if name not in new.topics}
+            yield from forget_topics(broker, forgotten, clock.ms, clock.wall_ms)
+            self._server.forget_answers()
         self._server.handlers.deliver()

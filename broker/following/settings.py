@@ -17,6 +17,7 @@ from broker.log.store import LogStore
 from broker.network.measuring.request_log import RequestLog
 from broker.network.socket_server import SocketServer
 from broker.security.plain import PlainAuthenticator
+from broker.steps import Steps
 
 Tls = tuple[NetworkConfig, TlsConfig]
 
@@ -50,8 +51,8 @@ def follow_settings(
         server.reconfigure(old, new)
         listeners_changed()
 
-    def follow_topic_settings(_old: object, _new: object) -> None:
-        partitions.follow(control.image, control.image.topics)
+    def follow_topic_settings(_old: object, _new: object) -> Steps[None]:
+        return partitions.host_in_steps(control.image, control.image.topics)
 
     def follow_replication(_old: object, new: ReplicationConfig) -> None:
         broker.replication.configure(new)

@@ -8,7 +8,7 @@ is among those of a later call. (Kafka: GroupCoordinatorService and GroupMetadat
 groups.)
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -40,6 +40,12 @@ from broker.groups.replies import (
 )
 from broker.groups.requests import CommitRequest, JoinRequest, Leaving, Now, SyncRequest
 from broker.groups.turn import Parked, Turn
+
+GROUPS_AT_ONCE: Final = 256
+"""Groups that are looked at between two pauses."""
+
+OFFSETS_AT_ONCE: Final = 64
+"""Offsets that are dropped between two pauses, each of which writes a record."""
 
 NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 
@@ -206,10 +212,25 @@ class GroupCoordinator:
             offsets.delete(turn, group, partitions, token)
         return turn.effects
 
-    def partitions_deleted(self, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
-        """Topics are gone: so are the offsets committed for them, in every group."""
+    def committed_in(self, topics: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """What groups have committed for the topics, of which each has so many partitions: a few partitions
+        of a group at a time. No partitions: groups were looked at that have committed none. Groups that come
+        meanwhile are left out.
+        """
+        for number, group_id in enumerate(list(self._groups)):
+            group = self._groups.get(group_id)
+            if group is not None and not topics.keys().isdisjoint(group.offsets):
+                found = [each for each in offsets.partitions_of(group) if each[1] < topics.get(each[0], 0)]
+                for at in range(0, len(found), OFFSETS_AT_ONCE):
+                    yield group_id, found[at : at + OFFSETS_AT_ONCE]
+            elif number % GROUPS_AT_ONCE == GROUPS_AT_ONCE - 1:
+                yield group_id, []
+
+    def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
+        """Topics are gone: so are the offsets that the group has committed for these partitions of them."""
         turn = self._turn(now)
-        for group in self._groups.values():
+        group = self._groups.get(group_id)
+        if group is not None:
             offsets.drop(turn, group, partitions)
         return turn.effects
 

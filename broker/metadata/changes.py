@@ -84,6 +84,8 @@ class Delta:
     broker_configs: bool
     client_metrics: frozenset[str]
     actor: Actor = BROKER_ITSELF
+    scram: frozenset[str] = frozenset()
+    """The users whose SCRAM credentials are others."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], actor: Actor = BROKER_ITSELF) -> "Delta":
@@ -96,6 +98,7 @@ class Delta:
         quotas: list[QuotaChange] = []
         shadows: list[ShadowChange] = []
         subscriptions: list[str] = []
+        users: list[str] = []
         broker_configs = False
         for each in changes:
             match each.kind:
@@ -110,9 +113,17 @@ class Delta:
                     broker_configs = True
                 case Kind.CLIENT_METRICS:
                     subscriptions.append(each.entity)
+                case Kind.USER_SCRAM:
+                    users.append(each.entity)
             yield
         return cls(
-            frozenset(topics), tuple(quotas), tuple(shadows), broker_configs, frozenset(subscriptions), actor
+            frozenset(topics),
+            tuple(quotas),
+            tuple(shadows),
+            broker_configs,
+            frozenset(subscriptions),
+            actor,
+            frozenset(users),
         )
 
 

@@ -19,11 +19,16 @@ piece.
 
 
 class Publisher:
-    __slots__ = ("_subscribers", "image")
+    __slots__ = ("_preparing", "_subscribers", "image")
 
     def __init__(self, image: Image) -> None:
         self.image = image
+        self._preparing: list[Subscriber] = []
         self._subscribers: list[Subscriber] = []
+
+    def prepare(self, subscriber: Subscriber) -> None:
+        """`subscriber` is called before anybody else, and before `image` is the new one."""
+        self._preparing.append(subscriber)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
@@ -33,7 +38,12 @@ class Publisher:
         finished(self.in_steps(image, Delta.of(changes, actor)))
 
     def in_steps(self, image: Image, delta: Delta) -> Steps[None]:
-        """`publish`, of which others may see a part: each stop is one after a change to one entity."""
-        old, self.image = self.image, image
+        """`publish`, of which others may see a part: each stop is one after a change to one entity. The image
+        itself is replaced between two stops.
+        """
+        old = self.image
+        for subscriber in self._preparing:
+            yield from subscriber(old, image, delta) or ()
+        self.image = image
         for subscriber in self._subscribers:
             yield from subscriber(old, image, delta) or ()

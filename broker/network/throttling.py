@@ -21,7 +21,9 @@ from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.obedience import Watch
 from broker.quotas.throttled import ThrottledChannels
+from broker.quotas.usage import Client
 from broker.quotas.verdict import Throttle
+from broker.steps import Steps
 
 REAPERS: Final = {
     QuotaKind.PRODUCE: "ThrottledChannelReaper-Produce",
@@ -34,6 +36,9 @@ BROKER_QUOTA: Final = "ThrottledChannelReaper-Broker"
 """One for the four kinds of the broker's own quota, which share their held channels."""
 
 OBEDIENCE: Final = "throttle-obedience-reaper"
+
+CHANNELS: Final = 128
+"""Connections that are looked at between two pauses, at about two microseconds each."""
 
 RUNNING_MS: Final = 1_000
 """A connection younger than this says nothing about how much its client sends."""
@@ -85,26 +90,32 @@ class Throttling:
         for reaper in self._reapers.values():
             reaper.poke()
 
-    def follow_rules(self, channels: Callable[[], Iterable[Channel]]) -> None:
+    def follow_rules(self, channels: Callable[[], Iterable[Channel]]) -> Steps[None]:
         """Rules may have come or gone. Clients that are under others now take along what they owe, and who
         is over a new rule already, on average over his connection's life, is held from his next request on.
-        `channels` are the open connections.
+        `channels` are the open connections. Stops after every few of them.
         """
         now_ms, quotas = self._clock.ms(), self._quotas
+        open_now: list[Channel] | None = None
         for manager in quotas.managers.values():
             if not manager.has_new_rules:
                 continue
             if not isinstance(manager, RateQuotaManager) or manager is quotas.request:
                 manager.follow_clients((), now_ms)
+                manager.forget_new()
             else:
-                concerned = [
-                    channel
-                    for channel in channels()
-                    if manager.concerns(channel.principal, channel.client_id)
-                ]
-                clients = [(channel.principal, channel.client_id) for channel in channels()]
-                manager.follow_clients(clients, now_ms)
-                manager.adopt(self._running(manager.kind, concerned), now_ms)
+                if open_now is None:
+                    open_now = list(channels())
+                concerned: list[Channel] = []
+                clients: list[Client] = []
+                for channel in open_now:
+                    clients.append((channel.principal, channel.client_id))
+                    if manager.concerns(channel.principal, channel.client_id):
+                        concerned.append(channel)
+                    if len(clients) % CHANNELS == 0:
+                        yield
+                yield from manager.follow_clients_in_steps(clients, now_ms)
+                yield from manager.adopt_in_steps(self._running(manager.kind, concerned), now_ms)
 
     def _running(
         self, kind: QuotaKind, channels: Iterable[Channel]

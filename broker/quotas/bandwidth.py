@@ -20,8 +20,9 @@ from broker.quotas.pacing import Pace
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED
 from broker.quotas.throttled import Held
-from broker.quotas.usage import MAX_SENSORS, Client, ClientSensor
+from broker.quotas.usage import FEW, MAX_SENSORS, Client, ClientSensor
 from broker.quotas.verdict import Throttle
+from broker.steps import Steps, finished
 
 
 class RateSensor(ClientSensor):
@@ -179,14 +180,28 @@ class RateQuotaManager(QuotaManager[RateSensor]):
         seconds' worth at once. Who is known to be over its bound already gets no such present: it begins as
         one that has used exactly its bound, so the next record is held. A sensor that exists knows better.
         """
+        finished(self.adopt_in_steps(running, now_ms))
+
+    def adopt_in_steps(self, running: Iterable[tuple[str, str | None, float]], now_ms: int) -> Steps[None]:
+        """The same; stops after every few clients. A sensor that was made since the rules changed knows no
+        better.
+        """
+        usage = self._usage
         found: dict[RateSensor, float] = {}
-        clients = [each for each in running if self.active and self._usage.find(each[0], each[1]) is None]
-        for user, client_id, per_second in clients:
-            sensor = self._usage.sensor(user, client_id, now_ms)
+        for number, (user, client_id, per_second) in enumerate(running):
+            if number % FEW == FEW - 1:
+                yield
+            known = usage.find(user, client_id) if self.active else None
+            if not self.active or (known is not None and known not in found and not usage.is_new(known)):
+                continue
+            sensor = usage.sensor(user, client_id, now_ms)
             found[sensor] = found.get(sensor, 0.0) + per_second
-        for sensor, per_second in found.items():
+        for number, (sensor, per_second) in enumerate(found.items()):
+            if number % FEW == FEW - 1:
+                yield
             if sensor.rule is not None and per_second > sensor.bound:
                 self._begin_at_bound(sensor, now_ms)
+        usage.forget_new()
 
     def max_value_in_window(self, user: str, client_id: str | None, now_ms: int) -> float:
         """The most that can be recorded at once without a certain throttle; the largest float without a
@@ -217,22 +232,30 @@ class RateQuotaManager(QuotaManager[RateSensor]):
 
     def _move_debts(
         self, left: Mapping[Client, RateSensor], clients: Collection[Client], now_ms: int
-    ) -> None:
+    ) -> Steps[None]:
         if not self._keeps_debts:
             return
         usage = self._usage
         connections: Counter[RateSensor] = Counter()
         moves: Counter[tuple[RateSensor, RateSensor]] = Counter()
-        for client in clients:
+        for number, client in enumerate(clients):
+            if number % FEW == FEW - 1:
+                yield
             old = left.get(client) or usage.current(client)
-            if old is None:
+            if old is None or usage.is_forgotten(old):
                 continue
             connections[old] += 1
             if client in left and (new := usage.sensor(*client, now_ms)) is not old and new.rule is not None:
                 moves[old, new] += 1
-        before = {old: old.debt(now_ms) for old, _ in moves}
+        before: dict[RateSensor, float | None] = {}
+        for number, (old, _) in enumerate(moves):
+            if number % FEW == FEW - 1:
+                yield
+            before[old] = old.debt(now_ms)
         joined = set(connections)
-        for (old, new), count in moves.items():
+        for number, ((old, new), count) in enumerate(moves.items()):
+            if number % FEW == FEW - 1:
+                yield
             debt = before[old]
             if debt is None:
                 continue
@@ -243,7 +266,9 @@ class RateQuotaManager(QuotaManager[RateSensor]):
                 joined.add(new)
             elif share > 0:
                 new.set_debt((new.debt(now_ms) or 0.0) + share, now_ms)
-        for held in self.throttled.held():
+        for number, held in enumerate(self.throttled.held()):
+            if number % FEW == FEW - 1:
+                yield
             client = held.channel.principal, held.channel.client_id
             now_under = usage.current(client) if client in left else None
             if now_under is not None and now_under is not held.sensor:

@@ -7,6 +7,7 @@ send what `burst_ms` are worth beyond its rate, and who spends more waits until 
 So no wait is longer than the last request was worth, unless many clients share the bucket.
 """
 
+from collections.abc import Collection
 from functools import partial
 
 from broker.metrics.quota import java_divide, java_round, throttle_time_ms
@@ -20,8 +21,9 @@ from broker.quotas.manager import CLIENT_QUOTA_WINDOW
 from broker.quotas.shadow import ShadowTotal
 from broker.quotas.table import UNLIMITED, Rule
 from broker.quotas.throttled import Held
-from broker.quotas.usage import MAX_SENSORS
+from broker.quotas.usage import FEW, MAX_SENSORS
 from broker.quotas.verdict import Throttle
+from broker.steps import Steps
 
 
 class BucketSensor(RateSensor):
@@ -118,11 +120,13 @@ class BucketQuotaManager(RateQuotaManager):
     def _is_withdrawn(self, held: Held, bound: float) -> bool:
         return False
 
-    def _rebind(self, rule: Rule | None, now_ms: int | None) -> None:
-        super()._rebind(rule, now_ms)
+    def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
+        yield from super()._rebind(rules, now_ms)
         if self.kind is QuotaKind.FETCH and now_ms is not None:
             # One that waits for a full bucket has less to wait for where the bucket has become smaller.
-            for held in self.throttled.held():
+            for number, held in enumerate(self.throttled.held()):
+                if number % FEW == FEW - 1:
+                    yield
                 if held.sensor.bound == held.bound:
                     self._shorten(held, now_ms)
 

@@ -4,7 +4,7 @@ Built by the composition root. Handlers test `quotas.produce_active` before they
 network room empty `throttled` of each manager; a change of the metadata image is `apply`d rule by rule.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 from broker.config.rooms.broker_quotas import BrokerQuotaConfig
@@ -16,12 +16,15 @@ from broker.quotas.bucket import BucketQuotaManager
 from broker.quotas.entity import Entity
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
-from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager
+from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
 from broker.quotas.obedience import Obedience
 from broker.quotas.request import RequestQuotaManager
 from broker.quotas.throttled import Throttleable, ThrottledChannels, ThrottledRow
 from broker.quotas.verdict import Throttle
+from broker.steps import Steps
+
+Drafts = dict[QuotaKind, RuleDraft]
 
 Holder = QuotaManager[RateSensor] | QuotaManager[MutationSensor] | BrokerQuota
 """Whatever holds a channel for a throttle of its kind."""
@@ -90,6 +93,35 @@ class ClientQuotas:
             manager = self.managers[CLIENT_KEYS[key].kind]
             manager.set_bound(entity.user, entity.client_id, value, now_ms)
             self._note_active()
+
+    def draft(
+        self, limits: Iterable[tuple[Entity, str, float | None]], shadows: Iterable[tuple[Entity, bool]]
+    ) -> Steps[Drafts]:
+        """Limits and marks of shadow mode, in this order, that are to hold from the same moment on. Nothing
+        changes before `switch`.
+        """
+        drafts: Drafts = {}
+        for kind, manager in self.managers.items():
+            drafts[kind] = manager.draft()
+            yield
+        for entity, is_shadow in shadows:
+            for draft in drafts.values():
+                draft.set_shadow((entity.user, entity.client_id), is_shadow=is_shadow)
+            yield
+        for entity, key, value in limits:
+            drafts[CLIENT_KEYS[key].kind].set_bound((entity.user, entity.client_id), value)
+            yield
+        return drafts
+
+    def switch(self, drafts: Drafts, now_ms: int | None) -> Steps[None]:
+        """All of `drafts` holds for everybody from the first step on, as of `now_ms`. The steps after it
+        bring what nobody uses meanwhile up to date; they are to be finished before the next change.
+        """
+        for kind, draft in drafts.items():
+            self.managers[kind].switch(draft, now_ms)
+        self._note_active()
+        for manager in self.managers.values():
+            yield from manager.catch_up()
 
     def set_shadow(self, entity: Entity, *, is_shadow: bool, now_ms: int | None = None) -> None:
         """Whether the limits of a user, a client-id or both are measured and counted, and not enforced."""

@@ -112,7 +112,7 @@ def ip_rule_use(servers: Iterable[ConnectionQuotas], now_ms: int) -> Iterator[Ru
     for number, (quotas, address, sensor) in enumerate(measured):
         if number % AT_ONCE == 0:
             yield None
-        if sensor.bound == INT_MAX:
+        if quotas.ips.rate_for(address) == INT_MAX:
             continue
         rule = quotas.ips.rule_of(address)
         busiest[rule] = max(sensor.peek(now_ms), busiest.get(rule, 0.0))

@@ -129,15 +129,15 @@ class IpRates:
         """By the address that is counted, those of the addresses that it stands for: one, as a rule."""
 
     def set_rule(self, address: str | Default, rate: float | None) -> None:
-        """Sets the rate of one address or of every other one, or removes it (None). Usage is kept."""
+        """Sets the rate of one address or of every other one, or removes it (None). Usage is kept, and each
+        sensor has its new bound when it is next asked for: there may be thousands of both.
+        """
         bound = float(INT_MAX) if rate is None else rate
         if isinstance(address, Default):
             self._default = bound
         else:
             self._set_rule(canonical_address(address), rate)
         self.active = bool(self._rules) or self._default != INT_MAX
-        for each, sensor in self.sensors.items():
-            sensor.bound = self.rate_for(each)
 
     def rate_for(self, address: str) -> float:
         """What the address may make in a second; where several rules are for it, the least. The default is
@@ -171,6 +171,7 @@ class IpRates:
             if len(self.sensors) >= self._max_sensors:
                 self._drop(nsmallest(max(1, self._max_sensors // 8), self.sensors, key=self._last_use))
             sensor = self.sensors[address] = AcceptRate(self._window, bound, now_ms)
+        sensor.bound = bound
         return sensor
 
     def expire(self, now_ms: int) -> int:

@@ -10,8 +10,9 @@ from math import inf
 from broker.quotas.entity import Entity, Governing, TagGroup
 from broker.quotas.guarded import GuardedCallback, Tags
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule
-from broker.quotas.usage import Decision, S, SensorKey, Usage
+from broker.quotas.table import UNLIMITED, QuotaTable, Rule
+from broker.quotas.usage import FEW, Decision, RuleChange, S, SensorKey, Usage
+from broker.steps import Steps
 
 
 class CustomUsage(Usage[S]):
@@ -71,10 +72,6 @@ class CustomUsage(Usage[S]):
         sensor = self.find(user, client_id)
         return (inf, None) if sensor is None or sensor.rule is None else (sensor.bound, sensor.rule)
 
-    def forget_under(self, rule: Rule) -> int:
-        """No rule governs a sensor."""
-        return 0
-
     def decide(self, user: str, client_id: str | None) -> Decision:
         """What would govern this client if it sent something now; makes no sensor."""
         tags = self._callback.tags(self._kind, user, client_id or "")
@@ -85,14 +82,28 @@ class CustomUsage(Usage[S]):
         last = None if sensor is None else _bound_of(sensor)
         return Decision(tags, self._callback.limit(self._kind, tags, last))
 
-    def rule_changed(
-        self, rule: Rule, bound: float | None, *, was_there: bool, levels: Levels, now_ms: int | None
-    ) -> None:
-        self._callback.rule_changed(self._kind, Entity(*rule), bound)
-        self.sweep(now_ms)
+    def switch(self, change: RuleChange) -> None:
+        """No rule governs a sensor; the callback is told in `catch_up`."""
+        self._change = change
 
-    def refresh(self, rule: Rule, now_ms: int | None) -> None:
-        """No rule governs a sensor."""
+    def catch_up(self) -> Steps[None]:
+        """Tells the callback of each rule, and then asks for the limit of every sensor again."""
+        change = self._change
+        if change is None:
+            return
+        self._change = None
+        for rule, bound in change.bounds.items():
+            self._callback.rule_changed(self._kind, Entity(*rule), bound)
+            yield
+        if not change.bounds:
+            return
+        for number, key in enumerate(list(self._sensors)):
+            sensor = self._sensors.get(key)
+            if sensor is not None:
+                now_ms = change.now_ms
+                self._set_bound(sensor, None if now_ms is None else max(now_ms, sensor.last_record_ms))
+            if number % FEW == FEW - 1:
+                yield
 
     def under(self, rule: Rule) -> Iterator[S]:
         """Those whose tags are called as the rule's entity is."""

@@ -15,13 +15,49 @@ from broker.quotas.entity import Name
 from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.shadow import ShadowTotal
-from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, matches, probes
+from broker.quotas.table import Levels, QuotaTable, Resolution, Rule, probes
 from broker.quotas.throttled import Held, Throttleable, ThrottledChannels
-from broker.quotas.usage import MAX_SENSORS, Client, Decision, S, Usage
+from broker.quotas.usage import FEW, MAX_SENSORS, Client, Decision, RuleChange, S, Usage
 from broker.quotas.verdict import Throttle
+from broker.steps import Steps, finished
 
 CLIENT_QUOTA_WINDOW: Final = Window(samples=11, window_ms=1_000)
 """quota.window.num and quota.window.size.seconds: ten whole windows and the present one."""
+
+
+class RuleDraft:
+    """Changes of the rules of one kind, in the order in which they are made. `table` is what they come to."""
+
+    __slots__ = ("bounds", "enforced", "new_rules", "shadows", "table")
+
+    def __init__(self, table: QuotaTable) -> None:
+        self.table = table
+        self.bounds: dict[Rule, float | None] = {}
+        self.shadows: set[Rule] = set()
+        self.enforced: set[Rule] = set()
+        self.new_rules: set[Rule] = set()
+
+    def set_bound(self, rule: Rule, bound: float | None) -> None:
+        """The limit of a rule; None removes it. One that is there already is no change."""
+        table = self.table
+        before = table.get(rule)
+        if bound == before and Levels.CUSTOM not in table.enabled:
+            return
+        table.set(*rule, bound)
+        self.bounds[rule] = bound
+        if bound is None or before is None:
+            self.new_rules.add(rule)
+
+    def set_shadow(self, rule: Rule, *, is_shadow: bool) -> None:
+        """Whether a rule is only measured."""
+        shadows = self.table.shadows
+        self.shadows.add(rule)
+        if is_shadow:
+            shadows.setdefault(rule, ShadowTotal())
+            self.enforced.discard(rule)
+        elif shadows.pop(rule, None) is not None:
+            self.new_rules.add(rule)
+            self.enforced.add(rule)
 
 
 class QuotaManager(Generic[S]):
@@ -30,7 +66,7 @@ class QuotaManager(Generic[S]):
     With a `callback` it is always active: the callback decides, and rules are what it is told.
     """
 
-    __slots__ = ("_new_rules", "_table", "_usage", "_window", "active", "kind", "throttled")
+    __slots__ = ("_change", "_new_rules", "_table", "_usage", "_window", "active", "kind", "throttled")
 
     def __init__(
         self,
@@ -51,6 +87,7 @@ class QuotaManager(Generic[S]):
             else CustomUsage(callback, kind, self._table, build, max_sensors, self._rebind_all)
         )
         self._new_rules: set[Rule] = set()
+        self._change: RuleChange | None = None
 
     def set_bound(self, user: Name, client_id: Name, bound: float | None, now_ms: int | None = None) -> None:
         """Sets the limit of a rule from `now_ms` on, or removes the rule (None). The next record obeys.
@@ -59,41 +96,64 @@ class QuotaManager(Generic[S]):
         limit; who has none any more is due. The limit that is there already changes nothing. Without
         `now_ms` nothing has passed since the last record and since the channels were held.
         """
-        rule = (user, client_id)
-        before, levels = self._table.get(rule), self._table.enabled
-        if bound == before and Levels.CUSTOM not in levels:
-            return
-        self._table.set(user, client_id, bound)
-        self.active = bool(self._table.enabled)
-        was_there = before is not None
-        self._usage.rule_changed(rule, bound, was_there=was_there, levels=levels, now_ms=now_ms)
-        if bound is None or not was_there:
-            self._new_rules.add(rule)
-        self._rebind(rule, now_ms)
+        draft = RuleDraft(self._table)
+        draft.set_bound((user, client_id), bound)
+        self._switch_at_once(draft, now_ms)
 
     def set_shadow(self, user: Name, client_id: Name, *, is_shadow: bool, now_ms: int | None = None) -> None:
         """Whether a rule is only measured, and what it would do counted in `shadows`. Who is held by it is
         freed. When it is enforced again it begins like a new rule: what was used under it is forgotten.
         """
-        rule = (user, client_id)
-        if is_shadow:
-            self._table.shadows.setdefault(rule, ShadowTotal())
-        elif self._table.shadows.pop(rule, None) is not None:
-            self._usage.forget_under(rule)
-            self._new_rules.add(rule)
-        self._usage.refresh(rule, now_ms)
-        self._rebind(rule, now_ms)
+        draft = RuleDraft(self._table)
+        draft.set_shadow((user, client_id), is_shadow=is_shadow)
+        self._switch_at_once(draft, now_ms)
+
+    def draft(self) -> "RuleDraft":
+        """For changes of many rules that are to hold from the same moment on."""
+        return RuleDraft(self._table.copy())
+
+    def switch(self, draft: "RuleDraft", now_ms: int | None) -> None:
+        """What was drafted holds from `now_ms` on for everybody, however many rules it changes; `catch_up`
+        is to follow.
+        """
+        if draft.table is not self._table:
+            self._table.become(draft.table)
+        self.active = bool(self._table.enabled)
+        self._new_rules |= draft.new_rules
+        if draft.bounds or draft.shadows:
+            moved = bool(draft.new_rules)
+            self._change = RuleChange(draft.bounds, draft.shadows, draft.enforced, moved, now_ms)
+            self._usage.switch(self._change)
+
+    def _switch_at_once(self, draft: "RuleDraft", now_ms: int | None) -> None:
+        """Nobody can have made a sensor in between."""
+        self.switch(draft, now_ms)
+        finished(self.catch_up())
+        self._usage.forget_made()
+
+    def catch_up(self) -> Steps[None]:
+        """Brings the sensors that nobody has used since the switch up to date with their limits, and the
+        waits of those who are held.
+        """
+        change, self._change = self._change, None
+        if change is not None:
+            yield from self._usage.catch_up()
+            yield from self._rebind({*change.rules}, change.now_ms)
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Limits may have become others, for another reason than a rule. The same."""
         self._usage.sweep(now_ms)
-        self._rebind(None, now_ms)
+        finished(self._rebind(None, now_ms))
 
     def concerns(self, user: str, client_id: str | None) -> bool:
         """Whether a rule that has come or gone since the last `follow_clients` could govern this client."""
         return not self._new_rules.isdisjoint(probes(user, client_id or ""))
 
     def follow_clients(self, clients: Collection[Client], now_ms: int) -> None:
+        """`follow_clients_in_steps` in one go."""
+        finished(self.follow_clients_in_steps(clients, now_ms))
+
+    def follow_clients_in_steps(self, clients: Collection[Client], now_ms: int) -> Steps[None]:
         """Rules have come or gone: `clients`, one for each open connection, are under others. Does nothing
         if they have not.
 
@@ -103,7 +163,11 @@ class QuotaManager(Generic[S]):
         self._new_rules.clear()
         left = self._usage.take_left()
         if left:
-            self._move_debts(left, clients, now_ms)
+            yield from self._move_debts(left, clients, now_ms)
+
+    def forget_new(self) -> None:
+        """Nothing more is to be asked of the rules that came or went: see `RateQuotaManager.adopt`."""
+        self._usage.forget_new()
 
     @property
     def has_new_rules(self) -> bool:
@@ -171,17 +235,20 @@ class QuotaManager(Generic[S]):
         return self._usage.expire(now_ms)
 
     def _rebind_all(self, now_ms: int) -> None:
-        self._rebind(None, now_ms)
+        finished(self._rebind(None, now_ms))
 
-    def _rebind(self, rule: Rule | None, now_ms: int | None) -> None:
-        """Brings the waits of those whom `rule` could govern (None: all) up to date with their limits."""
+    def _rebind(self, rules: Collection[Rule] | None, now_ms: int | None) -> Steps[None]:
+        """Brings the waits of those whom `rules` could govern (None: all) up to date with their limits."""
         throttled = self.throttled
         if not throttled:
             return
-        for held in throttled.held():
+        for number, held in enumerate(throttled.held()):
+            if number % FEW == FEW - 1:
+                throttled.on_change()
+                yield
             channel = held.channel
             user, client_id = channel.principal, channel.client_id
-            if rule is not None and not matches(rule, user, client_id or ""):
+            if rules is not None and not any(rule in rules for rule in probes(user, client_id or "")):
                 continue
             bound, governing = self._usage.enforced(user, client_id)
             if governing is None or self._is_withdrawn(held, bound):
@@ -197,8 +264,9 @@ class QuotaManager(Generic[S]):
     def _longest_hold_ms(self) -> int:
         return INT_MAX
 
-    def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> None:
+    def _move_debts(self, left: Mapping[Client, S], clients: Collection[Client], now_ms: int) -> Steps[None]:
         """Of the connections of `clients`, those in `left` may have other sensors than these."""
+        yield from ()
 
     def __len__(self) -> int:
         """How many rules there are."""

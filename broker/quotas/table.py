@@ -101,6 +101,19 @@ class QuotaTable:
         else:
             self.enabled &= ~level
 
+    def copy(self) -> "QuotaTable":
+        """Another table with the same rules."""
+        made = QuotaTable(self.enabled)
+        made._bounds, made._entities = dict(self._bounds), dict(self._entities)
+        made._rules_per_level, made.shadows = dict(self._rules_per_level), dict(self.shadows)
+        return made
+
+    def become(self, other: "QuotaTable") -> None:
+        """Has the rules of `other` from now on, in constant time; `other` is not used any more."""
+        self._bounds, self._entities = other._bounds, other._entities
+        self._rules_per_level, self.shadows = other._rules_per_level, other.shadows
+        self.enabled = other.enabled
+
     def get(self, rule: Rule) -> float | None:
         """The bound that exactly this rule sets, or None."""
         return self._bounds.get(rule)

@@ -5,7 +5,7 @@ user's client-ids; a default rule has one for each name that it stands for. Name
 so the number of sensors has a limit, and idle ones are forgotten.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from math import inf
@@ -14,9 +14,10 @@ from typing import Final, Generic, TypeVar
 from broker.metrics.largest import AT_ONCE, largest
 from broker.metrics.rate import Rate
 from broker.metrics.window import Avg, Window
-from broker.quotas.entity import DEFAULT, Governing, TagGroup
+from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.table import UNLIMITED, Levels, QuotaTable, Rule, matches
+from broker.steps import Steps
 
 IDLE_MS: Final = 3_600_000
 """A sensor idle for longer starts afresh. (Kafka: INACTIVE_SENSOR_EXPIRATION_TIME_SECONDS)"""
@@ -97,10 +98,61 @@ SensorKey = tuple[str | None, str | None] | tuple[tuple[str, str], ...]
 """What tells the clients of a sensor apart from others: (user, client-id), or a callback's tags."""
 
 
-class Usage(Generic[S]):
-    """The sensors of one kind of quota, found by who the client says it is."""
+FEW: Final = 32
+"""Sensors that are looked at between two pauses, at some microseconds each."""
 
-    __slots__ = ("_build", "_by_client", "_left", "_max_sensors", "_sensors", "_table")
+EAGER: Final = 64
+"""Sensors that are given another limit at once when rules change; of more, each follows when it is next used,
+or in its turn.
+"""
+
+
+@dataclass(slots=True)
+class RuleChange:
+    """What is to become of the sensors after rules have changed at one moment.
+
+    `bounds` are the rules whose bound is another, with the bound; `moved` whether clients may have other
+    sensors now; `enforced` the rules that were only measured until now. `now_ms` None: nothing has passed
+    since the last record of each sensor.
+    """
+
+    bounds: dict[Rule, float | None]
+    shadows: Collection[Rule]
+    enforced: Collection[Rule]
+    moved: bool
+    now_ms: int | None
+
+    @property
+    def rules(self) -> list[Rule]:
+        return [*self.bounds, *self.shadows]
+
+    @property
+    def is_particular(self) -> bool:
+        """Whether each of the rules governs one sensor at most."""
+        return not any(DEFAULT in rule for rule in self.rules)
+
+    @property
+    def sensors(self) -> list[tuple[str | None, str | None]]:
+        """The keys of those sensors."""
+        return [
+            (user, client_id)
+            for user, client_id in self.rules
+            if not isinstance(user, Default) and not isinstance(client_id, Default)
+        ]
+
+
+class Usage(Generic[S]):
+    """The sensors of one kind of quota, found by who the client says it is.
+
+    When rules change, all sensors are under the new ones at once, however many there are: what is remembered
+    of the clients is put aside, so that each is looked up again when next seen, and its sensor is given its
+    limit as of the moment of the change. `catch_up` does the same for the sensors that nobody uses meanwhile.
+    """
+
+    __slots__ = (
+        *("_aside", "_build", "_by_client", "_change", "_forgotten", "_left", "_made", "_max_sensors"),
+        *("_sensors", "_table"),
+    )
 
     def __init__(
         self,
@@ -116,6 +168,12 @@ class Usage(Generic[S]):
         self._by_client: dict[Client, S] = {}
         # The sensors of clients that a new rule, or one that went, may have given others; see `take_left`.
         self._left: dict[Client, S] = {}
+        # The change that not every sensor has followed yet, and the ways from before it that lead on.
+        self._change: RuleChange | None = None
+        self._aside: dict[Client, S] = {}
+        # The sensors that were made since rules came or went; see `is_new`.
+        self._made: set[S] | None = None
+        self._forgotten: set[S] = set()
 
     def sensor(self, user: str, client_id: str | None, now_ms: int) -> S:
         """The sensor of this client, with the limit of this moment; made on first use.
@@ -140,22 +198,53 @@ class Usage(Generic[S]):
         """What a callback says of this client; None, since rules decide."""
         return None
 
-    def rule_changed(
-        self, rule: Rule, bound: float | None, *, was_there: bool, levels: Levels, now_ms: int | None
-    ) -> None:
-        """A rule was set in the table at `now_ms`, or removed (`bound` None). `was_there`: it had a bound
-        before; `levels` were enabled before.
-        """
-        if levels is not self._table.enabled:
-            self._look_up_again(None)
-        elif bound is None or not was_there:
-            self._look_up_again(rule)
-        self.refresh(rule, now_ms)
+    def switch(self, change: RuleChange) -> None:
+        """The table has become another. `catch_up` is to follow, and no other change before its end."""
+        if change.moved:
+            self._look_up_again()
+        if len(change.bounds) + len(change.shadows) <= EAGER and change.is_particular:
+            for key in change.sensors:
+                sensor = self._sensors.get(key)
+                if sensor is not None:
+                    self._follow(key, sensor, change)
+            return
+        self._change = change
+        self._aside, self._by_client = self._by_client, {}
 
-    def refresh(self, rule: Rule, now_ms: int | None) -> None:
-        """The sensors that `rule` governs, or governed, have the limit of this moment from `now_ms` on."""
-        for sensor in self._matching(rule):
-            self._set_bound(sensor, now_ms)
+    def catch_up(self) -> Steps[None]:
+        """Gives every sensor that a change concerns its limit. Stops after every few of them."""
+        change = self._change
+        if change is None:
+            return
+        keys: Iterable[SensorKey] = change.sensors if change.is_particular else list(self._sensors)
+        for number, key in enumerate(keys):
+            sensor = self._sensors.get(key)
+            if sensor is not None:
+                self._follow(key, sensor, change)
+            if number % FEW == FEW - 1:
+                yield
+        self._change = None
+        self._aside.update(self._by_client)
+        self._aside, self._by_client = {}, self._aside
+
+    def is_forgotten(self, sensor: S) -> bool:
+        """Whether it was forgotten with a rule that was only measured, as far as `forget_new` was not called
+        after that.
+        """
+        return sensor in self._forgotten
+
+    def is_new(self, sensor: S) -> bool:
+        """Whether it was made since rules came or went, as far as `forget_new` was not called after that."""
+        return self._made is not None and sensor in self._made
+
+    def forget_made(self) -> None:
+        """No sensor `is_new` any more."""
+        self._made = None
+
+    def forget_new(self) -> None:
+        """The same, and none `is_forgotten`."""
+        self._made = None
+        self._forgotten.clear()
 
     def under(self, rule: Rule) -> Iterator[S]:
         """The sensors that `rule` governs."""
@@ -187,11 +276,12 @@ class Usage(Generic[S]):
 
     def current(self, client: Client) -> S | None:
         """The sensor under which this client was seen last, if nothing has changed since."""
-        return self._by_client.get(client)
+        return self._by_client.get(client) or self._aside.get(client)
 
     def sweep(self, now_ms: int | None = None) -> None:
         """Every client is looked up again when next seen, whatever the number of rules."""
         self._by_client.clear()
+        self._aside.clear()
 
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for longer than an hour; how many."""
@@ -205,16 +295,6 @@ class Usage(Generic[S]):
         if rule is None or rule in self._table.shadows:
             return inf, None
         return self._table[rule], self._table.entity(rule)
-
-    def forget_under(self, rule: Rule) -> int:
-        """Forgets the sensors that this rule governs; how many."""
-        return self._drop(
-            [
-                key
-                for key, sensor in self._sensors.items()
-                if self._table.governing(sensor.user, sensor.client_id) == rule
-            ]
-        )
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -240,10 +320,14 @@ class Usage(Generic[S]):
     def _find(self, user: str, client_id: str | None, now_ms: int) -> S:
         key = self._key(user, client_id or "")
         sensor = self._sensors.get(key)
+        if sensor is not None and self._change is not None:
+            sensor = self._follow(key, sensor, self._change)
         if sensor is None:
             if len(self._sensors) >= self._max_sensors:
                 self._make_room()
             sensor = self._sensors[key] = self._build(*key, now_ms)
+            if self._made is not None:
+                self._made.add(sensor)
         self._set_bound(sensor, now_ms)
         if len(self._by_client) >= self._max_sensors:
             self._by_client.clear()
@@ -259,8 +343,23 @@ class Usage(Generic[S]):
             return (user, None)
         return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
 
+    def _follow(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
+        """The sensor with its limit as of the change; None where it begins anew, and is gone."""
+        entity = sensor.rule
+        if (
+            change.enforced
+            and sensor.shadow is not None
+            and isinstance(entity, Entity)
+            and (entity.user, entity.client_id) in change.enforced
+        ):
+            del self._sensors[key]
+            self._forgotten.add(sensor)
+            return None
+        self._set_bound(sensor, change.now_ms)
+        return sensor
+
     def _refresh(self, sensor: S) -> None:
-        self._set_bound(sensor)
+        self._set_bound(sensor, None if self._change is None else self._change.now_ms)
 
     def _set_bound(self, sensor: S, now_ms: int | None = None) -> None:
         rule = self._table.governing(sensor.user, sensor.client_id)
@@ -270,20 +369,17 @@ class Usage(Generic[S]):
             table = self._table
             sensor.set_bound(table[rule], table.entity(rule), table.shadows.get(rule), now_ms)
 
-    def _look_up_again(self, rule: Rule | None) -> None:
-        """Forgets the way of the clients that `rule` matches, all of them if None, and whence they come."""
-        left = self._by_client
-        if rule is None:
-            self._by_client = {}
+    def _look_up_again(self) -> None:
+        """Forgets the ways of all clients, and keeps whence they come. One by one, those whom a rule concerns
+        would take longer to find than it takes the others to be looked up.
+        """
+        left, self._by_client = self._by_client, {}
+        self._made = set()
+        self._forgotten.clear()
+        if not self._left or len(self._left) + len(left) > self._max_sensors:
+            self._left = left
         else:
-            left = {
-                client: sensor for client, sensor in left.items() if matches(rule, client[0], client[1] or "")
-            }
-            for client in left:
-                del self._by_client[client]
-        if len(self._left) + len(left) > self._max_sensors:
-            self._left = {}
-        self._left.update(left)
+            self._left.update(left)
 
     def _make_room(self) -> None:
         share = max(1, self._max_sensors // 8)
@@ -294,5 +390,8 @@ class Usage(Generic[S]):
             del self._sensors[key]
         if keys:
             self._by_client.clear()
+            self._aside.clear()
             self._left.clear()
+            if self._made is not None:
+                self._made.clear()
         return len(keys)

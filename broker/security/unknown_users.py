@@ -13,18 +13,19 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from heapq import nlargest
 from typing import Final, NamedTuple
 
-from broker.security.scram import LEAST_ITERATIONS, Credential, ScramMechanism
+from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, Credential, ScramMechanism
+from broker.steps import Steps, finished
 
 MOST_SHAPES: Final = 16
 """A login for any name costs as many HMACs at most."""
 
-LARGEST_SAMPLE: Final = 1_000
-"""Users that are looked at when the users have changed."""
+AT_ONCE: Final = 128
+"""Users or shapes that are looked at between two pauses."""
 
 _KAFKA_BITS: Final = 130
 _KAFKA_SALT: Final = re.compile(rb"1?[0-9a-z]{20,25}")
@@ -64,30 +65,55 @@ class UnknownCredential:
     server_key: bytes
 
 
+Users = Mapping[str, Mapping[str, Credential]]
+"""By user, then by mechanism."""
+
+
 class UnknownUsers:
-    """`secret` is random, kept in the metadata, and shown to nobody."""
+    """`secret` is random, kept in the metadata, and shown to nobody. How many users have which shape is
+    counted once, for `users`, and then user by user as they change.
+    """
 
-    __slots__ = ("_secret", "_shapes", "_users")
+    __slots__ = ("_counts", "_secret", "_shapes")
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, users: Users) -> None:
         self._secret = secret
-        self._users: Mapping[str, Mapping[str, Credential]] | None = None
+        self._counts: dict[str, Counter[Shape]] = {name: Counter() for name in MECHANISMS}
         self._shapes: dict[str, list[tuple[Shape, int]]] = {}
+        finished(self.follow({}, users, users))
 
-    def credential(
-        self, mechanism: ScramMechanism, name: str, users: Mapping[str, Mapping[str, Credential]]
-    ) -> UnknownCredential:
-        """What `name` is challenged with where it is not among the users of this mechanism. `users` is by
-        user, then by mechanism; it is replaced, never edited.
+    def follow(self, old: Users, new: Users, names: Iterable[str]) -> Steps[None]:
+        """The users of these names have changed. What unknown users are challenged with changes at the last
+        step.
+        """
+        for number, name in enumerate(names):
+            if number % AT_ONCE == AT_ONCE - 1:
+                yield
+            for mechanism, credential in old.get(name, {}).items():
+                self._count(mechanism, credential, -1)
+            for mechanism, credential in new.get(name, {}).items():
+                self._count(mechanism, credential, 1)
+        shapes = {}
+        for mechanism, counts in self._counts.items():
+            shapes[mechanism] = (yield from _most_common(counts)) or [(KAFKA_DEFAULT, 1)]
+        self._shapes = shapes
+
+    def _count(self, mechanism: str, credential: Credential, more: int) -> None:
+        counts = self._counts.get(mechanism)
+        if counts is None:
+            return
+        shape = _shape(credential)
+        counts[shape] += more
+        if not counts[shape]:
+            del counts[shape]
+
+    def credential(self, mechanism: ScramMechanism, name: str) -> UnknownCredential:
+        """What `name` is challenged with where it is not among the users of this mechanism.
 
         Each shape that the users have is chosen for its share of the names, and a name keeps its shape while
         the shares stay: a user more or less moves only the share of names that its shape gains or loses.
         """
-        if users is not self._users:
-            self._users, self._shapes = users, {}
-        shapes = self._shapes.get(mechanism.name)
-        if shapes is None:
-            shapes = self._shapes[mechanism.name] = shapes_of(mechanism, users)
+        shapes = self._shapes[mechanism.name]
         key = f"{mechanism.name}\n{name}".encode()
         shape = max(shapes, key=lambda each: self._weight(key, *each))[0]
         salt = _salt(shape, self._stream(key, shape, b"salt"))
@@ -107,16 +133,16 @@ class UnknownUsers:
         return _Stream(self._secret, about + key)
 
 
-def shapes_of(
-    mechanism: ScramMechanism, users: Mapping[str, Mapping[str, Credential]]
-) -> list[tuple[Shape, int]]:
-    """The most frequent shapes of the users' credentials and how many users have each, in a fixed order. Of
-    many users every n-th is looked at.
+def _most_common(counts: Counter[Shape]) -> Steps[list[tuple[Shape, int]]]:
+    """The most frequent shapes and how many users have each, the same whatever the order in which the users
+    came. Stops after every few shapes.
     """
-    step = len(users) // LARGEST_SAMPLE + 1
-    sampled = (each.get(mechanism.name) for each in islice(users.values(), 0, None, step))
-    counts = Counter(_shape(credential) for credential in sampled if credential is not None)
-    return counts.most_common(MOST_SHAPES) or [(KAFKA_DEFAULT, 1)]
+    most: list[tuple[int, Shape]] = []
+    counted = [(count, shape) for shape, count in counts.items()]
+    for at in range(0, len(counted), AT_ONCE):
+        most = nlargest(MOST_SHAPES, most + counted[at : at + AT_ONCE])
+        yield
+    return [(shape, count) for count, shape in most]
 
 
 def _shape(credential: Credential) -> Shape:

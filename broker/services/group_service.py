@@ -7,7 +7,7 @@ Knows neither messages nor connections: a token goes in with a request and comes
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from broker.config.rooms.groups import GroupConfig
@@ -114,12 +114,9 @@ class GroupService:
         """Does what is due and commits what that records; never between somebody's staging and its commit."""
         return self._write_now(self.coordinator.expire(now), now)
 
-    def topics_deleted(self, topics: Iterable[tuple[str, int]], now: Now) -> Effects:
-        """(name, partitions) of topics that are gone: no group keeps offsets for them. Commits as `expire`
-        does.
-        """
-        gone = {(name, index) for name, count in topics for index in range(count)}
-        return self._write_now(self.coordinator.partitions_deleted(gone, now), now)
+    def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
+        """Topics are gone: the group keeps no offsets for these partitions. Commits as `expire` does."""
+        return self._write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
 
     def lag(self, group_id: str) -> int:
         """Records that the group has not committed yet, in the partitions for which it has committed

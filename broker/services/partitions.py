@@ -18,6 +18,7 @@ from broker.log.segmented import SegmentedLog
 from broker.log.staged import FailedAppend
 from broker.log.store import LogStore
 from broker.metadata.image import Image, Topic
+from broker.steps import Steps, finished
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,9 @@ NO_LEADER: Final = -1
 LEADER_EPOCH: Final = 0
 """One broker leads every partition for ever, so the epoch never moves."""
 
+
+AT_ONCE: Final = 32
+"""Partitions that are looked at between two pauses."""
 
 _NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
@@ -83,10 +87,16 @@ class HostedTopic:
         """Takes up the logs that are on the disk already, so that retention and sizes see them before anybody
         asks. One that the disk refuses is left to who asks first.
         """
+        finished(self.take_up_in_steps())
+
+    def take_up_in_steps(self) -> Steps[None]:
+        """The same; stops after every few partitions."""
         for index in range(self.count):
             if self._store.partition(self.name, index) is not None:
                 with contextlib.suppress(ApiError):
                     self.log(index)
+            if index % AT_ONCE == AT_ONCE - 1:
+                yield
 
     def give_up(self) -> None:
         """The topic is an old one: those of its partitions that are not to be found are offline, if there is
@@ -137,12 +147,14 @@ class HostedTopic:
             failed_reads=sum(log.traffic.failed_reads for log in logs),
         )
 
-    def update(self, topic: Topic, settings: TopicSettings) -> None:
-        """Partitions were added or settings changed."""
+    def update(self, topic: Topic, settings: TopicSettings) -> Steps[None]:
+        """Partitions were added or settings changed. Stops after every few partitions."""
         self.count = topic.partitions
         self.settings = settings
-        for log in self._logs.values():
+        for number, log in enumerate(list(self._logs.values())):
             log.adopt(settings)
+            if number % AT_ONCE == AT_ONCE - 1:
+                yield
 
 
 class Partitions:
@@ -227,31 +239,53 @@ class Partitions:
         """Makes this what the image says; the logs that went with deleted topics, so that who waits on them
         can be told.
         """
+        names = list(names)
         gone: list[PartitionLog] = []
+        finished(self.delete_in_steps(image, names, gone.append))
+        finished(self.host_in_steps(image, names))
+        return gone
+
+    def delete_in_steps(
+        self, image: Image, names: Iterable[str], tell: Callable[[PartitionLog], None]
+    ) -> Steps[None]:
+        """Lets go of the topics that the image does not have, or has under another id. Each topic is gone at
+        once; `tell` is called with its logs, so that who waits on them can be told. Stops after every few
+        partitions.
+        """
         is_deleting = False
         for name in names:
-            topic = image.topics.get(name)
-            known = self.by_name.get(name)
-            if known is not None and (topic is None or topic.topic_id != known.topic_id):
-                gone.extend(known.opened())
-                is_deleting = True
-                self._gone = self._gone + known.traffic()
-                del self.by_name[name], self.by_id[known.topic_id]
-                for index in range(known.count):
-                    self.store.delete_partition(name, index)
-                known = None
+            topic, known = image.topics.get(name), self.by_name.get(name)
+            yield
+            if known is None or (topic is not None and topic.topic_id == known.topic_id):
+                continue
+            is_deleting = True
+            self._gone = self._gone + known.traffic()
+            del self.by_name[name], self.by_id[known.topic_id]
+            for index in range(known.count):
+                self.store.delete_partition(name, index)
+                log = known.opened_log(index)
+                if log is not None:
+                    tell(log)
+                yield
+        if is_deleting:
+            self.store.forget_deleted()
+
+    def host_in_steps(self, image: Image, names: Iterable[str]) -> Steps[None]:
+        """Makes the topics of the image what it says. One whose place another topic has is left alone until
+        that is deleted.
+        """
+        for name in names:
+            topic, known = image.topics.get(name), self.by_name.get(name)
+            yield
             if topic is None:
                 continue
             settings = topic_settings(self._defaults(), topic.configs)
             if known is None:
                 known = HostedTopic(topic, self.store, settings)
                 self.by_name[name] = self.by_id[topic.topic_id] = known
-                known.take_up()
-            else:
-                known.update(topic, settings)
-        if is_deleting:
-            self.store.forget_deleted()
-        return gone
+                yield from known.take_up_in_steps()
+            elif known.topic_id == topic.topic_id:
+                yield from known.update(topic, settings)
 
 
 def _nobody() -> None:

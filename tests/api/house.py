@@ -44,6 +44,7 @@ from broker.services.fetch_sessions import FetchSessions
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
+from broker.steps import finished
 from broker.telemetry.room import Telemetry
 from tests.control.world import StoreCommitter
 
@@ -141,7 +142,7 @@ class House:
             producer_ids=ProducerIds(),
             callbacks=Callbacks(500),
             plain=PlainAuthenticator.from_jaas(rooms.security.plain_jaas),
-            unknown_users=UnknownUsers(self.metadata.scram_secret),
+            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
             telemetry=Telemetry(rooms.telemetry),
             endpoints={
                 endpoint.name: Endpoint("broker.example", 9092 + number, registry.load())
@@ -269,7 +270,6 @@ class House:
     def _follow(self, old: Image, new: Image, delta: Delta) -> None:
         for log in self.partitions.follow(new, delta.topics):
             wake_fetches(self.broker, log)
-        gone = [
-            (name, old.topics[name].partitions) for name in delta.topics & (old.topics.keys() - new.topics)
-        ]
-        forget_topics(self.broker, gone, *self.now)
+        gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
+        now_ms, wall_ms = self.now
+        finished(forget_topics(self.broker, gone, lambda: now_ms, lambda: wall_ms))

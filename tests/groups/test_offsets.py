@@ -157,8 +157,11 @@ def test_the_offsets_of_a_deleted_topic_go_in_every_group(talk):
     (member_id,) = talk.stable(1)
     talk.commit(member_id, 1, OffsetToCommit("t", 0, 1), OffsetToCommit("u", 0, 2))
     talk.commit("", -1, OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 1), group="h")
-    effects = talk.coordinator.partitions_deleted([("t", 0), ("t", 1), ("t", 2)], talk.now)
-    assert len(effects.records) == 3 and effects.replies == []
+    coordinator = talk.coordinator
+    found = [(group, partitions) for group, partitions in coordinator.committed_in({"t": 3}) if partitions]
+    assert found == [("g", [("t", 0)]), ("h", [("t", 0), ("t", 1)])]
+    effects = [coordinator.partitions_deleted(*each, talk.now) for each in found]
+    assert [len(each.records) for each in effects] == [1, 2] and not any(each.replies for each in effects)
     assert talk.coordinator.committed("g").keys() == {"u"}
     assert talk.coordinator.committed("h") == {}
 
