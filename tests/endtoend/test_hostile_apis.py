@@ -28,9 +28,20 @@ from broker.protocol.messages.alter_client_quotas import (
     OpData,
     RequestEntryData,
 )
+from broker.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialUpsertion,
+)
 from broker.protocol.messages.api_versions import ApiVersionsRequest
+from broker.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from broker.protocol.messages.metadata import MetadataRequest
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -85,7 +96,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     directory = tmp_path_factory.mktemp("hostile")
     longest = LongestPass(directory / "longest")
     measured = (sys.executable, "-m", "tests.support.measured_broker", str(directory / "longest"))
-    settings = ("events.topics=", "console.listener=127.0.0.1:0", "group.initial.rebalance.delay.ms=0")
+    settings = (
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "events.topics=",
+        "console.listener=127.0.0.1:0",
+        "group.initial.rebalance.delay.ms=0",
+    )
     with BrokerProcess(directory / "log", *settings, prefix=measured) as process:
         made = Broker(process, longest)
         trio.run(_make_topic, made.port)
@@ -240,3 +256,72 @@ async def test_no_large_answer_holds_the_thread(broker: Broker) -> None:
         seen = await best_of(SHORT_TRIES, broker, frame)
         write_row(NAMES[message.API_KEY], "a small request with a large answer", len(frame), seen)
         assert is_short(seen), seen
+
+
+MOST_CHANGED: Final = 10_000
+"""Entries of a request that changes something and their parts together; one more is refused."""
+
+
+def _limits(kind: str, key: str, value: float | None) -> AlterClientQuotasRequest:
+    op = OpData(key, value or 0.0, value is None)
+    count = MOST_CHANGED // 3
+    names = [f"10.0.{at >> 8}.{at & 255}" if kind == "ip" else f"changed-{at}" for at in range(count)]
+    return AlterClientQuotasRequest(
+        [RequestEntryData([EntityData(kind, name)], [op]) for name in names], False
+    )
+
+
+def _configs(kind: int, name: str, key: str, value: str | None) -> IncrementalAlterConfigsRequest:
+    config = AlterableConfig(key, 0 if value is not None else 1, value)
+    resources = [AlterConfigsResource(kind, f"{name}-{at}", [config]) for at in range(MOST_CHANGED // 2)]
+    return IncrementalAlterConfigsRequest(resources)
+
+
+def _changes() -> Iterator[tuple[str, Any, int]]:
+    """In this order: each is valid after those before it."""
+    rate, warned = "producer_byte_rate", "request_percentage"
+    yield "3,333 limits of clients set", _limits("client-id", rate, 1e6), 1
+    yield "3,333 limits of clients changed", _limits("client-id", rate, 2e6), 1
+    yield "3,333 limits of clients removed", _limits("client-id", rate, None), 1
+    yield "3,333 limits that are warned of", _limits("client-id", warned, 1e9), 1
+    yield "3,333 limits of addresses set", _limits("ip", "connection_creation_rate", 1e3), 1
+    yield "3,333 limits of addresses removed", _limits("ip", "connection_creation_rate", None), 1
+    users = [
+        ScramCredentialUpsertion(f"changed-{at}", 1, 4_096 + at, b"salt" * 4, b"x" * 32)
+        for at in range(MOST_CHANGED)
+    ]
+    yield "10,000 SCRAM users", AlterUserScramCredentialsRequest([], users), 0
+    yield "5,000 subscriptions set", _configs(16, "changed", "metrics", "org.apache"), 1
+    yield "5,000 subscriptions removed", _configs(16, "changed", "metrics", None), 1
+    topics = [CreatableTopic(f"changed-{at}", 1, 1) for at in range(MOST_CHANGED)]
+    names = [topic.name for topic in topics]
+    yield "10,000 topics created", CreateTopicsRequest(topics, 60_000, False), 5
+    more = [CreatePartitionsTopic(name, 2, None) for name in names]
+    yield "10,000 topics extended", CreatePartitionsRequest(more, 60_000, False), 1
+    yield "settings of 5,000 topics", _configs(2, "changed", "retention.ms", "5000000"), 1
+    default = AlterConfigsResource(4, "", [AlterableConfig("log.retention.ms", 0, "90000000")])
+    yield "a default of 10,000 topics", IncrementalAlterConfigsRequest([default]), 1
+    yield "10,000 topics deleted", DeleteTopicsRequest(topic_names=names, timeout_ms=60_000), 5
+
+
+async def test_no_published_change_holds_the_thread(broker: Broker) -> None:
+    """Each change can be made once, so there is one try; the collector has a bound of its own."""
+    found = {}
+    for body, message, version in _changes():
+        frame = frame_of(message, version)
+        seen = await attack(broker, frame)
+        write_row(NAMES[message.API_KEY], body, len(frame), seen)
+        task = broker.longest.read()[3]
+        if not is_short(seen) and task != "garbage-collector":
+            found[body] = (seen, task)
+    assert not found
+
+
+async def test_the_first_login_after_a_change_of_many_users_holds_the_thread_no_longer(
+    broker: Broker,
+) -> None:
+    message = SaslAuthenticateRequest(b"n,,n=nobody,r=abcdefgh")
+    seen = await best_of(
+        SHORT_TRIES, broker, frame_of(message, 2), (SaslHandshakeRequest("SCRAM-SHA-256"), 1)
+    )
+    assert is_short(seen), seen

@@ -1,0 +1,112 @@
+"""Many rules that change by one commit hold for everybody from one moment on, and each step is short."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import DEFAULT, Entity, Name
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.usage import EAGER, FEW
+from broker.steps import finished
+
+BASE_MS = 1_700_000_000_000
+KEY = "producer_byte_rate"
+MANY = 3 * EAGER
+
+
+def limits(count: int, bound: float | None) -> Iterator[tuple[Entity, str, float | None]]:
+    return ((Entity(client_id=f"client-{number}"), KEY, bound) for number in range(count))
+
+
+def used(quotas: ClientQuotas, count: int) -> None:
+    for number in range(count):
+        quotas.produce.record("alice", f"client-{number}", 1, BASE_MS)
+
+
+@pytest.mark.parametrize("count", [EAGER - 1, EAGER, EAGER + 1, MANY])
+def test_nobody_is_under_a_new_limit_before_the_switch_and_everybody_is_after_its_first_step(
+    count: int,
+) -> None:
+    quotas = ClientQuotas()
+    finished(quotas.switch(finished(quotas.draft(limits(count, 1_000), ())), BASE_MS))
+    used(quotas, count)
+    names = [f"client-{number}" for number in range(count)]
+
+    def bounds() -> set[float]:
+        return {quotas.produce.max_value_in_window("alice", name, BASE_MS) for name in names}
+
+    drafting = quotas.draft(limits(count, 2_000), ())
+    for _ in range(count):
+        next(drafting)
+    assert bounds() == {10_000}
+    steps = quotas.switch(finished(drafting), BASE_MS)
+    next(steps, None)
+    assert bounds() == {20_000}
+    finished(steps)
+    assert bounds() == {20_000}
+
+
+@pytest.mark.parametrize(("count", "stops"), [(EAGER, 0), (MANY, MANY // FEW), (10 * MANY, 10 * MANY // FEW)])
+def test_sensors_that_nobody_uses_follow_a_few_at_a_time(count: int, stops: int) -> None:
+    quotas = ClientQuotas()
+    finished(quotas.switch(finished(quotas.draft(limits(count, 1_000), ())), BASE_MS))
+    used(quotas, count)
+    assert len(list(quotas.switch(finished(quotas.draft(limits(count, 2_000), ())), BASE_MS))) == stops
+    assert {each.bound for each in quotas.produce._usage._sensors.values()} == {2_000}
+
+
+@pytest.mark.parametrize("rule", [(None, DEFAULT), (DEFAULT, None), (DEFAULT, DEFAULT)])
+@pytest.mark.parametrize("used_at_ms", [0, 3])
+def test_a_sensor_that_follows_later_has_repaid_as_if_it_had_followed_at_once(
+    rule: tuple[Name, Name], used_at_ms: int
+) -> None:
+    """Held from BASE_MS on; the limit is halved 1 s later, and the client comes back after the switch."""
+    at_once, later = (RateQuotaManager(QuotaKind.PRODUCE, paced=True) for _ in range(2))
+    changed_ms = BASE_MS + 1_000
+    for manager in (at_once, later):
+        manager.set_bound(*rule, 1_000, BASE_MS)
+        assert manager.record("alice", "app", 14_000, BASE_MS) is not None
+    at_once.set_bound(*rule, 500, changed_ms)
+    draft = later.draft()
+    draft.set_bound(rule, 500)
+    later.switch(draft, changed_ms)
+    expected = at_once.record("alice", "app", 100, changed_ms + used_at_ms)
+    assert expected is not None and expected.throttle_ms == 26_000 - used_at_ms
+    found = later.record("alice", "app", 100, changed_ms + used_at_ms)
+    assert found is not None and found.throttle_ms == expected.throttle_ms
+    finished(later.catch_up())
+    again = [each.record("alice", "app", 0, changed_ms + 10) for each in (at_once, later)]
+    assert again[0] is not None and again[1] is not None
+    assert again[0].throttle_ms == again[1].throttle_ms
+
+
+def test_a_client_that_is_seen_between_the_steps_counts_as_running_all_the_same() -> None:
+    """It sends 100,000 a second. A limit of 1,000 comes, and the client sends before it is adopted."""
+    manager = RateQuotaManager(QuotaKind.PRODUCE, paced=True)
+    draft = manager.draft()
+    draft.set_bound(("alice", None), 1_000)
+    manager.switch(draft, BASE_MS)
+    assert manager.record("alice", "app", 1_000, BASE_MS) is None
+    finished(manager.catch_up())
+    manager.follow_clients([("alice", "app")], BASE_MS)
+    manager.adopt([("alice", "app", 100_000.0)], BASE_MS)
+    assert manager.record("alice", "app", 1, BASE_MS) is not None
+
+
+def test_what_was_used_in_shadow_is_forgotten_however_many_rules_are_enforced() -> None:
+    quotas = ClientQuotas()
+    entities = [Entity(client_id=f"client-{number}") for number in range(MANY)]
+    marks = [(entity, True) for entity in entities]
+    finished(quotas.switch(finished(quotas.draft(limits(MANY, 1_000), marks)), BASE_MS))
+    for number in range(MANY):
+        assert quotas.record_produce("alice", f"client-{number}", 50_000, BASE_MS) is None
+    enforced = finished(quotas.draft((), [(entity, False) for entity in entities]))
+    steps = quotas.switch(enforced, BASE_MS)
+    next(steps)
+    assert quotas.record_produce("alice", "client-100", 10_000, BASE_MS) is None
+    assert quotas.record_produce("alice", "client-100", 1, BASE_MS) is not None
+    finished(steps)
+    assert quotas.record_produce("alice", "client-100", 1, BASE_MS) is not None, "forgotten once"
+    assert quotas.record_produce("alice", "client-101", 10_000, BASE_MS) is None
