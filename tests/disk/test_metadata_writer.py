@@ -39,11 +39,13 @@ def work(clock: WorkClock, each_s: float, done: list[int]) -> Steps[str]:
 
 
 @pytest.mark.parametrize(
-    ("slices", "pauses"), [(0.99, 0), (1.0, 1), (1.99, 1), (2.0, 2), (STEPS, STEPS), (4 * STEPS, STEPS)]
+    ("slices", "pauses"),
+    [(0.99, 0), (1.0, 2), (1.99, 2), (2.0, 3), (STEPS, STEPS + 1), (4 * STEPS, STEPS + 1)],
 )
 async def test_others_have_a_turn_whenever_a_slice_is_used_up(
     writer: MetadataWriter, clock: WorkClock, slices: float, pauses: int
 ) -> None:
+    """After long work there is one more, so that what follows begins a slice of its own."""
     polls = Polls()
     trio.lowlevel.add_instrument(polls)
     await trio.lowlevel.checkpoint()

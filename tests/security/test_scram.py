@@ -35,8 +35,8 @@ def login_of(mechanism: ScramMechanism, users: Mapping[str, Kept] | None = None)
     """Of a broker with these users of the mechanism."""
     known = users or {}
     by_user = {name: {mechanism.name: credential} for name, credential in known.items()}
-    unknown = UnknownUsers(b"a secret of the metadata")
-    return ScramLogin(mechanism, known.get, lambda name: unknown.credential(mechanism, name, by_user))
+    unknown = UnknownUsers(b"a secret of the metadata", by_user)
+    return ScramLogin(mechanism, known.get, lambda name: unknown.credential(mechanism, name))
 
 
 def client(mechanism: ScramMechanism, name: str, password: bytes, step: Callable[[bytes], bytes]) -> bytes:
