@@ -52,8 +52,13 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
             continue
         warnings = warnings_about((op.key, op.value) for op in alteration.ops)
         outcomes.append(QuotaOutcome(entity=alteration.entity, warnings=warnings))
-        changes.extend(planned)
-    return Plan(outcomes, () if command.validate_only else tuple(changes))
+        if not command.validate_only:
+            changes.extend(planned)
+    # Thousands of entities are not freed in one go.
+    while seen:
+        seen.pop()
+        yield
+    return Plan(outcomes, tuple(changes))
 
 
 def _validated(alteration: QuotaAlteration, twice: Collection[Named], ipv6_prefix: int) -> Entity:

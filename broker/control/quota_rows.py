@@ -1,7 +1,7 @@
 """The rules of the metadata image with what the clients under them do: the rows of the table of quotas.
 
 Made by `reading`. Ten thousand rules take a tenth of a second and are looked at every second or two while a
-page of them is open, so the rows of those that nobody uses are kept until some rule changes.
+page of them is open, so the rows of those that nobody uses are kept until their rule changes.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +21,7 @@ class QuotaRows:
 
     def __init__(self, live: LiveFigures) -> None:
         self._live = live
-        self._kept: dict[EntityPairs, QuotaRow] = {}
+        self._kept: dict[EntityPairs, tuple[QuotaEntry, QuotaRow]] = {}
         self._kept_of: Quotas = {}
 
     def each(
@@ -38,20 +38,26 @@ class QuotaRows:
         shadows: dict[EntityPairs, dict[str, ShadowUse]] = {}
         for mark in self._live.shadow_use():
             shadows.setdefault(mark.entity, {})[mark.key] = mark
-        if quotas is not self._kept_of:
-            self._kept_of, self._kept = quotas, {}
         kept = self._kept
+        if quotas is not self._kept_of:
+            self._kept_of = quotas
+            for entity in list(kept):
+                yield None
+                if entity not in quotas:
+                    kept.pop(entity, None)
         for entity, entry in quotas.items():
+            # Taken out, so that the uses of thousands of rules are not freed in one go.
+            used = uses.pop(entity, _UNUSED) if uses else _UNUSED
             if wanted is not None and not wanted(entity):
                 yield None
                 continue
-            if entity in uses or entry.shadow:
-                yield _row(entry, uses.get(entity, _UNUSED), shadows.get(entity, _UNMARKED))
+            if used is not _UNUSED or entry.shadow:
+                yield _row(entry, used, shadows.get(entity, _UNMARKED))
                 continue
-            row = kept.get(entity)
-            if row is None:
-                row = kept[entity] = _row(entry, _UNUSED, _UNMARKED)
-            yield row
+            known = kept.get(entity)
+            if known is None or known[0] is not entry:
+                known = kept[entity] = (entry, _row(entry, _UNUSED, _UNMARKED))
+            yield known[1]
 
     def one(self, entry: QuotaEntry) -> QuotaRow:
         uses = {use.key: use for use in self._live.quota_use_of(entry.entity)}

@@ -6,10 +6,10 @@ Kafka: whoever sums asks for `topic!=""`. A partition that moves to another dire
 `is_future="true"`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.services.partitions import Partitions, TopicTraffic
 
 TRAFFIC: Final = "kafka_server_brokertopicmetrics"
@@ -25,18 +25,33 @@ FIGURES: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...]] = (
 )
 
 
-def families(partitions: Partitions) -> Iterator[FamilySamples]:
-    topics = list(partitions.by_name.values())[:MAX_SERIES]
-    traffic = [((), partitions.traffic()), *(((("topic", each.name),), each.traffic()) for each in topics)]
+LOGS_AT_ONCE: Final = 8
+"""Partitions between two pauses."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def families(partitions: Partitions) -> Steps:
+    """In steps: a topic may be deleted between two of them, and is still on this page."""
+    every, total = list(partitions.by_name.values()), partitions.gone
+    traffic: list[tuple[Labels, TopicTraffic]] = []
+    for topic in every:
+        of_topic = yield from topic.traffic_in_steps()
+        total += of_topic
+        if len(traffic) < MAX_SERIES:
+            traffic.append(((("topic", topic.name),), of_topic))
+        yield None
+    traffic.insert(0, ((), total))
     for name, about, figure in FIGURES:
-        samples = [Sample(labels, figure(of)) for labels, of in traffic]
-        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, samples)
+        yield FamilySamples(f"{TRAFFIC}_{name}_total", about, Kind.COUNTER, _totals(traffic, figure))
     sizes, ends = [], []
-    for topic in topics:
-        for log in topic.opened():
-            labels = (("topic", log.topic), ("partition", str(log.index)))
-            sizes.append(Sample(labels, log.size))
-            ends.append(Sample(labels, log.log_end_offset))
+    for topic in every[:MAX_SERIES]:
+        for number, log in enumerate(list(topic.opened())):
+            if number % LOGS_AT_ONCE == 0:
+                yield None
+            of_log = (("topic", log.topic), ("partition", str(log.index)))
+            sizes.append(Sample(of_log, log.size))
+            ends.append(Sample(of_log, log.log_end_offset))
     for move in list(partitions.store.moves.running.values())[:MAX_SERIES]:
         log = move.partition
         future = (("topic", log.topic), ("partition", str(log.index)), ("is_future", "true"))
@@ -44,3 +59,9 @@ def families(partitions: Partitions) -> Iterator[FamilySamples]:
         ends.append(Sample(future, move.end_offset))
     yield FamilySamples("kafka_log_log_size", "Bytes of a partition's log", Kind.GAUGE, sizes)
     yield FamilySamples("kafka_log_log_logendoffset", "The next offset", Kind.GAUGE, ends)
+
+
+def _totals(
+    traffic: Iterable[tuple[Labels, TopicTraffic]], figure: Callable[[TopicTraffic], int]
+) -> Iterator[Sample]:
+    return (Sample(labels, figure(of)) for labels, of in traffic)

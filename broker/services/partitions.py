@@ -31,6 +31,8 @@ LEADER_EPOCH: Final = 0
 
 AT_ONCE: Final = 32
 """Partitions that are looked at between two pauses."""
+TRAFFIC_AT_ONCE: Final = 16
+"""Partitions whose traffic is added without a pause; each takes two microseconds."""
 
 _NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
@@ -135,17 +137,24 @@ class HostedTopic:
 
     def traffic(self) -> "TopicTraffic":
         """Of all partitions together, since the broker began."""
-        logs = self._logs.values()
-        failed = self.failed_appends + sum(log.traffic.failed_appends for log in logs)
-        return TopicTraffic(
-            messages_in=sum(log.messages_in for log in logs),
-            bytes_in=sum(log.bytes_in for log in logs),
-            bytes_out=sum(log.traffic.bytes_out for log in logs),
-            appends=failed + sum(log.traffic.appends for log in logs),
-            failed_appends=failed,
-            reads=sum(log.traffic.reads for log in logs),
-            failed_reads=sum(log.traffic.failed_reads for log in logs),
-        )
+        return finished(self.traffic_in_steps())
+
+    def traffic_in_steps(self) -> "Steps[TopicTraffic]":
+        """`traffic`, some partitions after the others."""
+        messages_in = bytes_in = bytes_out = appends = reads = failed_reads = 0
+        failed = self.failed_appends
+        for number, log in enumerate(list(self._logs.values())):
+            if number % TRAFFIC_AT_ONCE == 0:
+                yield
+            traffic = log.traffic
+            messages_in += log.messages_in
+            bytes_in += log.bytes_in
+            bytes_out += traffic.bytes_out
+            appends += traffic.appends
+            failed += traffic.failed_appends
+            reads += traffic.reads
+            failed_reads += traffic.failed_reads
+        return TopicTraffic(messages_in, bytes_in, bytes_out, failed + appends, failed, reads, failed_reads)
 
     def update(self, topic: Topic, settings: TopicSettings) -> Steps[None]:
         """Partitions were added or settings changed. Stops after every few partitions."""
@@ -227,9 +236,10 @@ class Partitions:
         """What must be on the disk before what was just committed may be acknowledged (flush.messages)."""
         return self.store.overdue_flushes() if self.store.has_overdue_flushes else ()
 
-    def traffic(self) -> TopicTraffic:
-        """Of all topics, those included that are deleted."""
-        return sum((topic.traffic() for topic in self.by_name.values()), self._gone)
+    @property
+    def gone(self) -> TopicTraffic:
+        """Of the topics that are deleted."""
+        return self._gone
 
     def log(self, name: str, index: int) -> PartitionLog | None:
         topic = self.by_name.get(name)

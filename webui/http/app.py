@@ -119,7 +119,8 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
         try:
             reply = await route.handle(call)
         except Problem as problem:
-            refused = problem
+            # Its frames hold what is let go here in slices.
+            refused = problem.with_traceback(None)
         if refused is not None:
             await let_go(body, *call.left)
             raise refused

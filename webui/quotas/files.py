@@ -49,7 +49,7 @@ class Differences:
     from now on. An entity that goes takes its mark along.
     """
 
-    limits: tuple[Difference, ...]
+    limits: list[Difference]
     shadows: Mapping[EntityPairs, bool]
 
     def __bool__(self) -> bool:
@@ -105,7 +105,7 @@ def _differences(
         if entity in wanted and old.shadow is not new.shadow:
             shadows[entity] = new.shadow
         yield
-    return Differences(tuple(limits), shadows)
+    return Differences(limits, shadows)
 
 
 def _there(row: QuotaRow | None) -> Wanted:
@@ -126,7 +126,7 @@ async def alterations(
     return tuple(
         await gathered(
             QuotaAlteration(
-                entity, tuple(ops[entity]), _version(rows.get(entity)), changes.shadows.get(entity)
+                entity, tuple(ops.pop(entity)), _version(rows.get(entity)), changes.shadows.get(entity)
             )
             for entity in await in_order(ops, order_of)
         )

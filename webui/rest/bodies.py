@@ -18,6 +18,12 @@ from webui.tables.slices import gathered
 AT_ONCE: Final = 4_096
 """Characters that are parsed in one go, where they hold several elements: a quarter of a millisecond."""
 
+ELEMENTS_AT_ONCE: Final = 128
+"""Elements that are parsed in one go: to find the end of one takes a microsecond, however short it is."""
+
+MOST_SPACE: Final = 65_536
+"""Characters of white space between two parts of a body: a quarter of a millisecond."""
+
 LONGEST_PART: Final = 34_816
 """Characters of one element of a list, or of one field that is no list: 4 ms at the worst. The names of a
 quota entity have 3,072 characters, the value of a setting 32,767.
@@ -27,7 +33,8 @@ MOST_BRACKETS: Final = 2_048
 """That begin an array or an object in one element; each of them takes longer than a character."""
 
 _USUAL_PART: Final = 1_024
-_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_SPACE: Final = re.compile(rf"[ \t\n\r]{{0,{MOST_SPACE}}}")
+_SPACES: Final = " \t\n\r"
 _value_at: Final = make_scanner(json.JSONDecoder())  # type: ignore[arg-type]  # as json.decoder does
 
 
@@ -82,10 +89,14 @@ class _Reader:
         is_first, ended = True, False
         while not ended:
             begin = end = self._at
-            while self._at - begin < AT_ONCE and not (ended := self._ends("]", is_first)):
+            count = 0
+            while count < ELEMENTS_AT_ONCE and self._at - begin < AT_ONCE:
+                if ended := self._ends("]", is_first):
+                    break
                 is_first = False
                 begin = begin if end > begin else self._at
                 self._at = end = self._end_of_value()
+                count += 1
             for item in parse(f"[{self._text[begin:end]}]".encode()) if end > begin else ():
                 if len(found) == schema.most:
                     schema.check_length(len(found) + 1, where)
@@ -138,11 +149,14 @@ class _Reader:
         raise self._wrong(f"Expecting value of at most {LONGEST_PART} characters")
 
     def _next(self) -> str:
-        """The character after the white space, "" at the end."""
+        """The character after the white space, "" at the end. Raises NotJson where there is too much."""
         found = _SPACE.match(self._text, self._at)
         assert found is not None
         self._at = found.end()
-        return self._text[self._at : self._at + 1]
+        following = self._text[self._at : self._at + 1]
+        if following and following in _SPACES:
+            raise self._wrong(f"Expecting at most {MOST_SPACE} characters of white space")
+        return following
 
     def _wrong(self, words: str) -> NotJson:
         return NotJson(f"the body is not JSON: {words} at character {self._at}")

@@ -69,15 +69,17 @@ async def what_if(call: Call) -> Reply:
     if not 0 <= (last - first).days < MOST_DAYS:
         raise Invalid("/to", f"must be one of the {MOST_DAYS} days from `from` on")
     try:
-        await outcome(wanted_by(call.body["quotas"]))
+        wanted = await outcome(wanted_by(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
     rows = await in_order(call.console.backend.views.each_quota(), lambda row: order_of(row.entity))
+    now = await gathered(document(rows))
+    call.left.extend([wanted, rows, now])
     question = {
         "first": str(first),
         "last": str(last),
         "node": call.body.get("node"),
-        "now": await gathered(document(rows)),
+        "now": now,
         "proposed": call.body["quotas"],
     }
     played = await call.console.what_if.play(question)

@@ -7,14 +7,15 @@ dry_run says what it would change and changes nothing.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from broker.control.commands import AlterClientQuotas, QuotaOutcome
+from broker.control.commands import AlterClientQuotas, EntityPairs, QuotaOutcome
+from broker.control.views import QuotaRow
 from webui.quotas.entities import ALL_KEYS, json_of, order_of
 from webui.quotas.files import Difference, Differences, alterations, differences, document, wanted_by
 from webui.rest.answers import ENTITY, MAYBE
 from webui.rest.problem import PROBLEM_FIELDS, Problem
 from webui.rest.routing import Answer, Call, Query, Reply, Route
 from webui.rest.schema import Flag, Listing, Number, Record, Text
-from webui.tables.slices import gathered, in_order, outcome
+from webui.tables.slices import gathered, in_order, keyed, outcome
 
 MOST_ENTITIES: Final = 10_000
 BEYOND: Final = 2.0**63
@@ -52,39 +53,50 @@ async def import_quotas(call: Call) -> Reply:
         wanted = await outcome(wanted_by(call.body["quotas"]))
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
-    rows = {row.entity: row for row in await gathered(call.console.backend.views.each_quota())}
+    rows = await keyed(call.console.backend.views.each_quota(), _entity)
     changes = await differences(wanted, rows, prune=call.query["prune"])
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
     entries = await alterations(changes, rows)
-    call.left.extend([list(wanted.values()), list(changes.limits), list(entries)])
+    call.left.extend([wanted, rows, changes.limits, list(entries)])
     control = call.console.backend.control
     outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
-    call.left.append(list(outcomes))
-    if any(not outcome.ok for outcome in outcomes):
+    call.left.append(outcomes)
+    refused = await _refused(outcomes)
+    if refused:
         # Half a file is nobody's intention.
-        raise _problem(outcomes, await _answer(changes, outcomes))
+        raise _problem(outcomes, await _answer(changes, refused))
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
-        call.left.append(list(outcomes))
+        call.left.append(outcomes)
         call.console.live.nudge()
-    answer = await _answer(changes, outcomes)
-    if len(answer["refused"]) == len(outcomes):
+        refused = await _refused(outcomes)
+    answer = await _answer(changes, refused)
+    if len(refused) == len(outcomes):
         raise _problem(outcomes, answer)
-    return Reply(answer, status=207 if answer["refused"] else 200)
+    return Reply(answer, status=207 if refused else 200)
 
 
-async def _answer(changes: Differences, outcomes: Sequence[QuotaOutcome]) -> dict[str, Any]:
+def _entity(row: QuotaRow) -> EntityPairs:
+    return row.entity
+
+
+async def _refused(outcomes: Sequence[QuotaOutcome]) -> list[dict[str, Any]]:
+    return await gathered(
+        None
+        if each.ok
+        else {"entity": json_of(each.entity), "error": each.error.name, "message": each.message}
+        for each in outcomes
+    )
+
+
+async def _answer(changes: Differences, refused: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "changes": await gathered(map(_change_json, changes.limits)),
         "shadow_changes": await gathered(
             {"entity": json_of(entity), "shadow": shadow} for entity, shadow in changes.shadows.items()
         ),
-        "refused": await gathered(
-            {"entity": json_of(each.entity), "error": each.error.name, "message": each.message}
-            for each in outcomes
-            if not each.ok
-        ),
+        "refused": refused,
     }
 
 

@@ -64,8 +64,8 @@ class Answer:
 class Call:
     """A request that has passed the gate and its own schema. `signed_in` is to be asked again by whoever
     takes long; `place` has what the path names. `connection` takes what a stream has to say once it has
-    begun, where it can. `session` is that of a browser, None for a program. Lists in `left`, and those in
-    `body`, are freed in slices when the handler has returned.
+    begun, where it can. `session` is that of a browser, None for a program. Lists and dictionaries in
+    `left`, and those in `body`, are freed in slices when the handler has returned.
     """
 
     console: Console
@@ -77,7 +77,7 @@ class Call:
     place: Mapping[str, Any] = field(default_factory=dict)
     connection: Connection | None = None
     session: Session | None = None
-    left: list[list[Any]] = field(default_factory=list)
+    left: list[list[Any] | dict[Any, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeVar
 
-from webui.tables.slices import gathered, in_order, sliced
+from webui.tables.slices import gathered, in_order, let_go, sliced
 
 Row = TypeVar("Row")
 
@@ -88,10 +88,12 @@ class Table(Generic[Row]):
             ordered += await gathered(each if each[0] else None for each in natural)
         wanted = ordered[page.offset : page.offset + page.limit]
         items = await gathered(self.json(row) for *_, row in wanted)
+        total, of = len(ordered), len(found)
+        await let_go(found, fitting, ordered)
         return {
             "items": items,
-            "total": len(ordered),
-            "of": len(found),
+            "total": total,
+            "of": of,
             "offset": page.offset,
             "limit": page.limit,
         }

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator
 from contextlib import aclosing
 from heapq import merge
-from itertools import chain, islice
+from itertools import chain, count, islice
 from typing import Any, Final, TypeVar
 
 import trio
@@ -18,6 +18,7 @@ import trio
 from trio._core import wait_all_tasks_blocked  # type: ignore[attr-defined]
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 SLICE_S: Final = 0.0003
@@ -64,6 +65,15 @@ async def gathered(items: Iterable[Item | None], at_once: int = AT_ONCE) -> list
     return found
 
 
+async def keyed(items: Iterable[Item | None], key: Callable[[Item], Key]) -> dict[Key, Item]:
+    """All of `items` that are not None by their keys, in slices. Of equal keys the last item stays."""
+    found: dict[Key, Item] = {}
+    async with aclosing(sliced(items)) as slices:
+        async for some in slices:
+            found.update((key(item), item) for item in some)
+    return found
+
+
 async def outcome(steps: Generator[None, None, Result]) -> Result:
     """What a generator returns that stops after each piece of its work."""
     until = time.perf_counter() + SLICE_S
@@ -79,14 +89,19 @@ async def outcome(steps: Generator[None, None, Result]) -> Result:
 
 
 async def let_go(*owned: object) -> None:
-    """Empties long lists, and those in dictionaries, in slices: to free a hundred thousand objects takes ten
-    milliseconds. Nobody else may have them.
+    """Empties long lists and dictionaries, and those in short dictionaries, in slices: to free a hundred
+    thousand objects takes ten milliseconds. Nobody else may have them.
     """
     await gathered(chain.from_iterable(map(_emptied, owned)), at_once=1)
 
 
 def _emptied(owned: object) -> Iterator[None]:
-    if isinstance(owned, dict):
+    if isinstance(owned, dict) and len(owned) > SORTED_AT_ONCE:
+        while owned:
+            for _ in range(min(AT_ONCE, len(owned))):
+                owned.popitem()
+            yield None
+    elif isinstance(owned, dict):
         for each in owned.values():
             yield from _emptied(each)
     elif isinstance(owned, list) and len(owned) > SORTED_AT_ONCE:
@@ -99,11 +114,20 @@ async def in_order(
     items: Iterable[Item | None], key: Callable[[Item], Any], *, descending: bool = False
 ) -> list[Item]:
     """`sorted`, in slices: of all that are not None. Equal ones stay as they stand, in either direction."""
-    found = await gathered(items)
     step = -1 if descending else 1
-    measured = await gathered((key(item), step * number, item) for number, item in enumerate(found))
-    parts = range(0, len(measured), SORTED_AT_ONCE)
-    runs = await gathered(
-        (sorted(measured[at : at + SORTED_AT_ONCE], reverse=descending) for at in parts), at_once=1
-    )
-    return await gathered(item for *_, item in merge(*runs, reverse=descending))
+    numbers = count(0, step)
+    runs: list[list[tuple[Any, int, Item]]] = [[]]
+    async with aclosing(sliced(items)) as slices:
+        async for some in slices:
+            runs[-1] += [(key(item), next(numbers), item) for item in some]
+            if len(runs[-1]) >= SORTED_AT_ONCE:
+                runs[-1].sort(reverse=not descending)
+                runs.append([])
+    runs[-1].sort(reverse=not descending)
+    return await gathered(item for *_, item in merge(*map(_from_its_end, runs), reverse=descending))
+
+
+def _from_its_end(run: list[Item]) -> Iterator[Item]:
+    """Frees each as soon as the next one is taken."""
+    while run:
+        yield run.pop()
