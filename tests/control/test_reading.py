@@ -113,6 +113,22 @@ async def test_rows_that_nobody_uses_are_made_once_until_a_rule_changes(
     assert [row.value("producer_byte_rate") for row in views.quotas()] == [1000.0, 600.0]
 
 
+async def test_a_change_makes_the_rows_of_other_rules_not_anew(control: Control, views: ControlViews) -> None:
+    alice: EntityPairs = (("user", "alice"),)
+    bob: EntityPairs = (("user", "bob"),)
+    carol: EntityPairs = (("user", "carol"),)
+    limits = [(who, "producer_byte_rate", 1000.0) for who in (alice, bob, carol)]
+    await store(control, *limits)
+    first, second, third = views.quotas()
+    await store(control, (bob, "producer_byte_rate", 600.0), (carol, "producer_byte_rate", None))
+    kept, changed = views.quotas()
+    assert kept is first
+    assert (second.value("producer_byte_rate"), changed.value("producer_byte_rate")) == (1000.0, 600.0)
+    await store(control, (carol, "producer_byte_rate", 1000.0))
+    *_, again = views.quotas()
+    assert again is not third and again.version != third.version
+
+
 async def test_the_version_of_the_views_changes_with_every_change(
     control: Control, views: ControlViews
 ) -> None:

@@ -8,6 +8,7 @@ from trio.testing import MockClock
 
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.services.partitions import TRAFFIC_AT_ONCE
 from tests.support.produce import batch_of, create_topic, produce_request
 from tests.support.prometheus import parse
 from tests.support.running import RunningBroker, running_broker
@@ -127,3 +128,16 @@ async def test_what_retention_removes_did_come_in(tmp_path: Path) -> None:
         await client.ask(produce_request(bytearray(BATCH)), 9)
         assert total(broker, "bytesin", topic="events") == 3 * len(BATCH)
         assert total(broker, "messagesin", topic="events") == 9
+
+
+@pytest.mark.parametrize("partitions", [TRAFFIC_AT_ONCE, TRAFFIC_AT_ONCE + 1, 3 * TRAFFIC_AT_ONCE])
+async def test_the_traffic_of_many_partitions_is_added_with_pauses(
+    broker: RunningBroker, client: WireClient, partitions: int
+) -> None:
+    await client.ask(create_topic("wide", partitions), 5)
+    await client.ask(produce_request(bytearray(BATCH), "wide", partition=partitions - 1), 9)
+    topic = broker.house.partitions.by_name["wide"]
+    assert len(list(topic.logs())) == partitions
+    assert len(list(topic.traffic_in_steps())) == -(-partitions // TRAFFIC_AT_ONCE)
+    assert topic.traffic().messages_in == 3
+    assert total(broker, "messagesin", topic="wide") == 3

@@ -48,9 +48,12 @@ BODY_TIMEOUT_S = 10
 
 def build_app(console: Console) -> QuartTrio:
     app = QuartTrio("webui", static_folder=None, template_folder=None)
-    app.asgi_http_class = paced_connection(console.lines, partial(line_of, console), refusal_of)
+    limits = BodyLimits(ROUTES, console.settings.request_max_bytes)
+    app.asgi_http_class = paced_connection(
+        console.lines, partial(line_of, console), partial(refusal_of, limits)
+    )
     app.url_map.merge_slashes = False
-    app.request_class = limited_request(BodyLimits(ROUTES, console.settings.request_max_bytes))
+    app.request_class = limited_request(limits)
     app.config["BODY_TIMEOUT"] = BODY_TIMEOUT_S
     app.config["RESPONSE_TIMEOUT"] = 30
     renderer = add_pages(app, console, StaticFiles())

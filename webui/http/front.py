@@ -47,12 +47,36 @@ def hypercorn_config() -> Config:
     return config
 
 
-class Patient:
-    """A stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S."""
+class Turnstile:
+    """Lets one connection after the other go on, one in each turn of the event loop: what arrives on many
+    connections at once does not add up to one long turn, which everybody else would wait for.
+    """
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = trio.Lock()
+
+    async def passed(self) -> None:
+        # Both to take a free lock and to be given one that was held end in the next turn of the loop.
+        async with self._lock:
+            pass
+
+
+class Patient:
+    """A stream whose `send_all` gives up on a peer that takes nothing for STALLED_AFTER_S, and whose
+    `receive_some` returns when its turn has come.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, turnstile: Turnstile) -> None:
         self._stream = stream
-        self.receive_some = stream.receive_some
+        self._turnstile = turnstile
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        """What is received is lost if this is cancelled while it waits for its turn."""
+        received = await self._stream.receive_some(max_bytes)
+        await self._turnstile.passed()
+        return received
 
     async def send_all(self, data: bytes) -> None:
         with trio.move_on_after(STALLED_AFTER_S) as limit:
@@ -69,8 +93,8 @@ class Patient:
 class PatientStream(Patient):
     """A socket's. A `webui.live.follower.Connection`."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: trio.SocketStream, turnstile: Turnstile) -> None:
+        super().__init__(stream, turnstile)
         self.socket = stream.socket
         self.send_eof = stream.send_eof
         self.aclose = stream.aclose
@@ -83,8 +107,8 @@ class PatientStream(Patient):
 class EncryptedStream(Patient):
     """The same over TLS, its handshake done: what hypercorn takes for such a stream."""
 
-    def __init__(self, stream: trio.SSLStream[trio.SocketStream]) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: trio.SSLStream[trio.SocketStream], turnstile: Turnstile) -> None:
+        super().__init__(stream, turnstile)
         self.do_handshake = stream.do_handshake
         self.transport_stream = stream.transport_stream
 
@@ -159,6 +183,7 @@ async def serve_connections(
     config = hypercorn_config()
     wrapped = wrap_app(app, config.wsgi_max_body_size, "asgi")
     context = WorkerContext(None)
+    turnstile = Turnstile()
     refused = SeldomLog(log, "The console has no room for a connection")
 
     async def connection(stream: trio.SocketStream) -> None:
@@ -183,11 +208,11 @@ async def serve_connections(
     async def serve(stream: trio.SocketStream, entry: Entry) -> None:
         state: dict[str, object] = {ENTRY: entry}
         if encryption is None:
-            patient = PatientStream(stream)
+            patient = PatientStream(stream, turnstile)
             state[CONNECTION] = patient
             await Connection(wrapped, config, context, state, patient)  # type: ignore[arg-type]
         elif (begun := await encryption.begin(stream, entry.address)) is not None:
-            encrypted = EncryptedStream(begun)
+            encrypted = EncryptedStream(begun, turnstile)
             # Without CONNECTION: what is written past the framework is not encrypted.
             await Connection(wrapped, config, context, state, encrypted)  # type: ignore[arg-type]
 

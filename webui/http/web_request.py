@@ -10,6 +10,7 @@ from werkzeug.exceptions import RequestEntityTooLarge
 
 from broker.control.commands import Role
 from webui.console import Console
+from webui.http.body_limits import BodyLimits
 from webui.http.lines import Kind
 from webui.live.follower import Connection
 from webui.rest.problem import Problem
@@ -23,6 +24,8 @@ ENTRY: Final = "webui.entry"
 """Where http.front puts what a connection is counted as."""
 WEBSOCKET: Final = "webui.websocket"
 """Where http.front says that a request was to become a WebSocket."""
+STRANGER: Final = "webui.stranger"
+"""Where `line_of` says that a request shows neither a session nor a token that is right."""
 PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
 """Answered without a token, for health checks."""
 QUOTAS: Final = "/api/v1/client-quotas"
@@ -33,8 +36,7 @@ async def body_of(request: Request) -> bytes:
     try:
         return await request.get_data(cache=False, as_text=False, parse_form_data=False)
     except RequestEntityTooLarge:
-        detail = f"The body of this request may have {request.max_content_length} bytes at most."
-        raise Problem(413, detail) from None
+        raise too_long(request.max_content_length or 0) from None
 
 
 def connection_of(request: Request) -> Connection | None:
@@ -73,6 +75,7 @@ def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
             shown[BEARER] = problem
         else:
             return f"token {token.name}", _kind(scope, token.role)
+    scope[STRANGER] = True  # type: ignore[typeddict-unknown-key]
     return f"address {address}", Kind.PAGE
 
 
@@ -82,8 +85,11 @@ def address_of(scope: HTTPScope) -> str:
     return network_of(str(client[0])) if client else ""
 
 
-def refusal_of(scope: HTTPScope) -> Problem | None:
-    """Why a request is refused when its turn has come, before the framework has seen it."""
+def refusal_of(limits: BodyLimits, scope: HTTPScope) -> Problem | None:
+    """Why a request is refused when its turn has come, before the framework has seen it. A body that is too
+    long is refused here only where nobody knows the sender: its connection closes before the body is read,
+    and the sender may never see the answer.
+    """
     state: dict[str, Any] = scope.get("state") or {}
     if state.get(WEBSOCKET):
         return Problem(400, "The console serves no WebSockets.", headers={"Connection": "close"})
@@ -91,7 +97,22 @@ def refusal_of(scope: HTTPScope) -> Problem | None:
     if entry is not None and entry.is_reserved and scope["path"] not in PUBLIC_PATHS:
         detail = "The console has no free connection; those beyond its limit answer health checks only."
         return Problem(503, detail, headers={"Connection": "close", "Retry-After": "5"})
+    if scope.get(STRANGER):
+        longest = limits.of(scope["method"], scope["path"])
+        if _announced(scope) > longest:
+            problem = too_long(longest)
+            problem.headers["Connection"] = "close"
+            return problem
     return None
+
+
+def too_long(longest: int) -> Problem:
+    return Problem(413, f"The body of this request may have {longest} bytes at most.")
+
+
+def _announced(scope: HTTPScope) -> int:
+    """Content-Length, of which h11 has made sure that it is a number; 0 without one."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
 
 
 @contextmanager

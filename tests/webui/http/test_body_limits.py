@@ -8,6 +8,7 @@ import pytest
 
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
+from tests.webui.raw_http import rest_of, served
 from webui.http.body_limits import BodyLimits
 from webui.rest import strict_json
 from webui.rest.problem import PROBLEM
@@ -166,3 +167,14 @@ async def test_a_long_body_is_parsed_in_pieces(
     answer = await http.patch("/api/v1/client-quotas", body, Content_Type="application/json")
     assert answer.status_code == 200 and len(broker.rows) == 1_000
     assert max(parsed) < 5_000 and sum(parsed) >= len(body) - 5_000
+
+
+@pytest.mark.parametrize("header", [b"", b"Authorization: Bearer wrong\r\n"])
+async def test_a_stranger_is_answered_before_a_long_body_has_come(broker: FakeBroker, header: bytes) -> None:
+    async with served(broker) as server:
+        stream = await server.open()
+        head = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        await stream.send_all(head + header + b"Content-Length: 1000000\r\n\r\n[")
+        answer = await rest_of(stream)
+    assert answer.startswith(b"HTTP/1.1 413") and b"connection: close" in answer.lower()
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["status"] == 413

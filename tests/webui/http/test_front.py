@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
@@ -257,7 +258,7 @@ def test_the_patience_of_a_send_is_longer_than_that_of_the_stream() -> None:
 
 async def test_a_closed_connection_takes_nothing() -> None:
     one, other = trio.socket.socketpair()
-    connection = front.PatientStream(trio.SocketStream(one))
+    connection = front.PatientStream(trio.SocketStream(one), front.Turnstile())
     assert connection.send_nowait(b"hello") == 5
     one.close()
     # Somebody else may have its number by now.
@@ -266,10 +267,39 @@ async def test_a_closed_connection_takes_nothing() -> None:
         connection.send_nowait(b"not for you")
 
 
+async def test_of_connections_that_receive_at_once_one_goes_on_in_each_turn() -> None:
+    """Without it, what six of them do after they have received would be one piece of work."""
+    turns, gone_on = 0, []
+
+    class Turns(trio.abc.Instrument):
+        def before_io_wait(self, timeout: float) -> None:
+            nonlocal turns
+            turns += 1
+
+    async def receive(stream: trio.SocketStream) -> None:
+        assert await front.PatientStream(stream, turnstile).receive_some(100) == b"hello"
+        gone_on.append(turns)
+
+    turnstile = front.Turnstile()
+    pairs = [socket.socketpair() for _ in range(6)]
+    trio.lowlevel.add_instrument(counting := Turns())
+    async with trio.open_nursery() as nursery:
+        for one, _ in pairs:
+            nursery.start_soon(receive, trio.SocketStream(trio.socket.from_stdlib_socket(one)))
+        await trio.testing.wait_all_tasks_blocked()
+        for _, other in pairs:
+            other.send(b"hello")
+    trio.lowlevel.remove_instrument(counting)
+    for one, other in pairs:
+        one.close()
+        other.close()
+    assert len(gone_on) == len(set(gone_on)) == 6
+
+
 async def test_an_answer_is_too_late_for_a_connection_that_is_being_closed() -> None:
     # Within `send_eof` trio has a checkpoint, and refuses whoever sends meanwhile.
     one, other = trio.socket.socketpair()
     with one, other:
         stream = trio.SocketStream(one)
         with stream._send_conflict_detector, pytest.raises(trio.BrokenResourceError, match="being closed"):
-            await front.PatientStream(stream).send_all(b"late")
+            await front.PatientStream(stream, front.Turnstile()).send_all(b"late")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.webui.polls import Polls, WorkClock
 from webui.rest import bodies
-from webui.rest.bodies import AT_ONCE, LONGEST_PART, read
+from webui.rest.bodies import AT_ONCE, ELEMENTS_AT_ONCE, LONGEST_PART, MOST_SPACE, read
 from webui.rest.schema import Flag, Invalid, Listing, Number, Record, Text
 from webui.rest.strict_json import NotJson, parse
 from webui.tables.slices import SLICE_S
@@ -144,6 +144,35 @@ async def test_a_list_is_left_at_the_first_element_that_is_wrong(monkeypatch: py
     with pytest.raises(Invalid, match="/list/0: must be an object"):
         await read(b'{"list": [' + b"1," * 500_000 + b"1]}", SCHEMA)
     assert sum(parsed) < 2 * AT_ONCE
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+@pytest.mark.parametrize("body", ['{{"list":{}[{{"a": 1}}]}}', '{}{{"list": [{{"a": 1}}]}}'])
+async def test_white_space_has_a_bound(body: str, more: int) -> None:
+    text = body.format(" " * (MOST_SPACE + more)).encode()
+    if more == 1:
+        with pytest.raises(NotJson, match=f"at most {MOST_SPACE} characters of white space"):
+            await read(text, SCHEMA)
+    else:
+        assert await read(text, SCHEMA) == {"list": [{"a": 1}]}
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+async def test_so_many_elements_are_parsed_in_one_go(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+    parsed: list[int] = []
+
+    def seen(body: bytes) -> Any:
+        value = parse(body)
+        if isinstance(value, list):
+            parsed.append(len(value))
+        return value
+
+    monkeypatch.setattr(bodies, "parse", seen)
+    count = ELEMENTS_AT_ONCE + more
+    text = '{"numbers": [' + ",".join(["1"] * count) + "]}"
+    schema = Record({"numbers": Listing(Number())})
+    assert await read((text + SPACE).encode(), schema) == {"numbers": [1] * count}
+    assert parsed == ([ELEMENTS_AT_ONCE, 1] if more == 1 else [count])
 
 
 async def test_others_have_their_turn_between_elements(

@@ -1,6 +1,7 @@
 """Long work leaves the thread to others every SLICE_S."""
 
 from collections.abc import Generator, Iterator
+from itertools import chain
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from webui.tables.slices import (
     STEPPED_BACK_S,
     gathered,
     in_order,
+    keyed,
     let_go,
     outcome,
     step_back,
@@ -131,6 +133,27 @@ async def test_long_lists_are_freed_in_slices(monkeypatch: pytest.MonkeyPatch, p
     await let_go({"long": long, "short": short}, None, b"bytes")
     assert (len(long), len(short)) == (0, SORTED_AT_ONCE)
     assert polls.since() >= 1_600 // AT_ONCE
+
+
+@pytest.mark.parametrize(("count", "left"), [(SORTED_AT_ONCE, SORTED_AT_ONCE), (SORTED_AT_ONCE + 1, 0)])
+async def test_long_dictionaries_are_emptied_in_slices(
+    monkeypatch: pytest.MonkeyPatch, polls: Polls, count: int, left: int
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    owned = dict.fromkeys(range(count), "")
+    polls.since()
+    await let_go(owned)
+    assert len(owned) == left
+    assert polls.since() >= (count - left) // AT_ONCE
+
+
+async def test_a_dictionary_is_made_in_slices_and_the_last_of_equal_keys_stays(
+    work_clock: WorkClock, polls: Polls
+) -> None:
+    polls.since()
+    found = await keyed(chain([None], work(work_clock, 3_000, 8e-6)), lambda item: item // 2)
+    assert found == {number // 2: number for number in range(1, 3_000, 2)}
+    assert polls.since() >= 3_000 * 8e-6 / (SLICE_S + AT_ONCE * 8e-6)
 
 
 async def test_what_a_generator_comes_to_is_found_in_slices(
