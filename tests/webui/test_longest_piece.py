@@ -1,9 +1,9 @@
 """No request to the console holds the broker's thread: the longest piece of work between two looks at the
 network, for the worst that can be asked of every route and page.
 
-The bound is 5 ms of the thread's own time on a free machine. Where others work, the same piece counts up to
-twice as much, for the caches are theirs too; so the bound here is twice that, and the best of three tries
-counts. Run with -s for the table.
+The aim is 5 ms of the thread's own time. A walk of the garbage collector can be in any piece, so the best of
+eight tries counts, and the bound is 6 ms, scaled by how slow the machine is at present. Run with -s for the
+table.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.webui.hostile_requests import HOSTILE, Asked
 from webui.pages.catalogue import PAGES
 from webui.rest.routes import ROUTES
 
-LONGEST_MS: Final = 10.0
+LONGEST_MS: Final = 6.0
 TRIES: Final = 8
 OTHERS: Final = {"login": "POST", "logout": "POST", "session": "GET", "static_file": "GET", "a page": "GET"}
 METHODS: Final = {route.operation: route.method for route in ROUTES} | OTHERS

@@ -54,11 +54,12 @@ async def import_quotas(call: Call) -> Reply:
     except ValueError as error:
         raise Problem(400, str(error), where="/quotas") from error
     rows = await keyed(call.console.backend.views.each_quota(), _entity)
+    call.left.extend([wanted, rows])
     changes = await differences(wanted, rows, prune=call.query["prune"])
     if not changes:
         return Reply({"changes": [], "shadow_changes": [], "refused": []})
     entries = await alterations(changes, rows)
-    call.left.extend([wanted, rows, changes.limits, list(entries)])
+    call.left.extend([changes.limits, list(entries)])
     control = call.console.backend.control
     outcomes = await control.apply(AlterClientQuotas(entries, validate_only=True), call.actor)
     call.left.append(outcomes)
