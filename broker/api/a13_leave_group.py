@@ -11,7 +11,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.group_answers import AskedInTurns, now_of
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, mapped, pieces
+from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.errors import ErrorCode
 from broker.groups.replies import Effects, LeaveReply, Token
@@ -38,19 +38,20 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) 
             lambda each: Leaving(each.member_id, each.group_instance_id), message.members, Pace()
         )
     answer = LeaveGroupResponse()
-    members = iter(leaving)
+    asked: Sequence[Leaving] = ()
 
     def take(reply: LeaveReply) -> None:
         answer.error_code = reply.error
         if context.api_version < 3:
             answer.error_code = reply.error or next(iter(reply.errors), ErrorCode.NONE)
             return
-        for error in reply.errors:
-            each = next(members)
+        for each, error in zip(asked, reply.errors, strict=False):  # none with an error of the whole
             answer.members.append(MemberResponse(each.member_id, each.instance_id, error))
 
     def leave(some: Sequence[Leaving], token: Token) -> Effects:
+        nonlocal asked
+        asked = some
         return broker.groups.coordinator.leave(message.group_id, some, token, now_of(context))
 
-    calls = (partial(leave, some) for some in pieces(leaving))
-    return AskedInTurns(context, calls, take, lambda: answer, broker).begin()
+    calls = (partial(leave, some) for some in consumed(leaving))
+    return AskedInTurns(context, calls, take, answer, broker, leaving).begin()

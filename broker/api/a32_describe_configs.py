@@ -7,13 +7,14 @@ Secrets have no value. A resource that is asked for twice is answered once.
 Left out: groups; such a resource is an invalid request.
 """
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.distinct import Distinct
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace
+from broker.api.pacing import Pace, pieces
 from broker.api.registry import api
 from broker.control.commands import ConfigResource, ResourceType
 from broker.control.describe import describe
@@ -30,7 +31,8 @@ from broker.protocol.messages.describe_configs import (
 )
 from broker.records.slices import SLICE, Slices
 
-FEW_KEYS: Final = 8
+CHEAP: Final = 8
+"""Keys whose comparison costs as much as another element."""
 
 COST: Final[dict[int, int]] = {
     ResourceType.TOPIC: SLICE // 8,
@@ -51,39 +53,43 @@ def handle(
 def _answers(message: DescribeConfigsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     results: list[DescribeConfigsResult] = []
-    told: set[tuple[int, str]] = set()
+    told: Distinct[tuple[int, str]] = Distinct()
     for resource in message.resources:
-        key = (resource.resource_type, resource.resource_name)
-        if key in told:
+        if not told.add((resource.resource_type, resource.resource_name)):
             if pace.spent():
                 yield None
             continue
-        results.append(_describe(resource, message, broker))
-        told.add(key)
+        results.append((yield from _describe(resource, message, broker, pace)))
         if pace.spent(COST.get(resource.resource_type, 1) if results[-1].configs else 3):
             yield None
+    yield from told.release()
     return Answered(DescribeConfigsResponse(results=results))
 
 
 def _describe(
-    resource: DescribeConfigsResource, message: DescribeConfigsRequest, broker: Broker
-) -> DescribeConfigsResult:
+    resource: DescribeConfigsResource, message: DescribeConfigsRequest, broker: Broker, pace: Pace
+) -> Slices[DescribeConfigsResult]:
     kind, name = resource.resource_type, resource.resource_name
-    keys: Collection[str] | None = resource.configuration_keys
     control = broker.control
     try:
-        if keys and len(keys) > FEW_KEYS:
-            keys = frozenset(keys)
         rows = describe(ConfigResource(kind, name), control.image, control.configuration)
     except ApiError as error:
         return DescribeConfigsResult(error.code, error.message, kind, name)
-    return DescribeConfigsResult(
-        ErrorCode.NONE,
-        None,
-        kind,
-        name,
-        [_config(row, message) for row in rows if not keys or row.name in keys],
-    )
+    if resource.configuration_keys:
+        asked = yield from _known(resource.configuration_keys, {row.name for row in rows}, pace)
+        rows = [row for row in rows if row.name in asked]
+    configs = [_config(row, message) for row in rows]
+    return DescribeConfigsResult(ErrorCode.NONE, None, kind, name, configs)
+
+
+def _known(keys: Sequence[str], names: set[str], pace: Pace) -> Slices[set[str]]:
+    """The keys that are among `names`."""
+    known: set[str] = set()
+    for some in pieces(keys):
+        known.update(names.intersection(some))
+        if pace.spent(len(some) // CHEAP):
+            yield None
+    return known
 
 
 def _config(row: ConfigRow, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -41,17 +41,18 @@ def handle(
 
 def _answers(message: DescribeLogDirsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
-    wanted = None
+    store = broker.partitions.store
+    wanted: set[tuple[str, int]] | None = None
     if message.topics is not None:
         wanted = set()
         for each in message.topics:
             for index in each.partitions:
-                wanted.add((each.topic, index))
+                if store.partition(each.topic, index) is not None:
+                    wanted.add((each.topic, index))
                 if pace.spent():
                     yield None
             if pace.spent():
                 yield None
-    store = broker.partitions.store
     results = []
     for directory in store.directories:
         results.append((yield from _described(directory, store, wanted, pace)))

@@ -9,9 +9,10 @@ from functools import partial
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.distinct import Distinct
 from broker.api.group_answers import AskedInTurns, now_of
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, mapped, pieces
+from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
@@ -35,13 +36,14 @@ def handle(
 
 def _delete(message: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
-    distinct: dict[str, None] = {}
+    distinct: Distinct[str] = Distinct()
+    names = []
     for name in message.groups_names:
-        distinct[name] = None
+        if distinct.add(name):
+            names.append(name)
         if pace.spent():
             yield None
-    names = list(distinct)
-
+    yield from distinct.release()
     refusal = ErrorCode.NONE
     if wire_actor(context, broker).role < Role.EDITOR:
         refusal = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -51,13 +53,16 @@ def _delete(message: DeleteGroupsRequest, context: RequestContext, broker: Broke
         refused = yield from mapped(lambda name: DeletableGroupResult(name, refusal), names, Pace())
         return Answered(DeleteGroupsResponse(results=refused))
     answer = DeleteGroupsResponse()
-    answered = iter(names)
+
+    asked: Sequence[str] = ()
 
     def take(reply: DeleteReply) -> None:
-        answer.results += [DeletableGroupResult(next(answered), error) for error in reply.errors]
+        answer.results += map(DeletableGroupResult, asked, reply.errors)
 
     def delete(some: Sequence[str], token: Token) -> Effects:
+        nonlocal asked
+        asked = some
         return broker.groups.coordinator.delete(some, token, now_of(context))
 
-    calls = (partial(delete, some) for some in pieces(names))
-    return AskedInTurns(context, calls, take, lambda: answer, broker).begin()
+    calls = (partial(delete, some) for some in consumed(names))
+    return AskedInTurns(context, calls, take, answer, broker, names).begin()

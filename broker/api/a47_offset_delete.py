@@ -6,12 +6,13 @@ partition where its topic does not exist, or the group is subscribed to it. Need
 
 from collections.abc import Awaitable, Sequence
 from functools import partial
+from itertools import repeat
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.group_answers import AskedInTurns, now_of
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace, pieces
+from broker.api.pacing import Pace, consumed
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.errors import ErrorCode
@@ -39,6 +40,9 @@ def _delete(message: OffsetDeleteRequest, context: RequestContext, broker: Broke
         return Answered(OffsetDeleteResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not broker.groups.is_available:
         return Answered(OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR))
+    group_id = message.group_id
+    if refusal := broker.groups.coordinator.check_delete_offsets(group_id):
+        return Answered(OffsetDeleteResponse(refusal))
     answer = OffsetDeleteResponse()
     wanted = []
     entries = []
@@ -58,17 +62,15 @@ def _delete(message: OffsetDeleteRequest, context: RequestContext, broker: Broke
         answer.topics.append(OffsetDeleteResponseTopic(topic.name, of_topic))
         if pace.spent():
             yield None
-    answered = iter(entries)
+    answered = consumed(entries)
 
     def take(reply: OffsetDeleteReply) -> None:
-        if reply.error:
-            answer.error_code, answer.topics = reply.error, []
-            return
-        for error in reply.errors:
-            next(answered).error_code = error
+        some = next(answered)
+        for entry, error in zip(some, reply.errors or repeat(reply.error), strict=False):
+            entry.error_code = error  # that of the whole where the group goes between two turns
 
     def delete(some: Sequence[tuple[str, int]], token: Token) -> Effects:
-        return broker.groups.coordinator.delete_offsets(message.group_id, some, token, now_of(context))
+        return broker.groups.coordinator.delete_offsets(group_id, some, token, now_of(context))
 
-    calls = (partial(delete, some) for some in pieces(wanted))
-    return AskedInTurns(context, calls, take, lambda: answer, broker).begin()
+    calls = (partial(delete, some) for some in consumed(wanted))
+    return AskedInTurns(context, calls, take, answer, broker, wanted, entries).begin()

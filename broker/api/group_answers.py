@@ -42,24 +42,28 @@ class Asked:
 class AskedInTurns(Asked):
     """A request that may be too large for one call of the coordinator: it is divided among `calls`, each of
     which begins when what the one before it recorded has been written. `take` is given the reply of each, and
-    `done` makes the answer after the last. Errors belong to the parts; what was written before one stays.
+    `answer` is the answer after the last. Errors belong to the parts; what was written before one stays.
+    `rest` is what the calls have not taken yet. Neither `calls` nor `take` may hold the request's message,
+    which is freed in slices as soon as the first call has been made.
     """
 
-    __slots__ = ("_broker", "_calls", "_done", "_take")
+    __slots__ = ("_broker", "_calls", "_reply", "_rest", "_take")
 
     def __init__(
         self,
         context: RequestContext,
         calls: Iterator[Callable[[Token], Effects]],
         take: Callable[[Any], None],
-        done: Callable[[], Struct],
+        answer: Struct,
         broker: Broker,
+        *rest: list[Any],
     ) -> None:
-        super().__init__(context, lambda _reply, _version: done())
+        super().__init__(context, lambda _reply, _version: answer)
         self._calls = calls
         self._take = take
-        self._done = done
+        self._reply = answer
         self._broker = broker
+        self._rest = rest
 
     def begin(self) -> Outcome:
         """Makes the first call, and there is one."""
@@ -68,7 +72,9 @@ class AskedInTurns(Asked):
     def outcome(self, reply: Any) -> Outcome:
         self._take(reply)
         call = next(self._calls, None)
-        return Answered(self._done()) if call is None else Sliced(self._turn(call), None)
+        if call is None:
+            return Answered(self._reply)
+        return Sliced(self._turn(call), None, self._reply, *self._rest)
 
     def _turn(self, call: Callable[[Token], Effects]) -> Slices[Outcome]:
         yield from ()

@@ -138,12 +138,17 @@ class AfterCommit:
 class Sliced:
     """The outcome takes longer to find out than others may be kept waiting: `slices` is resumed between other
     requests, and returns the outcome, or an awaitable of it, as a handler may. `step` is what it has yielded
-    last; `then`, if somebody sets it, makes another outcome of what is returned. (broker.records.slices)
+    last; `then`, if somebody sets it, makes another outcome of what is returned. `held` are large messages
+    and lists that the local variables of `slices` do not name, to be freed in slices if the work is given up.
+    (broker.records.slices)
     """
 
-    __slots__ = ("slices", "step", "then")
+    __slots__ = ("held", "slices", "step", "then")
 
-    def __init__(self, slices: "Slices[Outcome | Awaitable[Outcome]]", step: Unpack | None) -> None:
+    def __init__(
+        self, slices: "Slices[Outcome | Awaitable[Outcome]]", step: Unpack | None, *held: "Struct | list[Any]"
+    ) -> None:
+        self.held = held
         self.slices = slices
         self.step = step
         self.then: Callable[[Outcome | Awaitable[Outcome]], Outcome | Awaitable[Outcome]] | None = None

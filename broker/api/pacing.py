@@ -39,6 +39,20 @@ def mapped(function: Callable[[Item], Answer], items: Iterable[Item], pace: Pace
     return answers
 
 
+def consumed(items: list[Item], size: int = SLICE) -> Iterator[list[Item]]:
+    """`items` in pieces of at most `size`, in their order; one piece where there are none. Empties `items`,
+    so that each piece is freed with its last holder and not with all the others: letting go of 95,000 objects
+    takes 5 ms, even where others hold them.
+    """
+    items.reverse()
+    while True:
+        piece = items[: -size - 1 : -1]
+        del items[-size:]
+        yield piece
+        if not items:
+            return
+
+
 def pieces(items: Sequence[Item], size: int = SLICE) -> Iterator[Sequence[Item]]:
     """`items` in pieces of at most `size`; one piece where there are none."""
     return (items[at : at + size] for at in range(0, max(len(items), 1), size))

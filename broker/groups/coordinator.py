@@ -200,6 +200,11 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         return NO_OFFSETS if group is None else group.offsets
 
+    def check_delete_offsets(self, group_id: str) -> ErrorCode:
+        """The error of an OffsetDelete as a whole, before any partition is looked at."""
+        group = self._groups.get(group_id)
+        return ErrorCode.GROUP_ID_NOT_FOUND if group is None else offsets.check_delete(group)
+
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]], token: Token, now: Now
     ) -> Effects:

@@ -58,11 +58,16 @@ def _commit_one(turn: Turn, group: Group, one: OffsetToCommit, expire_ms: int | 
 
 def delete(turn: Turn, group: Group, partitions: Sequence[tuple[str, int]], token: Token) -> None:
     """Drop offsets that nobody in the group consumes."""
-    if group.members and not group.is_consumer_group:
-        turn.reply(token, OffsetDeleteReply(ErrorCode.NON_EMPTY_GROUP))
+    if error := check_delete(group):
+        turn.reply(token, OffsetDeleteReply(error))
         return
     errors = tuple(_delete_one(turn, group, topic, partition) for topic, partition in partitions)
     turn.reply(token, OffsetDeleteReply(ErrorCode.NONE, errors))
+
+
+def check_delete(group: Group) -> ErrorCode:
+    """Only of a consumer group it is known what its members consume."""
+    return ErrorCode.NON_EMPTY_GROUP if group.members and not group.is_consumer_group else ErrorCode.NONE
 
 
 def _delete_one(turn: Turn, group: Group, topic: str, partition: int) -> ErrorCode:

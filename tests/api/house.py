@@ -224,8 +224,11 @@ class House:
         if any(isinstance(asking.outcome, AfterCommit) for asking in batch):
             self.partitions.commit()
         for asking in batch:
-            if isinstance(asking.outcome, AfterCommit):
+            while isinstance(asking.outcome, AfterCommit):
                 asking.outcome = asking.outcome.finish()
+                if isinstance(asking.outcome, Sliced):  # the next part of a request that is divided
+                    asking.outcome = run_through(_all_of(asking.outcome))
+                    self.partitions.commit()
             if isinstance(asking.outcome, Parked):
                 asking.outcome = None
         callbacks = self.broker.callbacks.queue

@@ -1,5 +1,7 @@
 """OffsetCommit, OffsetFetch and OffsetDelete."""
 
+from typing import Any
+
 import pytest
 
 from broker.errors import ErrorCode
@@ -161,3 +163,48 @@ async def test_offsets_go_with_their_topic(ready: House) -> None:
     await ready.ask(DeleteTopicsRequest(topics=[DeleteTopicState("orders")]))
     await ready.create_topic("orders", 2)
     assert await committed(ready) == -1
+
+
+@pytest.mark.parametrize("count", [255, 256, 257, 600])
+async def test_many_offsets_are_committed_and_deleted_in_parts(house: House, count: int) -> None:
+    await house.create_topic("wide", count)
+    await find_coordinator(house)
+    parts = [OffsetCommitRequestPartition(index, 100 + index) for index in (*range(count), count)]
+    request = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)])
+    (topic,) = (await house.ask(request)).topics
+    assert [each.error_code for each in topic.partitions] == [0] * count + [3]
+    reply = await house.ask(OffsetFetchRequest(GROUP, None), 7)
+    found = {each.partition_index: each.committed_offset for each in reply.topics[0].partitions}
+    assert found == {index: 100 + index for index in range(count)}
+    answer = await delete(house, *(("wide", index) for index in (*range(count), count)))
+    assert answer == (0, [0] * count + [3])
+    assert not (await house.ask(OffsetFetchRequest(GROUP, None), 7)).topics
+
+
+async def test_a_group_that_goes_between_two_parts_refuses_the_other_partitions(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """513 partitions are two parts; the error of the second one belongs to its partition."""
+    await house.create_topic("wide", 513)
+    await find_coordinator(house)
+    parts = [OffsetCommitRequestPartition(index, 1) for index in range(513)]
+    await house.ask(OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)]))
+    coordinator = house.broker.groups.coordinator
+    really = coordinator.delete_offsets
+
+    def last(group_id: str, partitions: Any, *rest: Any) -> Any:
+        return really("nobody" if len(partitions) == 1 else group_id, partitions, *rest)
+
+    monkeypatch.setattr(coordinator, "delete_offsets", last)
+    assert await delete(house, *(("wide", index) for index in range(513))) == (
+        0,
+        [0] * 512 + [ErrorCode.GROUP_ID_NOT_FOUND],
+    )
+
+
+async def test_commits_of_many_are_refused_one_by_one(ready: House) -> None:
+    parts = [OffsetCommitRequestPartition(index, 1) for index in range(3)]
+    request = OffsetCommitRequest("g" * 8_001, topics=[OffsetCommitRequestTopic("orders", partitions=parts)])
+    (topic,) = (await ready.ask(request)).topics
+    invalid, unknown = ErrorCode.INVALID_GROUP_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [each.error_code for each in topic.partitions] == [invalid, invalid, unknown]

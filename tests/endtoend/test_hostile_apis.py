@@ -37,12 +37,18 @@ from broker.protocol.messages.create_partitions import CreatePartitionsRequest, 
 from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from broker.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from broker.protocol.messages.metadata import MetadataRequest
+from broker.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.broker_process import BrokerProcess
@@ -104,14 +110,21 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     )
     with BrokerProcess(directory / "log", *settings, prefix=measured) as process:
         made = Broker(process, longest)
-        trio.run(_make_topic, made.port)
+        trio.run(_prepare, made.port)
         yield made
 
 
-async def _make_topic(port: int) -> None:
+async def _prepare(port: int) -> None:
+    """Makes a topic, the offsets topic, and a group that has committed an offset: without them requests about
+    known topics and groups are refused before the work.
+    """
     client = await connect(port)
     async with client.stream:
         await client.ask(create_topic(), 5)
+        await client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["group"]), 4)
+        offset = OffsetCommitRequestTopic(name="events", partitions=[OffsetCommitRequestPartition(0, 1)])
+        committed = await client.ask(OffsetCommitRequest("group", topics=[offset]), 8)
+        assert committed.topics[0].partitions[0].error_code == 0
 
 
 def frame_of(message: Any, version: int, *, cut: bool = False) -> bytes:

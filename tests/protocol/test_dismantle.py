@@ -2,9 +2,10 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
-from broker.protocol.dismantle import AT_ONCE, dismantle
+from broker.protocol.dismantle import AT_ONCE, dismantle, held_by
 from broker.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsResponse,
@@ -74,3 +75,34 @@ def test_structs_that_are_not_in_arrays_and_what_is_missing() -> None:
     assert list(dismantle(reply))
     assert list(dismantle(MetadataRequest(None)))
     assert reply.next_cursor is not None and reply.next_cursor.topic_name == "t"
+
+
+def test_a_list_of_structs() -> None:
+    partitions, alive = watched(2 * AT_ONCE)
+    topics = [MetadataResponseTopic(0, "t", partitions=partitions)]
+    slices = dismantle(topics)
+    del partitions, topics
+    most, before = 0, alive[0]
+    for _ in slices:
+        most, before = max(most, before - alive[0]), alive[0]
+    assert most == AT_ONCE and alive == [0]
+
+
+def test_what_suspended_work_holds_is_found_in_every_generator_of_it() -> None:
+    def inner(message: MetadataRequest) -> Iterator[None]:
+        seen = {1}
+        yield
+        assert seen and message
+
+    def outer() -> Iterator[None]:
+        made = [0]
+        count = 1
+        yield from inner(MetadataRequest([]))
+        assert made and count
+
+    work: Any = outer()
+    assert list(held_by(work)) == []
+    next(work)
+    assert list(held_by(work)) == [[0], MetadataRequest([]), {1}]
+    work.close()
+    assert list(held_by(work)) == []

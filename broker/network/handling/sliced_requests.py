@@ -15,8 +15,7 @@ import trio
 
 from broker.api.outcome import Hangup, Outcome, Sliced
 from broker.network.handling.request import Request
-from broker.protocol.dismantle import dismantle
-from broker.protocol.schema import Struct
+from broker.protocol.dismantle import Large, dismantle, held_by
 from broker.records.slices import Unpack
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
@@ -39,7 +38,7 @@ class SlicedRequests:
     def __init__(self, thread_ns: ThreadClock = time.thread_time_ns) -> None:
         self._thread_ns = thread_ns
         self._waiting: deque[tuple[Request, Sliced, Slice, Conclude]] = deque()
-        self._dropped: deque[Struct | None] = deque()
+        self._dropped: deque[Large | None] = deque()
         self._dropping = False
         self._filled = trio.Event()
 
@@ -56,8 +55,8 @@ class SlicedRequests:
         self._waiting.append((request, sliced, in_slice, conclude))
         self._filled.set()
 
-    def drop(self, message: Struct | None) -> None:
-        """Frees a large message a slice at a time, before the next request has its turn."""
+    def drop(self, message: Large | None) -> None:
+        """Frees a large message, list or set a slice at a time, before the next request has its turn."""
         self._dropped.append(message)
         self._filled.set()
 
@@ -78,7 +77,7 @@ class SlicedRequests:
             while not work.done:
                 await work.before()
                 if request.channel.fd < 0:
-                    work.give_up()
+                    self._dropped += work.give_up()
                 else:
                     in_slice(work.advance, work.thread_ns)
             self._waiting.popleft()
@@ -95,6 +94,7 @@ class _Work:
         self._slices = sliced.slices
         self._step = sliced.step
         self._then = sliced.then
+        self._held = sliced.held
         self._refusal: Exception | None = None
         self._outcome: Outcome | Awaitable[Outcome] | None = None
         self._error: Exception | None = None
@@ -133,13 +133,17 @@ class _Work:
     def _go_on(self, sliced: Sliced) -> None:
         """What the last slice has returned is in slices too."""
         self._slices, self._step, self._then = sliced.slices, sliced.step, sliced.then
+        self._held = sliced.held
 
-    def give_up(self) -> None:
-        self._outcome, self.done = Hangup("the client has gone"), True
+    def give_up(self) -> list[Large]:
+        """Ends the work; what it has made so far is to be freed in slices."""
+        found = [*self._held, *held_by(self._slices)]
+        self._outcome, self.done, self._held = Hangup("the client has gone"), True, ()
         try:
             self._slices.close()
         except Exception as error:  # noqa: BLE001 - raised again by `outcome`, where it is reported
             self._error = error
+        return found
 
     def outcome(self) -> Outcome | Awaitable[Outcome]:
         if self._error is not None:

@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from broker.api.outcome import PARKED, SILENT, Hangup, Outcome, Sliced, in_slices
 from broker.errors import ApiError, ErrorCode
 from broker.network.handling.sliced_requests import SlicedRequests
+from broker.protocol.dismantle import AT_ONCE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.list_offsets import (
@@ -181,6 +182,39 @@ async def test_work_that_fails_when_it_is_dropped_fails_its_own_request_only(nur
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
     assert isinstance(rig.seen[0], ZeroDivisionError) and rig.seen[1:] == ["b", SILENT]
+
+
+async def test_what_was_made_for_a_client_that_has_gone_is_freed_in_slices(nursery: trio.Nursery) -> None:
+    rig, looks = Rig(), Looks()
+    alive = [0]
+
+    class Made:
+        """Says when it is freed."""
+
+        def __init__(self) -> None:
+            alive[0] += 1
+
+        def __del__(self) -> None:
+            alive[0] -= 1
+            freed.add(looks.count)
+
+    def work() -> Slices[Outcome]:
+        made = [Made() for _ in range(3 * AT_ONCE)]
+        yield None
+        assert made
+        return SILENT
+
+    freed: set[int] = set()
+    held = [Made() for _ in range(2 * AT_ONCE)]
+    local = work()
+    next(local)
+    rig.put_sliced("a", Sliced(local, None, held), fd=-1)
+    del held, local
+    trio.lowlevel.add_instrument(looks)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    trio.lowlevel.remove_instrument(looks)
+    assert alive == [0] and len(freed) == 5
 
 
 def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
