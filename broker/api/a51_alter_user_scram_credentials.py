@@ -10,7 +10,7 @@ from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.large_changes import entries_of, refused
 from broker.api.outcome import Answered, Outcome, in_slices, outcome_of
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace, consumed, mapped
 from broker.api.registry import api
 from broker.api.wire_actor import wire_actor
 from broker.control.commands import AlterUserScramCredentials, ScramDeletion, ScramUpsertion, UserOutcome
@@ -48,7 +48,7 @@ def _read(
                 lambda each: AlterUserScramCredentialsResponse(results=each),
             )
         )
-    return _alter(AlterUserScramCredentials(tuple(wanted)), context, broker)
+    return _alter(wanted, context, broker)
 
 
 def _alteration(
@@ -61,11 +61,18 @@ def _alteration(
     )
 
 
-async def _alter(command: AlterUserScramCredentials, context: RequestContext, broker: Broker) -> Outcome:
-    return outcome_of(_results(await broker.control.apply(command, wire_actor(context, broker))))
+async def _alter(
+    wanted: list[ScramDeletion | ScramUpsertion], context: RequestContext, broker: Broker
+) -> Outcome:
+    command = AlterUserScramCredentials(tuple(wanted))
+    outcomes = await broker.control.apply(command, wire_actor(context, broker))
+    del command
+    return outcome_of(_results(outcomes, wanted))
 
 
-def _results(outcomes: list[UserOutcome]) -> Slices[Outcome]:
+def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsertion]) -> Slices[Outcome]:
+    for _ in consumed(done):  # their salts and passwords may be 20 MB
+        yield None
     results = yield from mapped(
         lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message), outcomes, Pace()
     )

@@ -4,7 +4,7 @@ Called by the handlers of CreateTopics, DeleteTopics, CreatePartitions, the Alte
 of quotas and credentials. (Kafka: QuorumController, MAX_RECORDS_PER_USER_OP)
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final, TypeVar
 
 from broker.api.outcome import Answered, Outcome
@@ -26,7 +26,7 @@ TOO_MANY: Final = "Unable to perform excessively large batch operation."
 
 
 def entries_of(
-    entries: Iterable[Entry],
+    entries: Collection[Entry],
     read: Callable[[Entry], Part],
     pace: Pace,
     parts: Callable[[Entry], int] = lambda _entry: 0,
@@ -34,6 +34,8 @@ def entries_of(
     """What `read` makes of every entry; None where they are too many for one change, and `refused` is the
     answer.
     """
+    if len(entries) > MOST_ELEMENTS:
+        return None
     made: list[Part] = []
     total = 0
     for entry in entries:

@@ -10,7 +10,7 @@ exemplars.
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -31,6 +31,9 @@ LONGEST_TEXT: Final = 256
 
 MOST_ATTRIBUTES: Final = 32
 """Of one point; ours, likewise."""
+
+READ_AT_ONCE: Final = 256
+"""Points and attributes between two rests; ours. One takes 2 to 4 microseconds."""
 
 OWN_LABELS: Final = ("client_instance_id", "client_id")
 """Labels that say whose figure it is; no client's to give."""
@@ -96,19 +99,44 @@ def parse(plain: bytes) -> "MetricsData":
     return data
 
 
-def read(data: "MetricsData") -> Reading:
-    """In the order in which they are said."""
+def read(data: "MetricsData", rest: Callable[[], object] = lambda: None) -> Reading:
+    """In the order in which they are said. `rest` is called after some READ_AT_ONCE points, attributes and
+    empty metrics each time: a thread that reads lets others have the interpreter there, which it would
+    otherwise give away after 5 ms only.
+    """
     points: list[Point] = []
     left_out = 0
+    left = READ_AT_ONCE
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:
             for metric in scope.metrics:
-                for point in _points_of(metric):
-                    if point is None or len(points) >= MOST_POINTS:
-                        left_out += 1
-                    else:
-                        points.append(point)
+                left -= 1
+                if len(points) >= MOST_POINTS:
+                    left_out += _count(metric)
+                else:
+                    for point in _points_of(metric):
+                        left -= 1
+                        if point is None or len(points) >= MOST_POINTS:
+                            left_out += 1
+                        else:
+                            points.append(point)
+                            left -= len(point.attributes)
+                        if left <= 0:
+                            rest()
+                            left = READ_AT_ONCE
+                if left <= 0:
+                    rest()
+                    left = READ_AT_ONCE
     return Reading(points, left_out)
+
+
+def _count(metric: "Metric") -> int:
+    """How many points `_points_of` would make."""
+    kind = metric.WhichOneof("data")
+    if kind is None:
+        return 0
+    told = len(getattr(metric, kind).data_points)
+    return told if kind in ("gauge", "sum") else 2 * told
 
 
 def _points_of(metric: "Metric") -> Iterator[Point | None]:
@@ -142,8 +170,10 @@ def _number(point: Any) -> float:
 
 
 def _point(
-    name: str, attributes: Iterable[Any], shape: Shape, value: float, *, is_delta: bool
+    name: str, attributes: Collection[Any], shape: Shape, value: float, *, is_delta: bool
 ) -> Point | None:
+    if len(attributes) > MOST_ATTRIBUTES:
+        return None
     said = tuple([(each.key, _text(each.value)) for each in attributes])
     written = _written(name, said, shape)
     if written is None or (is_delta and not isfinite(value)):
@@ -157,7 +187,7 @@ def _written(name: str, said: Labels, shape: Shape) -> tuple[str, Labels] | None
     every push, and this takes most of the time.
     """
     texts = (name, *(text for pair in said for text in pair))
-    if not name or len(said) > MOST_ATTRIBUTES or any(len(text) > LONGEST_TEXT for text in texts):
+    if not name or any(len(text) > LONGEST_TEXT for text in texts):
         return None
     family = _fit(name)
     if shape is Shape.COUNTER and not family.endswith("_total"):

@@ -124,5 +124,25 @@ def test_points_beyond_the_limit_are_counted() -> None:
     assert (len(reading.points), reading.left_out) == (MOST_POINTS, 1)
 
 
+def test_metrics_beyond_the_limit_are_counted_without_being_read() -> None:
+    full = Metric(name="a")
+    for _ in range(MOST_POINTS):
+        full.gauge.data_points.add()
+    histogram, summary = Metric(name="h"), Metric(name="s")
+    histogram.histogram.data_points.add()
+    for _ in range(2):
+        summary.summary.data_points.add()
+    reading = read_all(full, gauge("b", 1), histogram, summary, Metric(name="c"))
+    assert (len(reading.points), reading.left_out) == (MOST_POINTS, 1 + 2 + 4)
+
+
+@pytest.mark.parametrize(("count", "rests"), [(84, 0), (85, 0), (86, 1), (172, 2)])
+def test_it_rests_after_every_256_metrics_points_and_attributes(count: int, rests: int) -> None:
+    rested: list[int] = []
+    data = parse(metrics(*(gauge(f"m{at}", 1, k="v") for at in range(count))))
+    read(data, lambda: rested.append(1))
+    assert len(rested) == rests
+
+
 def test_a_metric_without_data_says_nothing() -> None:
     assert read_all(Metric(name="a")) == Reading([], 0)

@@ -5,12 +5,14 @@ import random
 import socket
 import struct
 from collections.abc import Iterator
+from mmap import mmap
+from typing import Any
 
 import pytest
 
 from broker.errors import ProtocolViolation
-from broker.network.connection.frame_pool import FramePool
-from broker.network.connection.receive import SCRATCH_BYTES, EndOfStream, Receive
+from broker.network.connection.frame_pool import TRUSTED_FRAME, FramePool
+from broker.network.connection.receive import MOST_AT_ONCE, SCRATCH_BYTES, EndOfStream, Receive
 
 LIMIT = 300_000
 
@@ -141,3 +143,46 @@ def test_a_buffer_that_nobody_looks_into_is_used_again() -> None:
     assert pool.kept == 131_072
     assert pool.take(90_000, 0) is frame
     assert pool.kept == 0
+
+
+@pytest.mark.parametrize("size", [TRUSTED_FRAME - 1, TRUSTED_FRAME, TRUSTED_FRAME + 1, 20_000_000])
+def test_a_very_large_frame_arrives_in_a_mapping(
+    pair: tuple[socket.socket, socket.socket], size: int
+) -> None:
+    """It grows where it is; what came before is not copied, and nothing is kept."""
+    pool = FramePool()
+    body = random.Random(1).randbytes(size)
+    receive = new_receive(limit=size, pool=pool)
+    frames = feed(receive, *pair, [framed(body)])
+    while not frames:  # the buffer was full before the socket was empty
+        frames += [bytes(frame) for frame in [receive.read(pair[0])] if frame is not None]
+    assert frames == [body]
+    buffer = pool.take(TRUSTED_FRAME + 1, TRUSTED_FRAME)
+    assert isinstance(buffer, mmap) and not isinstance(pool.take(TRUSTED_FRAME, 0), mmap)
+    assert pool.grow(buffer, 3 * TRUSTED_FRAME) is buffer and len(buffer) == 4 * TRUSTED_FRAME
+    before, kept = pool.outstanding, pool.kept
+    pool.release(memoryview(buffer)[:1])
+    assert (pool.outstanding, pool.kept) == (before - 4 * TRUSTED_FRAME, kept)
+
+
+class Endless:
+    """A socket that has as much as anybody wants."""
+
+    def __init__(self, head: bytes) -> None:
+        self.head = head
+        self.taken: list[int] = []
+
+    def recv_into(self, view: memoryview) -> int:
+        if self.head:
+            view[:4], self.head = self.head, b""
+            return 4
+        self.taken.append(len(view))
+        return len(view)
+
+
+def test_no_more_than_a_megabyte_is_taken_from_the_kernel_in_one_go() -> None:
+    sock: Any = Endless(struct.pack(">i", 3_000_000))
+    receive = new_receive(limit=3_000_000)
+    while receive.read(sock) is None:
+        pass
+    assert sock.taken == [MOST_AT_ONCE, MOST_AT_ONCE, 3_000_000 - 2 * MOST_AT_ONCE]
