@@ -18,8 +18,8 @@ from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
-from broker.protocol import codec
 from broker.protocol.api_key import ApiKey
+from broker.protocol.codec import encode_response
 from broker.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -28,6 +28,7 @@ from broker.protocol.messages.produce import (
 )
 from broker.protocol.schema import Buffer
 from broker.protocol.varint import read_rest, uvarint
+from broker.records.compression import Codec
 from broker.records.header import CODEC_AT, CODEC_MASK
 
 KNOWN: Final = 1024
@@ -35,6 +36,9 @@ KNOWN: Final = 1024
 
 LONGEST: Final = 1024
 """Bytes of a beginning that is kept: more than a topic's longest name and any reasonable client id."""
+
+LOG_START_SINCE: Final = 5
+"""The first version whose answer has all three numbers of OFFSETS."""
 
 OFFSETS: Final = struct.Struct(">qqq")
 INT32: Final = struct.Struct(">i")
@@ -65,7 +69,7 @@ class AnswerWithHoles:
         self._index = index
         partition = PartitionProduceResponse(index, ErrorCode.NONE, *_SENTINELS)
         reply = ProduceResponse([TopicProduceResponse(topic, topic_id, [partition])], _THROTTLE)
-        frame = b"".join(codec.encode_response(ApiKey.PRODUCE, version)(reply, 0))  # type: ignore[arg-type]
+        frame = b"".join(encode_response(ApiKey.PRODUCE, version)(reply, 0))  # type: ignore[arg-type]
         offsets = frame.index(OFFSETS.pack(*_SENTINELS))
         throttle = frame.index(INT32.pack(_THROTTLE), offsets + OFFSETS.size)
         self._size = frame[:4]
@@ -116,11 +120,12 @@ class Shape:
 class ProduceRepeats:
     """The known shapes of one version on one listener. Forgotten whole when the metadata image changes."""
 
-    __slots__ = ("_flexible", "_shapes", "_tail", "_version")
+    __slots__ = ("_flexible", "_last_codec", "_shapes", "_tail", "_version")
 
     def __init__(self, version: int) -> None:
         self._version = version
         self._flexible = version >= 9
+        self._last_codec = CODEC_MASK if version >= ZSTD_SINCE else Codec.ZSTD - 1
         self._tail = len(NO_TAGS) if self._flexible else 0
         self._shapes: dict[bytes, Shape] = {}
 
@@ -148,7 +153,10 @@ class ProduceRepeats:
         context.client_id = shape.client_id
         log, records = shape.log, memoryview(frame)[at:end]
         try:
-            if records[CODEC_AT] & CODEC_MASK >= log.inspects_from and (
+            codec = records[CODEC_AT] & CODEC_MASK
+            if codec > self._last_codec:
+                return None  # zstd, before the version that allows it
+            if codec >= log.inspects_from and (
                 next(log.inspect(records, context.wall_ms), _DONE) is not _DONE
             ):
                 return None  # it is too large to be inspected at once
@@ -162,7 +170,7 @@ class ProduceRepeats:
     ) -> None:
         """Remembers the beginning of a request for one partition, if it could be served."""
         if (
-            self._version < ZSTD_SINCE
+            self._version < LOG_START_SINCE
             or len(message.topic_data) != 1
             or len(message.topic_data[0].partition_data) != 1
         ):

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from broker.errors import ErrorCode
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from broker.records.build import NewRecord, build_batch
+from broker.records.compression import Codec
 from tests.support.produce import batch_of, create_topic
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
@@ -60,7 +63,7 @@ async def test_a_repeated_produce_is_answered_as_the_first_was(broker: RunningBr
     partitions = [answer.responses[0].partition_responses[0] for answer in answers]
     assert [each.base_offset for each in partitions] == [0, 1, 2]
     assert {each.error_code for each in partitions} == {0}
-    assert known_shapes(broker) == (1 if version >= 7 else 0)
+    assert known_shapes(broker) == (1 if version >= 5 else 0)
 
     first, third = [await ask_raw(client, produce(broker, version), version) for _ in range(2)]
     assert first.replace((3).to_bytes(8), (4).to_bytes(8)) == third
@@ -125,6 +128,22 @@ async def test_a_bad_crc_in_a_known_shape_gets_its_code(broker: RunningBroker) -
     assert answer.responses[0].partition_responses[0].error_code == 2
     answer = await client.ask(produce(broker, 9), 9)
     assert answer.responses[0].partition_responses[0].base_offset == 2
+
+
+@pytest.mark.parametrize("version", range(5, 9))
+async def test_zstd_in_a_known_shape_is_refused_before_version_7(broker: RunningBroker, version: int) -> None:
+    client = await broker.connect()
+    for _ in range(2):
+        await client.ask(produce(broker, version), version)
+    assert known_shapes(broker) == 1
+    for codec, error in ((Codec.LZ4, 0), (Codec.ZSTD, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)):
+        asked = produce(broker, version)
+        batch = bytearray(build_batch([NewRecord(None, b"value", 0)], codec=codec))
+        asked.topic_data[0].partition_data[0].records = batch
+        answer = await client.ask(asked, version)
+        assert answer.responses[0].partition_responses[0].error_code == (error if version < 7 else 0)
+    answer = await client.ask(produce(broker, version), version)
+    assert answer.responses[0].partition_responses[0].base_offset == (3 if version < 7 else 4)
 
 
 async def test_acks_0_in_a_known_shape_is_stored_without_an_answer(broker: RunningBroker) -> None:
