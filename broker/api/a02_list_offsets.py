@@ -14,7 +14,7 @@ from typing import Final
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered, Outcome, in_slices
-from broker.api.pacing import Pace
+from broker.api.pacing import Pace, emptied
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
@@ -86,6 +86,7 @@ def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, 
                 yield None
         if pace.spent():
             yield None
+    yield from emptied(seen, pace)
     return twice
 
 

@@ -51,7 +51,8 @@ def _answers(message: DescribeTopicPartitionsRequest, broker: Broker) -> Slices[
         )
         return Answered(DescribeTopicPartitionsResponse(topics=refused))
     topics = broker.control.image.topics
-    names = yield from _sorted([topic.name for topic in message.topics] or list(topics), pace)
+    named = yield from mapped(lambda topic: topic.name, message.topics, pace)
+    names = yield from _sorted(named or list(topics), pace)
     start = 0
     if cursor is not None:
         names = names[bisect_left(names, cursor.topic_name) :]

@@ -4,7 +4,7 @@ Used by handlers that answer element by element. Their generators become outcome
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from broker.records.slices import SLICE, Slices
 
@@ -56,3 +56,11 @@ def consumed(items: list[Item], size: int = SLICE) -> Iterator[list[Item]]:
 def pieces(items: Sequence[Item], size: int = SLICE) -> Iterator[Sequence[Item]]:
     """`items` in pieces of at most `size`; one piece where there are none."""
     return (items[at : at + size] for at in range(0, max(len(items), 1), size))
+
+
+def emptied(items: set[Any], pace: Pace) -> Slices[None]:
+    """Empties a large set, which would otherwise be freed in one piece with what it alone holds."""
+    for _ in range(len(items)):
+        items.pop()
+        if pace.spent():
+            yield None

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from broker.protocol.schema import Struct
 
-AT_ONCE: Final = 2048
-"""Elements that are dropped between two yields; ours. One takes some 0.1 microseconds."""
+AT_ONCE: Final = 512
+"""Elements that are dropped between two yields; ours. One takes 0.5 to 2 microseconds, with its texts and its
+empty arrays.
+"""
 
 Large = Struct | list[Any] | set[Any]
 

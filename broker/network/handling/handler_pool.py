@@ -179,6 +179,7 @@ class HandlerPool:
                     self._crew.hand_on_the_lead()
                     await self._serve_slow(request, slow)
                     self._deliver()
+                    self.sliced.look()
                     self.busy[index] += now_of() - awake
                     if not await self._crew.take_the_lead(index):
                         return
@@ -260,6 +261,7 @@ class HandlerPool:
         for request, after in waiting:
             self._complete(request, after.give_up)
         self.deliver()
+        self.sliced.look()
 
     def _finish(self, waiting: Waiting) -> None:
         for request, after in waiting:
@@ -351,9 +353,8 @@ class HandlerPool:
             del partial_message
             raise
         request.api_version = route.version
-        outcome = route.handle(message, request, broker)
-        self.sliced.drop(message)
-        return outcome
+        self.sliced.drop_after(request, message)
+        return route.handle(message, request, broker)
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
         request.local_complete = self._clock.ns()
@@ -411,6 +412,7 @@ class HandlerPool:
     async def _finish_slow(self, request: Request, slow: Awaitable[Outcome]) -> None:
         await self._serve_slow(request, slow)
         self.deliver()
+        self.sliced.look()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
         """Concludes a request that has waited. The time that this takes is local time, and not part of the
@@ -497,10 +499,14 @@ class HandlerPool:
     def _encode_large(self, request: Request, outcome: Answered) -> Slices[Outcome | Awaitable[Outcome]]:
         """Counts the errors of an answer and encodes it."""
         route, reply = request.route, outcome.reply
-        errors = yield from route.count_errors_in_slices(reply)
-        if errors:
-            route.metrics.count_errors(request, errors)
-        parts = yield from route.encode_in_slices(reply, request.correlation_id)
+        try:
+            errors = yield from route.count_errors_in_slices(reply)
+            if errors:
+                route.metrics.count_errors(request, errors)
+            parts = yield from route.encode_in_slices(reply, request.correlation_id)
+        except ProtocolViolation:  # the client has gone
+            self.sliced.drop(reply)
+            raise
         if len(parts) == 1 and isinstance(answer := parts[0], bytes):
             frame = request.frame
             if outcome.cacheable and isinstance(frame, bytes) and not (outcome.throttle or errors):

@@ -3,19 +3,26 @@ time, and everybody else has a turn in between.
 
 Filled by the handlers of every plane, run by `app` as one task, so that there is one slice between two looks
 at the network, however many requests wait here. They are served one after the other, because each may have an
-unpacked batch in memory. The work for a connection that is gone is dropped. Knows no API and no record.
+unpacked batch in memory, and tenants take turns: after a request of one, every other tenant that waits has
+one served. A tenant is the principal of a connection, or where none has logged in the address of its peer.
+Within a tenant connections take turns, since each has one request here at most. The work for a connection
+that is gone is dropped. Knows no API and no record.
 """
 
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 import trio
 
 from broker.api.outcome import Hangup, Outcome, Sliced
+from broker.errors import ProtocolViolation
+from broker.network.connection.channel import ANONYMOUS, Channel
 from broker.network.handling.request import Request
 from broker.protocol.dismantle import Large, dismantle, held_by
+from broker.protocol.schema import Struct
 from broker.records.slices import Unpack
 
 SLICED: Final = "data-plane-kafka-request-handler-slices"
@@ -32,27 +39,47 @@ ThreadClock = Callable[[], int]
 """Nanoseconds of processor time of the thread that calls it."""
 
 
+Waiting = tuple[Request, Sliced, Slice, Conclude]
+
+GONE: Final = "the client has gone"
+
+
+def tenant_of(channel: Channel) -> tuple[str, str]:
+    """Whose turn it is when a request of this connection is served: a principal, or an address without one.
+    The client id is not part of it, because clients choose it.
+    """
+    principal = channel.principal
+    return (principal, "") if principal != ANONYMOUS else (ANONYMOUS, channel.address)
+
+
 class SlicedRequests:
     """At most one for each connection that waits for an answer, and those whose connection has gone."""
 
     def __init__(self, thread_ns: ThreadClock = time.thread_time_ns) -> None:
         self._thread_ns = thread_ns
-        self._waiting: deque[tuple[Request, Sliced, Slice, Conclude]] = deque()
+        self._tenants: OrderedDict[tuple[str, str], deque[Waiting]] = OrderedDict()
+        self._count = 0
+        self._held: list[tuple[Request, Struct]] = []
         self._dropped: deque[Large | None] = deque()
         self._dropping = False
         self._filled = trio.Event()
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
     @property
     def idle(self) -> bool:
         """Whether no large message is in memory, for all that is known here."""
-        return not (self._waiting or self._dropped or self._dropping)
+        return not (self._count or self._held or self._dropped or self._dropping)
 
     def put(self, request: Request, sliced: Sliced, in_slice: Slice, conclude: Conclude) -> None:
         """`conclude` is called once, when the last slice is done; never if `run` is cancelled before."""
-        self._waiting.append((request, sliced, in_slice, conclude))
+        tenant = tenant_of(request.channel)
+        waiting = self._tenants.get(tenant)
+        if waiting is None:
+            waiting = self._tenants[tenant] = deque()
+        waiting.append((request, sliced, in_slice, conclude))
+        self._count += 1
         self._filled.set()
 
     def drop(self, message: Large | None) -> None:
@@ -60,19 +87,42 @@ class SlicedRequests:
         self._dropped.append(message)
         self._filled.set()
 
+    def drop_after(self, request: Request, message: Struct) -> None:
+        """The same once the request has its answer. Until then its handler may hold parts of the message,
+        which would be freed all at once with the last of these parts.
+        """
+        self._held.append((request, message))
+
+    def look(self) -> None:
+        """A request may have got its answer outside of `run`."""
+        if self._held:
+            self._filled.set()
+
+    def _release(self) -> None:
+        """Gives up the messages of requests that have their answer; `frame` is None from then on."""
+        held, self._held = self._held, []
+        for request, message in held:
+            if request.frame is None:
+                self._dropped.append(message)
+            else:
+                self._held.append((request, message))
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             await self._filled.wait()
+            if self._held:
+                self._release()
             while self._dropped:
                 self._dropping = True
                 for _ in dismantle(self._dropped.popleft()):
                     await trio.lowlevel.checkpoint()
             self._dropping = False
-            if not self._waiting:
+            if not self._count:
                 self._filled = trio.Event()
                 continue
-            request, sliced, in_slice, conclude = self._waiting[0]
+            tenant, waiting = next(iter(self._tenants.items()))
+            request, sliced, in_slice, conclude = waiting.popleft()
             work = _Work(sliced, self._thread_ns)
             while not work.done:
                 await work.before()
@@ -80,7 +130,11 @@ class SlicedRequests:
                     self._dropped += work.give_up()
                 else:
                     in_slice(work.advance, work.thread_ns)
-            self._waiting.popleft()
+            if waiting:
+                self._tenants.move_to_end(tenant)
+            else:
+                del self._tenants[tenant]
+            self._count -= 1
             conclude(work.outcome)
             del request, sliced, in_slice, conclude, work  # they may hold what is dropped next
 
@@ -136,10 +190,14 @@ class _Work:
         self._held = sliced.held
 
     def give_up(self) -> list[Large]:
-        """Ends the work; what it has made so far is to be freed in slices."""
+        """Ends the work and returns what it has made so far, to be freed in slices. Tells the generator, which
+        may have more to free.
+        """
         found = [*self._held, *held_by(self._slices)]
-        self._outcome, self.done, self._held = Hangup("the client has gone"), True, ()
+        self._outcome, self.done, self._held = Hangup(GONE), True, ()
         try:
+            with suppress(StopIteration, ProtocolViolation):
+                self._slices.throw(ProtocolViolation(GONE))
             self._slices.close()
         except Exception as error:  # noqa: BLE001 - raised again by `outcome`, where it is reported
             self._error = error

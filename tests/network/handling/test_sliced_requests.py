@@ -1,5 +1,6 @@
 """Requests that are handled in slices: everybody else has a turn between two of them."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.api.outcome import PARKED, SILENT, Hangup, Outcome, Sliced, in_slices
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ErrorCode, ProtocolViolation
+from broker.network.connection.channel import ANONYMOUS
 from broker.network.handling.sliced_requests import SlicedRequests
 from broker.protocol.dismantle import AT_ONCE
 from broker.protocol.messages.api_versions import ApiVersionsRequest
@@ -37,11 +39,23 @@ class Rig:
         self.queue = SlicedRequests()
         self.seen: list[Any] = []
 
-    def put(self, name: str, slices: Slices[Any], step: Unpack | None = None, fd: int = 3) -> None:
-        self.put_sliced(name, Sliced(slices, step), fd)
+    def put(
+        self,
+        name: str,
+        slices: Slices[Any],
+        step: Unpack | None = None,
+        fd: int = 3,
+        tenant: tuple[str, str] = (ANONYMOUS, "192.0.2.1"),
+    ) -> Any:
+        return self.put_sliced(name, Sliced(slices, step), fd, tenant)
 
-    def put_sliced(self, name: str, sliced: Sliced, fd: int = 3) -> None:
-        request: Any = SimpleNamespace(channel=SimpleNamespace(fd=fd))
+    def put_sliced(
+        self, name: str, sliced: Sliced, fd: int = 3, tenant: tuple[str, str] = (ANONYMOUS, "192.0.2.1")
+    ) -> Any:
+        """The request; `tenant` is its principal and its address."""
+        principal, address = tenant
+        channel = SimpleNamespace(fd=fd, principal=principal, address=address)
+        request: Any = SimpleNamespace(channel=channel, frame=b"")
 
         def in_slice(advance: Callable[[], None], thread_ns: int) -> None:
             self.seen.append(name)
@@ -54,6 +68,7 @@ class Rig:
                 self.seen.append(error)
 
         self.queue.put(request, sliced, in_slice, conclude)
+        return request
 
 
 def pauses(count: int) -> Slices[Outcome]:
@@ -215,6 +230,114 @@ async def test_what_was_made_for_a_client_that_has_gone_is_freed_in_slices(nurse
     await wait_all_tasks_blocked()
     trio.lowlevel.remove_instrument(looks)
     assert alive == [0] and len(freed) == 5
+
+
+ALICE = ("alice", "192.0.2.1")
+BOB = ("bob", "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (ALICE, BOB),
+        ((ANONYMOUS, "192.0.2.1"), (ANONYMOUS, "192.0.2.2")),
+        ((ANONYMOUS, "192.0.2.1"), ALICE),
+    ],
+    ids=["by principal", "by address", "with and without a login"],
+)
+async def test_tenants_take_turns_however_many_connections_one_has(
+    nursery: trio.Nursery, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    rig = Rig()
+    for at in range(4):
+        rig.put(f"a{at}", pauses(0), tenant=first)
+    for at in range(2):
+        rig.put(f"b{at}", pauses(0), tenant=second)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    assert [name for name in rig.seen if name is not SILENT] == ["a0", "b0", "a1", "b1", "a2", "a3"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(ALICE, ("alice", "192.0.2.2")), ((ANONYMOUS, "192.0.2.1"), (ANONYMOUS, "192.0.2.1"))],
+    ids=["one principal at two addresses", "one address"],
+)
+async def test_a_tenant_has_one_turn_from_wherever_it_comes(
+    nursery: trio.Nursery, first: tuple[str, str], second: tuple[str, str]
+) -> None:
+    rig = Rig()
+    for at in range(2):
+        rig.put(f"a{at}", pauses(0), tenant=first)
+    for at in range(2):
+        rig.put(f"b{at}", pauses(0), tenant=second)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    assert [name for name in rig.seen if name is not SILENT] == ["a0", "a1", "b0", "b1"]
+
+
+async def test_a_tenant_whose_requests_never_pause_delays_another_by_one_request(
+    nursery: trio.Nursery,
+) -> None:
+    """Its ten connections each ask again as soon as they are answered."""
+    rig = Rig()
+
+    def again(name: str) -> Slices[Outcome]:
+        yield None
+        if len(rig.seen) < 1_000:
+            rig.put(name, again(name), tenant=ALICE)
+        return SILENT
+
+    for at in range(10):
+        rig.put(f"a{at}", again(f"a{at}"), tenant=ALICE)
+
+    nursery.start_soon(rig.queue.run)
+    while len(rig.seen) < 100:
+        await trio.lowlevel.checkpoint()
+    before = rig.seen.count(SILENT)
+    rig.put("b", pauses(1), tenant=BOB)
+    await wait_all_tasks_blocked()
+    answered = rig.seen[: rig.seen.index("b")].count(SILENT)
+    assert answered - before == 1, "the one in hand"
+    assert len(rig.queue) == 0
+
+
+async def test_a_message_is_freed_after_its_request_has_its_answer(nursery: trio.Nursery) -> None:
+    """Its handler holds the elements, and would free all of them in one piece."""
+    rig = Rig()
+    message = CreateTopicsRequest([], 5_000, False)
+    request = rig.put("a", pauses(2))
+    rig.queue.drop_after(request, message)
+    nursery.start_soon(rig.queue.run)
+    held = sys.getrefcount(message)
+    await wait_all_tasks_blocked()
+    assert rig.seen[-1] is SILENT and not rig.queue.idle and sys.getrefcount(message) == held
+    request.frame = None
+    rig.queue.look()
+    await wait_all_tasks_blocked()
+    assert rig.queue.idle and sys.getrefcount(message) == held - 1
+
+
+async def test_the_generator_of_a_client_that_has_gone_may_have_something_freed_in_slices(
+    nursery: trio.Nursery,
+) -> None:
+    rig = Rig()
+    told: list[str] = []
+
+    def large() -> Slices[Outcome]:
+        try:
+            yield None
+        except ProtocolViolation as gone:
+            told.append(str(gone))
+            raise
+        return SILENT
+
+    work = large()
+    next(work)
+    rig.put("a", work, fd=-1)
+    nursery.start_soon(rig.queue.run)
+    await wait_all_tasks_blocked()
+    assert told == ["the client has gone"] and isinstance(rig.seen[0], Hangup)
 
 
 def test_what_is_done_in_the_first_slice_is_no_sliced_outcome() -> None:
