@@ -12,12 +12,12 @@ from collections.abc import Awaitable
 from typing import Final
 
 from broker.api.broker import Broker
-from broker.api.byte_quotas import fetch_max_bytes
 from broker.api.context import RequestContext
 from broker.api.fetch_many import fetch_many
 from broker.api.fetch_pending import PendingFetch
 from broker.api.fetch_repeat import FetchRepeats
-from broker.api.fetch_replica import PendingReplicaFetch, refuse_unprivileged, replica_of, replica_reading
+from broker.api.fetch_replica import PendingReplicaFetch, replica_of
+from broker.api.fetch_setup import pending_fetch
 from broker.api.fetch_wanted import wanted_by
 from broker.api.outcome import PARKED, Answered, Outcome, in_slices
 from broker.api.registry import api
@@ -25,7 +25,7 @@ from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
 from broker.records.slices import SLICE
-from broker.services.fetching import DelayedFetch, Reading
+from broker.services.fetching import DelayedFetch
 
 MANY_BYTES: Final = 8192
 """Of a request, from which on its partitions are read in slices; ours. They are 250."""
@@ -43,17 +43,10 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
         wanted, session, incremental = wanted_by(message, context, broker)
     except ApiError as error:
         return Answered(FetchResponse(error_code=error.code))
-    max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
-    if replica >= 0:
-        refuse_unprivileged(wanted, context, broker)
-        reading = replica_reading(replica, wanted, max_bytes, broker)
-        pending: PendingFetch = PendingReplicaFetch(broker, context, reading, session, incremental)
-    else:
-        if broker.quotas.fetch_active:
-            max_bytes = fetch_max_bytes(broker.quotas, context, max_bytes)
-        reading = Reading(wanted, max_bytes)
-        pending = PendingFetch(broker, context, reading, session, incremental)
-    min_bytes = min(message.min_bytes, max_bytes)
+    kind = PendingReplicaFetch if replica >= 0 else PendingFetch
+    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, broker)
+    reading = pending.reading
+    min_bytes = min(message.min_bytes, reading.max_bytes)
     if reading.read() >= min_bytes or reading.stop_waiting or message.max_wait_ms <= 0:
         return pending.answer(fresh=True)
     reading.drop()

@@ -1,30 +1,30 @@
 """A fetch of many partitions: looked up, read and answered in slices. Called by `api.a01_fetch`.
 
-It waits as others do, but is answered as soon as anything has come: what it would have to read to know more
-takes too long to be read after every append. One of more than MOST_WATCHED partitions does not wait at all.
+It waits for `min_bytes` as others do (Kafka: DelayedFetch), but reads only the partition that has moved when
+one gets a record (`services.fetching.DelayedManyFetch`). The fetches that wait so name MOST_WAITING
+partitions together at most; one that would exceed this is answered at once.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from broker.api.broker import Broker
-from broker.api.byte_quotas import fetch_max_bytes
 from broker.api.context import RequestContext
 from broker.api.fetch_answer import reply_in_slices, size_in_slices
-from broker.api.fetch_pending import PendingFetch
-from broker.api.fetch_replica import PendingReplicaFetch, refuse_unprivileged, replica_reading
+from broker.api.fetch_pending import FetchAnswer, PendingFetch
+from broker.api.fetch_replica import PendingReplicaFetch
+from broker.api.fetch_setup import pending_fetch
 from broker.api.fetch_wanted import wanted_in_slices
 from broker.api.outcome import PARKED, Answered, Outcome, Sliced
 from broker.api.pacing import pieces
 from broker.errors import ApiError
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import NO_SESSION
-from broker.services.fetching import DelayedFetch, Found, Reading
+from broker.services.fetching import DelayedManyFetch, Found, Reading
 
-MOST_WATCHED: Final = 10_000
-"""Partitions of a fetch that waits; ours. All of them are looked at when one gets a record, which takes a
-millisecond.
-"""
+MOST_WAITING: Final = 1_000_000
+"""Partitions of all large fetches that wait; ours. Each takes about 250 bytes where it is in no session."""
 
 
 def fetch_many(
@@ -34,28 +34,27 @@ def fetch_many(
         wanted, session, incremental = yield from wanted_in_slices(message, context, broker)
     except ApiError as error:
         return Answered(FetchResponse(error_code=error.code))
-    max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
-    if replica >= 0:
-        refuse_unprivileged(wanted, context, broker)
-        reading = replica_reading(replica, wanted, max_bytes, broker)
-        pending: PendingFetch = PendingReplicaFetch(broker, context, reading, session, incremental)
-    else:
-        if broker.quotas.fetch_active:
-            max_bytes = fetch_max_bytes(broker.quotas, context, max_bytes)
-        reading = Reading(wanted, max_bytes)
-        pending = PendingManyFetch(broker, context, reading, session, incremental)
-    yield from _read(reading)
-    min_bytes = min(message.min_bytes, max_bytes)
-    may_wait = message.max_wait_ms > 0 and len(wanted) <= MOST_WATCHED
-    if reading.size >= min_bytes or reading.stop_waiting or not may_wait:
+    kind = PendingManyReplicaFetch if replica >= 0 else PendingManyFetch
+    pending = pending_fetch(kind, message, replica, wanted, session, incremental, context, broker)
+    reading = pending.reading
+    min_bytes = min(message.min_bytes, reading.max_bytes)
+    if message.max_wait_ms <= 0 or min_bytes <= 0:
+        yield from _read(reading)
         return (yield from _answer(pending))
-    reading.drop()
-    operation = DelayedFetch(message.max_wait_ms, pending, 1)
-    keys = [each.log for each in wanted if each.log is not None]
-    if broker.fetches.try_complete_else_watch(operation, keys, broker.clock.ms()):
-        return (yield from _answer(pending))
-    context.connection.waiting = operation
-    return PARKED
+    operation = DelayedManyFetch(message.max_wait_ms, pending, min_bytes)
+    try:
+        yield from _prepare(operation, reading, broker)
+        waiting = sum(each.partitions for each in broker.fetches.any_watchers)
+        if reading.size < min_bytes and not reading.stop_waiting and waiting <= MOST_WAITING:
+            reading.drop()
+            operation.wait()
+            if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):
+                context.connection.waiting = operation
+                return PARKED
+            yield from _read(reading)
+    finally:
+        operation.cancel_unless_waiting()
+    return (yield from _answer(pending))
 
 
 class PendingManyFetch(PendingFetch):
@@ -64,11 +63,34 @@ class PendingManyFetch(PendingFetch):
     __slots__ = ()
 
     def answer(self, *, fresh: bool = False) -> Answered | Sliced:
-        return Sliced(self._again(), None)
+        return Sliced(_read_and_answer(self), None)
 
-    def _again(self) -> Slices[Outcome]:
-        yield from _read(self.reading)
-        return (yield from _answer(self))
+
+class PendingManyReplicaFetch(PendingReplicaFetch):
+    """A replica's."""
+
+    __slots__ = ()
+
+    def answer(self, *, fresh: bool = False) -> Answered | Sliced:
+        return Sliced(_read_and_answer(self), None)
+
+
+def _read_and_answer(pending: PendingFetch) -> Slices[Outcome]:
+    yield from _read(pending.reading)
+    return (yield from _answer(pending))
+
+
+def _prepare(operation: DelayedManyFetch, reading: Reading, broker: Broker) -> Slices[None]:
+    """Reads all partitions, after the operation has begun to see what is appended to them."""
+    for some in pieces(reading.wanted):
+        operation.want(some)
+        yield None
+    operation.watched(broker.fetches.watch_any(operation))
+    yield from _read(reading)
+    if reading.size < operation.min_bytes:
+        for found in pieces(reading.found):
+            operation.read(found)
+            yield None
 
 
 def _read(reading: Reading) -> Slices[None]:
@@ -80,8 +102,8 @@ def _read(reading: Reading) -> Slices[None]:
 
 def _answer(pending: PendingFetch) -> Slices[Outcome]:
     """`PendingFetch.answer` of what has just been read."""
-    found = pending.reading.found
-    session = pending.session
+    reading, session, quotas = pending.reading, pending.session, pending.broker.quotas
+    found = reading.found
     if session is not None:
         news: list[Found] = []
         for some in pieces(found):
@@ -91,6 +113,24 @@ def _answer(pending: PendingFetch) -> Slices[Outcome]:
             found = news
     reply = yield from reply_in_slices(found, NO_SESSION if session is None else session.id)
     size = None
-    if pending.broker.quotas.fetch_active:
+    if quotas.fetch_active:
         size = yield from size_in_slices(reply, pending.context.api_version)
-    return pending.settle(reply, found, size)
+    answered = pending.settle(reply, found, size)
+    if answered.throttle is None:
+        for some in pieces(reading.found):
+            reading.count_sent(some)
+            yield None
+    if isinstance(answered, FetchAnswer):
+        return answered  # it may yet be held back, and then needs what was found
+    del found
+    for items in (reading.found, reading.wanted):
+        yield from _freed(items)
+    return answered
+
+
+def _freed(items: Sequence[object]) -> Slices[None]:
+    """Drops elements in slices, which would otherwise be freed in one piece with the list."""
+    assert isinstance(items, list)
+    while items:
+        del items[-SLICE:]
+        yield None

@@ -45,11 +45,14 @@ class PendingFetch:
             if self.incremental:
                 found = news
         session_id = session.id if session is not None else NO_SESSION
-        return self.settle(reply_for(found, session_id), found)
+        answered = self.settle(reply_for(found, session_id), found)
+        if answered.throttle is None:
+            reading.count_sent()
+        return answered
 
     def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
         """Records what is about to be sent, at the time of the answer, by the rules for whoever asked. `size`
-        is that of the whole frame, where it is known.
+        is that of the whole frame, where it is known. An answer without a throttle is sent with its records.
         """
         broker, context = self.broker, self.context
         quotas = broker.quotas
@@ -62,7 +65,6 @@ class PendingFetch:
             if throttle is not None:
                 recorded.unrecord(quotas, context)
                 return self.without_records(throttle, found)
-        self.reading.count_sent()
         if quotas.request.active:
             return FetchAnswer(reply, self, found, recorded)
         return Answered(reply)

@@ -57,5 +57,4 @@ class PendingReplicaFetch(PendingFetch):
         if marked:
             size = size_of(reply_for(marked, reply.session_id), self.context.api_version)
             quota.record(size, self.broker.clock.ms())
-        self.reading.count_sent()
         return Answered(reply)

@@ -48,8 +48,9 @@ class DelayedOperation(Entry):
     def settled(self) -> bool:
         return self.outcome is not Outcome.WAITING
 
-    def try_complete(self) -> bool:
-        """Complete the operation if it is ready. True for exactly one caller in its life.
+    def try_complete(self, key: Hashable = None) -> bool:
+        """Complete the operation if it is ready. True for exactly one caller in its life. `key` is what has
+        changed, for an operation that does not look at all of its keys each time.
 
         One whose `is_ready` raises is completed too: making its answer raises the same, where the exception
         belongs to its own request and not to the caller, which may be the request of another client.

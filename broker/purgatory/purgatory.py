@@ -6,10 +6,10 @@ between the check and the registration, and the second check of Kafka's DelayedO
 needed.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Generic, cast
 
-from broker.purgatory.operation import Outcome
+from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.purgatory.timer import Timer
 from broker.purgatory.watchers import Op, Watchers
 
@@ -45,6 +45,26 @@ class Purgatory(Generic[Op]):
         operation.expiration_ms = now_ms + operation.timeout_ms
         self._timer.add(operation, now_ms)
         self._purge_if_due()
+        return False
+
+    def watch_any(self, operation: Op) -> Callable[[DelayedOperation], None]:
+        """Shows it every key that is checked from now on, before `try_complete_else_wait`. Returns what ends
+        this; the operation calls it when it is settled.
+        """
+        self._watchers.watch_any(operation)
+        return self._watchers.unwatch_any
+
+    @property
+    def any_watchers(self) -> Collection[Op]:
+        """The operations that are shown every key."""
+        return self._watchers.by_any
+
+    def try_complete_else_wait(self, operation: Op, now_ms: int) -> bool:
+        """`try_complete_else_watch` for one that watches any key already."""
+        if operation.try_complete():
+            return True
+        operation.expiration_ms = now_ms + operation.timeout_ms
+        self._timer.add(operation, now_ms)
         return False
 
     def check_and_complete(self, key: Hashable, limit: int | None = None) -> list[Op]:

@@ -18,13 +18,14 @@ Op = TypeVar("Op", bound=DelayedOperation)
 
 class Watchers(Generic[Op]):
     """`count` is the number of (key, operation) pairs listed, settled ones included; `lingering` are the
-    settled operations among them.
+    settled operations among them. `by_any` are operations that watch whatever key is checked, a pair each.
     """
 
-    __slots__ = ("_by_key", "count", "lingering")
+    __slots__ = ("_by_key", "by_any", "count", "lingering")
 
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[Op, None]] = {}
+        self.by_any: dict[Op, None] = {}
         self.count = 0
         self.lingering: Lingering = {}
 
@@ -42,17 +43,39 @@ class Watchers(Generic[Op]):
             operation.listed += 1
             self.count += 1
 
+    def watch_any(self, operation: Op) -> None:
+        """List the operation once, for whatever key is checked. It never lingers: whoever settles it calls
+        `unwatch_any`.
+        """
+        self.by_any[operation] = None
+        self.count += 1
+
+    def unwatch_any(self, operation: DelayedOperation) -> None:
+        """No longer; without effect where it is not listed."""
+        listed = cast("Op", operation)
+        if listed in self.by_any:
+            del self.by_any[listed]
+            self.count -= 1
+
     def check(self, key: Hashable, limit: int | None = None) -> list[Op]:
         """Complete what has become ready under the key, `limit` at most, in the order of watching; settled
         ones drop out.
         """
         operations = self._by_key.get(key)
-        if operations is None:
-            return []
+        completed = [] if operations is None else self._check(key, operations, limit)
+        if self.by_any and len(completed) != limit:
+            for operation in list(self.by_any):
+                if operation.try_complete(key):
+                    completed.append(operation)
+                    if len(completed) == limit:
+                        break
+        return completed
+
+    def _check(self, key: Hashable, operations: dict[Op, None], limit: int | None) -> list[Op]:
         completed = []
         for operation in list(operations):
             if operation.outcome is Outcome.WAITING:
-                if not operation.try_complete():
+                if not operation.try_complete(key):
                     continue
                 self._drop(key, operations, operation)
                 completed.append(operation)

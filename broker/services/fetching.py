@@ -4,14 +4,14 @@ readFromLog)
 Called by `api.a01_fetch`. Knows partitions and the purgatory; nothing of the wire format or of connections.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Protocol
 
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.slice import FileSlice
 from broker.log.windows import COPIED
-from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.operation import DelayedOperation, Outcome
 from broker.services.partitions import LEADER_EPOCH
 
 NOTHING: Final = b""
@@ -167,9 +167,9 @@ class Reading:
         self.size = self._refused = 0
         self._stop = self.stop_waiting = False
 
-    def count_sent(self) -> None:
-        """What was found is going to be sent."""
-        for each in self.found:
+    def count_sent(self, some: Sequence[Found] | None = None) -> None:
+        """What was found, or `some` of it, is going to be sent."""
+        for each in self.found if some is None else some:
             if each.records and each.wanted.log is not None:
                 each.wanted.log.traffic.bytes_out += len(each.records)
 
@@ -205,6 +205,11 @@ class DelayedFetch(DelayedOperation):
         self.pending = pending
         self.min_bytes = min_bytes
 
+    @property
+    def partitions(self) -> int:
+        """How many it names."""
+        return len(self.pending.reading.wanted)
+
     def is_ready(self) -> bool:
         reading = self.pending.reading
         if not reading.has_more():
@@ -216,3 +221,83 @@ class DelayedFetch(DelayedOperation):
         ready = size >= self.min_bytes or reading.stop_waiting
         reading.drop()
         return ready
+
+
+class DelayedManyFetch(DelayedFetch):
+    """One of so many partitions that not all of them are looked at when one gets a record: it keeps how many
+    bytes each of its logs has, and reads only the log that has moved.
+
+    It is shown every key (`Purgatory.watch_any`) from before its partitions are first read, so that no append
+    is missed between their slices: `want` for all partitions, `watched`, then `read` with what each of them
+    gave, then `try_complete_else_wait`. A partition that is named twice counts once, as in Kafka.
+    """
+
+    __slots__ = ("_is_over", "_is_waiting", "_sizes", "_total", "_unwatch", "_wanted")
+
+    def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
+        super().__init__(timeout_ms, pending, min_bytes)
+        self._wanted: dict[Hashable, Wanted] = {}
+        self._sizes: dict[Hashable, int] = {}
+        self._total = 0
+        self._is_over = False
+        self._is_waiting = False
+        self._unwatch: Callable[[DelayedOperation], None] | None = None
+
+    def want(self, some: Sequence[Wanted]) -> None:
+        self._wanted.update((each.log, each) for each in some if each.log is not None and not each.error)
+
+    def watched(self, unwatch: Callable[[DelayedOperation], None]) -> None:
+        self._unwatch = unwatch
+
+    def cancel_unless_waiting(self) -> None:
+        """It was answered, or given up, before its waiting began."""
+        if not self._is_waiting:
+            self.settle(Outcome.CANCELLED)
+
+    def read(self, some: Sequence[Found]) -> None:
+        """What partitions gave, where nothing newer is known."""
+        for each in some:
+            log = each.wanted.log
+            if log is not None and log not in self._sizes and self._wanted.get(log) is each.wanted:
+                self._keep(log, len(each.records), each.wanted)
+
+    def wait(self) -> None:
+        """From now on it may be completed."""
+        self._is_waiting = True
+
+    def try_complete(self, key: Hashable = None) -> bool:
+        if self.settled:
+            return False
+        wanted = self._wanted.get(key)
+        if wanted is not None:
+            try:
+                self._look(wanted)
+            except Exception:  # noqa: BLE001 - met again, and answered or reported, when the answer is made
+                self._is_over = True
+        return self._is_waiting and self.is_ready() and self.settle(Outcome.COMPLETED)
+
+    def is_ready(self) -> bool:
+        return self._is_over or self._total >= self.min_bytes
+
+    def settle(self, outcome: Outcome) -> bool:
+        if not super().settle(outcome):
+            return False
+        if self._unwatch is not None:
+            self._unwatch(self)
+        self._wanted, self._sizes = {}, {}
+        return True
+
+    def _look(self, wanted: Wanted) -> None:
+        log = wanted.log
+        assert log is not None
+        if log.deleted or log.offline is not None:
+            self._is_over = True
+        elif wanted.offset == log.high_watermark:
+            self._keep(log, 0, wanted)
+        else:
+            self._keep(log, len(log.read(wanted.offset, wanted.max_bytes, min_one_batch=True)), wanted)
+
+    def _keep(self, log: PartitionLog, size: int, wanted: Wanted) -> None:
+        size = min(size, max(wanted.max_bytes, 1))
+        self._total += size - self._sizes.get(log, 0)
+        self._sizes[log] = size

@@ -235,7 +235,8 @@ class House:
         while callbacks:
             context, outcome_of = callbacks.popleft()
             assert isinstance(context, Asking)
-            context.outcome = outcome_of()
+            outcome = outcome_of()
+            context.outcome = run_through(_all_of(outcome)) if isinstance(outcome, Sliced) else outcome
 
     def answer(self, asking: Asking) -> Any:
         """What a client reads."""

@@ -272,3 +272,65 @@ def test_a_settled_operation_is_not_asked_again(purgatory):
     asked = promise.asked
     purgatory.check_and_complete("b")
     assert promise.asked == asked
+
+
+class Any(DelayedOperation):
+    """Shown every key; ready for the key that it waits for."""
+
+    __slots__ = ("seen", "unwatch", "wanted")
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(1_000)
+        self.wanted = wanted
+        self.seen: list[object] = []
+
+    def is_ready(self) -> bool:
+        return self.wanted in self.seen
+
+    def try_complete(self, key: object = None) -> bool:
+        self.seen.append(key)
+        return super().try_complete(key)
+
+    def settle(self, outcome: Outcome) -> bool:
+        settled = super().settle(outcome)
+        if settled:
+            self.unwatch(self)
+        return settled
+
+
+def watching_any(purgatory: Purgatory[DelayedOperation], wanted: str) -> Any:
+    operation = Any(wanted)
+    operation.unwatch = purgatory.watch_any(operation)
+    assert not purgatory.try_complete_else_wait(operation, NOW)
+    return operation
+
+
+def test_an_operation_that_watches_any_key_is_shown_each_and_is_listed_once():
+    purgatory = Purgatory("Fetch")
+    operation = watching_any(purgatory, "b")
+    assert (purgatory.watched, purgatory.delayed) == (1, 1)
+    assert purgatory.check_and_complete("a") == []
+    assert purgatory.check_and_complete("b") == [operation]
+    assert operation.seen == [None, "a", "b"] and operation.outcome is Outcome.COMPLETED
+    assert (purgatory.watched, purgatory.delayed, len(purgatory.any_watchers)) == (0, 0, 0)
+
+
+def test_one_that_watches_any_key_is_unlisted_when_it_expires_or_is_cancelled():
+    purgatory = Purgatory("Fetch")
+    first, second = watching_any(purgatory, "b"), watching_any(purgatory, "b")
+    assert purgatory.cancel(first) and purgatory.watched == 1
+    assert purgatory.expire(NOW + 999) == []
+    assert purgatory.expire(NOW + 1_000) == [second]
+    assert (purgatory.watched, purgatory.delayed) == (0, 0)
+
+
+@pytest.mark.parametrize(("limit", "completed"), [(1, 1), (2, 2), (3, 3), (4, 3)])
+def test_the_limit_counts_those_that_watch_the_key_and_those_that_watch_any(limit, completed):
+    purgatory = Purgatory("Fetch")
+    promise = Promise()
+    purgatory.try_complete_else_watch(promise, ["b"], NOW)
+    promise.ready = True
+    for _ in range(2):
+        watching_any(purgatory, "b")
+    assert len(purgatory.check_and_complete("b", limit)) == completed
+    assert purgatory.watched == 3 - completed

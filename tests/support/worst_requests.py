@@ -82,7 +82,9 @@ class _Maker:
         self._made = 0
 
     def weight(self, kind: type[Struct]) -> int:
-        """How many elements one element of the long array has in it, itself counted."""
+        """How many elements one element of the long array has in it, itself and its tagged fields counted,
+        because the codec counts them too.
+        """
         for name in self._path:
             field = next(field for field in kind.FIELDS if field.name == name)
             if isinstance(field.type, str):
@@ -92,7 +94,9 @@ class _Maker:
 
     def _inner(self, kind: type[Struct]) -> int:
         return sum(
-            int(field.array) + (0 if isinstance(field.type, str) else self._inner(field.type))
+            int(field.array)
+            + int(field.tag is not None)
+            + (0 if isinstance(field.type, str) else self._inner(field.type))
             for field in in_version(kind, self._version)
         )
 

@@ -354,7 +354,8 @@ class HandlerPool:
             raise
         request.api_version = route.version
         self.sliced.drop_after(request, message)
-        return route.handle(message, request, broker)
+        outcome = route.handle(message, request, broker)
+        return outcome
 
     async def _serve_slow(self, request: Request, awaitable: Awaitable[Outcome]) -> None:
         request.local_complete = self._clock.ns()

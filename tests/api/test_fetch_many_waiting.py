@@ -1,0 +1,233 @@
+"""A fetch of more than MANY_BYTES waits for `min_bytes` and `max_wait_ms` as a small one does. (Kafka:
+DelayedFetch)
+
+It reads, when a partition gets records, that partition alone, and misses nothing that is appended between the
+slices in which its partitions are read. Times are exact.
+"""
+
+from typing import Any
+
+import pytest
+
+from broker.api import a01_fetch, fetch_many
+from broker.api.outcome import Answered
+from broker.errors import ErrorCode
+from broker.log.partition import PartitionLog
+from broker.protocol.messages.delete_topics import DeleteTopicsRequest
+from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from broker.purgatory.operation import Outcome
+from broker.records.slices import SLICE, run_through
+from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
+from tests.api.house import WALL_MS, Asking, Connection, House
+from tests.support.produce import batch_of, produce_request
+
+VERSION = 12
+PARTITIONS = 600
+"""More than fit into MANY_BYTES, and into one slice; all but three of them do not exist."""
+
+BATCH = len(batch_of(b"x"))
+
+
+@pytest.fixture
+async def topics(house: House) -> House:
+    for name in ("first", "second", "third"):
+        await house.create_topic(name)
+    return house
+
+
+def request(
+    min_bytes: int, *, max_wait_ms: int = WAIT_MS, partition_max_bytes: int = 100_000, twice: bool = False
+) -> FetchRequest:
+    def asked(index: int) -> FetchPartition:
+        return FetchPartition(index, fetch_offset=0, partition_max_bytes=partition_max_bytes)
+
+    named = [FetchTopic(name, partitions=[asked(0)]) for name in ("first", "second", "third")]
+    missing = FetchTopic("third", partitions=[asked(at) for at in range(1, PARTITIONS)])
+    more = [FetchTopic("first", partitions=[asked(0)])] if twice else []
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=1_000_000,
+        session_id=0,
+        session_epoch=-1,
+        topics=[*named, missing, *more],
+    )
+
+
+async def append(house: House, topic: str = "first") -> None:
+    produced = await house.put(produce_request(batch_of(b"x"), topic), 9)
+    assert produced.outcome is not None
+
+
+def bytes_of(house: House, asking: Asking) -> int:
+    answer = house.answer(asking)
+    assert answer.error_code == ErrorCode.NONE
+    return sum(len(each.records) for topic in answer.responses for each in topic.partitions)
+
+
+def is_unwatched(house: House) -> bool:
+    fetches = house.broker.fetches
+    return (fetches.watched, fetches.delayed, len(fetches.any_watchers)) == (0, 0, 0)
+
+
+async def test_it_is_large_enough_to_be_read_in_slices(topics: House) -> None:
+    asking = await topics.put(request(1), VERSION)
+    assert asking.size > a01_fetch.MANY_BYTES and PARTITIONS > SLICE
+    assert len(topics.broker.fetches.any_watchers) == 1
+
+
+@pytest.mark.parametrize("min_bytes", [1, 1_000])
+async def test_without_records_it_waits_for_its_whole_time(topics: House, min_bytes: int) -> None:
+    asking = await topics.put(request(min_bytes), VERSION)
+    pass_ms(topics, WAIT_MS - 1)
+    assert asking.outcome is None
+    pass_ms(topics, 1)
+    assert bytes_of(topics, asking) == 0 and is_unwatched(topics)
+
+
+@pytest.mark.parametrize(("over", "appends"), [(-1, 2), (0, 2), (1, 3)])
+async def test_it_waits_for_min_bytes_of_all_its_partitions(topics: House, over: int, appends: int) -> None:
+    asking = await topics.put(request(2 * BATCH + over), VERSION)
+    for at, name in enumerate(("first", "second", "third")[:appends]):
+        assert asking.outcome is None, at
+        await append(topics, name)
+    assert bytes_of(topics, asking) == appends * BATCH and is_unwatched(topics)
+
+
+async def test_what_a_partition_has_already_counts(topics: House) -> None:
+    await append(topics, "second")
+    asking = await topics.put(request(2 * BATCH), VERSION)
+    assert asking.outcome is None
+    await append(topics, "second")
+    assert bytes_of(topics, asking) == 2 * BATCH
+
+
+async def test_records_that_suffice_are_answered_at_once(topics: House) -> None:
+    await append(topics)
+    asking = await topics.put(request(BATCH), VERSION)
+    assert bytes_of(topics, asking) == BATCH and is_unwatched(topics)
+
+
+@pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1_000), (WAIT_MS, 0)])
+async def test_a_fetch_that_wants_no_wait_or_no_bytes_is_answered_at_once(
+    topics: House, max_wait_ms: int, min_bytes: int
+) -> None:
+    asking = await topics.put(request(min_bytes, max_wait_ms=max_wait_ms), VERSION)
+    assert bytes_of(topics, asking) == 0 and is_unwatched(topics)
+
+
+async def test_a_partition_counts_up_to_its_own_limit(topics: House) -> None:
+    asking = await topics.put(request(BATCH + 1, partition_max_bytes=BATCH), VERSION)
+    for _ in range(3):
+        await append(topics, "first")
+        assert asking.outcome is None
+    await append(topics, "second")
+    assert bytes_of(topics, asking) == 2 * BATCH
+
+
+async def test_a_partition_that_is_named_twice_counts_once(topics: House) -> None:
+    asking = await topics.put(request(2 * BATCH, twice=True), VERSION)
+    await append(topics)
+    assert asking.outcome is None
+    await append(topics)
+    assert asking.outcome is not None
+
+
+async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(topics: House) -> None:
+    asking = await topics.put(request(1_000), VERSION)
+    pass_ms(topics, 300)
+    await topics.ask(DeleteTopicsRequest(topic_names=["second"], timeout_ms=1_000), 5)
+    told = {each.topic: each.partitions[0].error_code for each in topics.answer(asking).responses}
+    assert told == {"first": 0, "second": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "third": 0}
+    assert is_unwatched(topics)
+
+
+async def test_a_partition_that_cannot_be_read_any_longer_ends_the_wait(topics: House) -> None:
+    asking = await topics.put(request(1_000), VERSION)
+    log_of(topics, "second").go_offline(OSError(5, "Input/output error"))
+    await append(topics, "first")
+    assert asking.outcome is None, "another partition has moved"
+    topics.broker.fetches.check_and_complete(log_of(topics, "second"))
+    assert is_unwatched(topics)
+
+
+async def test_only_the_partition_that_has_moved_is_read(
+    topics: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    really = PartitionLog.read
+
+    def watched(log: PartitionLog, *args: Any, **kwargs: Any) -> Any:
+        read.append(log.topic)
+        return really(log, *args, **kwargs)
+
+    await topics.put(request(100_000), VERSION)
+    monkeypatch.setattr(PartitionLog, "read", watched)
+    await append(topics, "second")
+    await append(topics, "third")
+    assert read == ["second", "third"]
+
+
+async def test_a_client_that_goes_is_waited_for_no_longer(topics: House) -> None:
+    connection = Connection()
+    await topics.put(request(1_000), VERSION, connection=connection)
+    assert connection.waiting is not None
+    connection.waiting.settle(Outcome.CANCELLED)
+    assert len(topics.broker.fetches.any_watchers) == topics.broker.fetches.watched == 0
+
+
+async def test_nothing_that_is_appended_between_two_slices_is_missed(
+    topics: House,
+) -> None:
+    """Wherever the slice ends after which the append comes."""
+    fetch = fetch_many.fetch_many
+    slices = sum(1 for _ in fetch(request(1), -1, await _context(topics), topics.broker))
+    assert slices > 6
+    for stop in range(slices):
+        before = log_of(topics, "first").high_watermark
+        message = request(1)
+        message.topics[0].partitions[0].fetch_offset = before
+        work = fetch(message, -1, await _context(topics), topics.broker)
+        for _ in range(stop):
+            next(work)
+        await append(topics)
+        outcome = run_through(work)
+        assert isinstance(outcome, Answered), stop
+        first = outcome.reply.responses[0].partitions[0]
+        assert len(first.records) == BATCH
+        assert is_unwatched(topics)
+
+
+async def _context(house: House) -> Asking:
+    """That of a request which has been answered."""
+    return await house.put(request(0), VERSION)
+
+
+async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topics: House) -> None:
+    slices = sum(1 for _ in fetch_many.fetch_many(request(1), -1, await _context(topics), topics.broker))
+    pass_ms(topics, WAIT_MS)
+    for stop in range(1, slices):
+        work = fetch_many.fetch_many(request(1), -1, await _context(topics), topics.broker)
+        for _ in range(stop):
+            next(work)
+        work.close()
+        assert is_unwatched(topics), stop
+
+
+@pytest.mark.parametrize(("over", "waits"), [(-1, False), (0, True), (1, True)])
+async def test_the_fetches_that_wait_have_so_many_partitions_together(
+    topics: House, monkeypatch: pytest.MonkeyPatch, over: int, waits: bool
+) -> None:
+    monkeypatch.setattr(fetch_many, "MOST_WAITING", 2 * (PARTITIONS + 2) + over)
+    asked = [await topics.put(request(1), VERSION) for _ in range(2)]
+    assert [asking.outcome is None for asking in asked] == [True, waits]
+
+
+async def test_a_small_fetch_beside_it_is_completed_too(topics: House) -> None:
+    large = await topics.put(request(1), VERSION)
+    topic = FetchTopic("first", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)])
+    small = await topics.put(FetchRequest(max_wait_ms=WAIT_MS, min_bytes=1, topics=[topic]), VERSION)
+    topics.append("second", WALL_MS)
+    assert (large.outcome, small.outcome) == (None, None)
+    await append(topics)
+    assert bytes_of(topics, large) > 0 and bytes_of(topics, small) == BATCH
