@@ -90,6 +90,7 @@ def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) ->
     """
     faults: dict[int, ApiError] = {}
     pace = Pace()
+    is_single = len(message.topic_data) == 1 == len(message.topic_data[0].partition_data)
     for topic in message.topic_data:
         if pace.spent():
             yield None
@@ -97,7 +98,7 @@ def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) ->
         if hosted is None or topic_refusal(topic, hosted, message.acks):
             continue
         for data in topic.partition_data:
-            if pace.spent():
+            if pace.spent(1 if is_single or not hosted.makes_log(data.index) else SLICE):
                 yield None
             try:
                 log = hosted.log(data.index)

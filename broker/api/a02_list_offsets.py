@@ -26,7 +26,7 @@ from broker.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.fetching import check_epoch
 from broker.services.partitions import LEADER_EPOCH, HostedTopic
 
@@ -58,7 +58,8 @@ def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broke
         hosted = broker.partitions.by_name.get(topic.name)
         answers = []
         for each in topic.partitions:
-            if pace.spent():
+            makes_log = hosted is not None and hosted.makes_log(each.partition_index)
+            if pace.spent(SLICE if makes_log else 1):
                 yield None
             if (topic.name, each.partition_index) in repeated:
                 error = ErrorCode.INVALID_REQUEST

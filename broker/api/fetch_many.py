@@ -46,7 +46,7 @@ def fetch_many(
         yield from _prepare(operation, reading, broker)
         waiting = sum(each.partitions for each in broker.fetches.any_watchers)
         if reading.size < min_bytes and not reading.stop_waiting and waiting <= MOST_WAITING:
-            reading.drop()
+            yield from _freed(reading.found)
             operation.wait()
             if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):
                 context.connection.waiting = operation

@@ -4,11 +4,11 @@
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.pacing import Pace, mapped
+from broker.api.pacing import Pace
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.schema import ZERO_UUID
-from broker.records.slices import Slices
+from broker.records.slices import SLICE, Slices
 from broker.services.fetch_sessions import FINAL_EPOCH, FIRST_EPOCH, NO_SESSION, FetchSession
 from broker.services.fetching import Wanted, check_epoch
 
@@ -94,7 +94,11 @@ def wanted_in_slices(
             yield None
     named: list[Wanted] = []
     for topic in message.topics:
-        named += yield from mapped(lambda asked: _one(topic, asked, broker), topic.partitions, pace)  # noqa: B023
+        for asked in topic.partitions:
+            cost = SLICE if _makes_log(topic, asked, broker) else 1
+            named.append(_one(topic, asked, broker))
+            if pace.spent(cost):
+                yield None
         if pace.spent():
             yield None
     if full and (epoch == FINAL_EPOCH or not named):
@@ -116,6 +120,18 @@ def wanted_in_slices(
             yield None
     broker.sessions.recount(session)
     return (named, session, False) if full else (session.wanted(), session, True)
+
+
+def makes_logs(message: FetchRequest, broker: Broker) -> bool:
+    """Whether looking up what it names creates files."""
+    return any(_makes_log(topic, asked, broker) for topic in message.topics for asked in topic.partitions)
+
+
+def _makes_log(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> bool:
+    partitions = broker.partitions
+    by_id = topic.topic_id != ZERO_UUID
+    hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
+    return hosted is not None and hosted.makes_log(asked.partition)
 
 
 def _look_up(wanted: Wanted, broker: Broker) -> None:

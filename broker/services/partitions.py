@@ -120,6 +120,10 @@ class HostedTopic:
         if gone:
             self.take_up()
 
+    def makes_log(self, index: int) -> bool:
+        """Whether `log` would make one now, which takes a millisecond or more: files are created."""
+        return index not in self._logs and 0 <= index < self.count
+
     def opened_log(self, index: int) -> PartitionLog | None:
         """The log of one partition, if there is one yet. Touches no disk."""
         return self._logs.get(index)
