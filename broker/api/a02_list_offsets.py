@@ -58,14 +58,15 @@ def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broke
         hosted = broker.partitions.by_name.get(topic.name)
         answers = []
         for each in topic.partitions:
-            makes_log = hosted is not None and hosted.makes_log(each.partition_index)
-            if pace.spent(SLICE if makes_log else 1):
+            if pace.spent():
                 yield None
             if (topic.name, each.partition_index) in repeated:
                 error = ErrorCode.INVALID_REQUEST
             elif each.timestamp < 0 and SINCE.get(each.timestamp, 0) > context.api_version:
                 error = ErrorCode.UNSUPPORTED_VERSION
             else:
+                if hosted is not None and hosted.makes_log(each.partition_index) and pace.spent(SLICE):
+                    yield None
                 answers.append((yield from _answer(each, hosted)))
                 continue
             answers.append(ListOffsetsPartitionResponse(each.partition_index, error))
