@@ -5,7 +5,6 @@ console, handlers, timers, storage. There are no stop flags: a nursery is cancel
 closed, and what hangs on it ends.
 """
 
-import gc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from broker.control.commands import IssueAdminToken
 from broker.control.views import TokenRow
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import start_storage
+from broker.garbage import bounded_collections, freeze_survivors
 from broker.house import House
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
@@ -35,17 +35,6 @@ from broker.security.console_links import ConsoleLinks, link_with, new_key
 from broker.web import browser_url, monotonic_ms, program_url, start_console
 
 logger = logging.getLogger(__name__)
-
-YOUNG_OBJECTS: Final = 5_000
-"""Objects made and not freed since the collector last walked the youngest."""
-
-NEVER: Final = 2**31 - 1
-COLLECTION_CHECK_SECONDS: Final = 1.0
-SURVIVORS: Final = 200
-"""Walks of the youngest after which what has survived them is walked."""
-
-MOST_SURVIVORS: Final = 20_000
-"""The same where large messages are in memory all the time."""
 
 QUOTA_EXPIRY_SECONDS: Final = 30
 TOKEN_NAME: Final = "administrator"  # noqa: S105 - a name
@@ -118,7 +107,7 @@ async def run_house(
             timers.start_soon(house.push_reader.run, name=PUSHES)
             if house.forwarder is not None:
                 timers.start_soon(house.forwarder.run, name=OTLP)
-            timers.start_soon(_collect_garbage, house, name="garbage-collector")
+            timers.start_soon(freeze_survivors, name="garbage-collector")
             timers.start_soon(_expire_quotas, house, name="quota-sensor-expiry")
             timers.start_soon(house.server.accounts.run, name=CLIENT_USAGE)
             async with open_supervisor() as handlers:
@@ -130,9 +119,9 @@ async def run_house(
                         house.server.start_acceptors(front)
                         told = await _start_console(house, console, stop)
                         await house.server.wait_started()
-                        _calm_collector()
-                        task_status.started(Started(house.place.bootstrap, told, stopped))
-                        await stop.wait()
+                        with bounded_collections():
+                            task_status.started(Started(house.place.bootstrap, told, stopped))
+                            await stop.wait()
                         house.server.stop_following()
                         front.cancel_scope.cancel()
                     await _drain(house)
@@ -191,26 +180,3 @@ async def _expire_quotas(house: House) -> None:
         house.quotas.expire(house.clock.ms())
         for connections in house.connection_quotas.values():
             connections.expire(house.clock.ms())
-
-
-def _calm_collector() -> None:
-    """Requests leave no cycles behind, so the collector need not walk the house every 700 allocations. It
-    walks the youngest by itself, which takes half a millisecond; the others when `_collect_garbage` says so.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, NEVER, NEVER)
-
-
-async def _collect_garbage(house: House) -> None:
-    """Looks for cycles among what has survived, at a moment when no large message is in memory: the collector
-    would walk each of its 100,000 elements in one go.
-    """
-    collections = 0
-    while True:
-        await trio.sleep(COLLECTION_CHECK_SECONDS)
-        survived = gc.get_count()[1]
-        is_idle = house.server.handlers.sliced.idle
-        if survived >= (SURVIVORS if is_idle else MOST_SURVIVORS):
-            collections += 1
-            gc.collect(1 if collections % 50 else 2)

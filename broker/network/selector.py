@@ -148,6 +148,8 @@ class Selector:
         self.counts.oversized += reason.startswith(INVALID_RECEIVE)
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
+        # Until it has logged in, `read` refers to the channel: a cycle, which only the collector would free.
+        channel.read = channel.receive.read
 
     def close_broken(self, channel: Channel, error: Exception) -> None:
         """Closes the connection of a step that has raised what nothing expects, which has been reported."""

@@ -82,6 +82,7 @@ def build_app(console: Console) -> QuartTrio:
         response.headers.setdefault("Cache-Control", headers.NOT_STORED)
         if request.scheme == "https":
             response.headers.update(headers.OVER_TLS)
+        request.routing_exception = None  # its traceback refers to the request: a cycle
         return response
 
     _refuse(app, renderer)

@@ -82,8 +82,19 @@ class Encryption:
         finally:
             turn.done()
         encrypted = trio.SSLStream(stream, self._context(), server_side=True, https_compatible=True)
-        await encrypted.do_handshake()
+        try:
+            await encrypted.do_handshake()
+        except BaseException:
+            take_apart(encrypted)
+            raise
         return encrypted
+
+
+def take_apart(ended: trio.SSLStream[trio.SocketStream]) -> None:
+    """Frees what TLS has allocated for a stream that is used no more. Trio's stream refers to itself, and the
+    collector does not walk what is old (broker.garbage).
+    """
+    vars(ended).clear()
 
 
 async def _refuse(stream: trio.SocketStream) -> None:

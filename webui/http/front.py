@@ -22,7 +22,7 @@ from hypercorn.typing import ASGIFramework
 from hypercorn.utils import wrap_app
 
 from webui.http.connection_limits import ConnectionLimits, Entry
-from webui.http.encryption import Encryption
+from webui.http.encryption import Encryption, take_apart
 from webui.http.seldom import SeldomLog
 from webui.http.web_request import CONNECTION, ENTRY, WEBSOCKET
 from webui.security.backoff import network_of
@@ -146,7 +146,20 @@ class Http1(H11Protocol):
 
 
 class Connection(TCPServer):
-    """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted."""
+    """Ends when its peer has gone; hypercorn's own would sit out the keep-alive time and be counted. It is
+    freed when it has ended: hypercorn's parts refer to each other, and the collector does not walk what is
+    old (broker.garbage).
+    """
+
+    async def run(self) -> None:
+        try:
+            await super().run()
+        finally:
+            made = vars(self).get("protocol")
+            if made is not None:
+                vars(made.protocol).clear()
+                vars(made).clear()
+            vars(self).clear()
 
     async def _read_data(self) -> None:
         made = self.protocol
@@ -214,7 +227,10 @@ async def serve_connections(
         elif (begun := await encryption.begin(stream, entry.address)) is not None:
             encrypted = EncryptedStream(begun, turnstile)
             # Without CONNECTION: what is written past the framework is not encrypted.
-            await Connection(wrapped, config, context, state, encrypted)  # type: ignore[arg-type]
+            try:
+                await Connection(wrapped, config, context, state, encrypted)  # type: ignore[arg-type]
+            finally:
+                take_apart(begun)
 
     async with trio.open_nursery() as connections:
         async with trio.open_nursery() as accepting:

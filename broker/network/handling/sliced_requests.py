@@ -61,16 +61,10 @@ class SlicedRequests:
         self._count = 0
         self._held: list[tuple[Request, Struct]] = []
         self._dropped: deque[Large | None] = deque()
-        self._dropping = False
         self._filled = trio.Event()
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def idle(self) -> bool:
-        """Whether no large message is in memory, for all that is known here."""
-        return not (self._count or self._held or self._dropped or self._dropping)
 
     def put(self, request: Request, sliced: Sliced, in_slice: Slice, conclude: Conclude) -> None:
         """`conclude` is called once, when the last slice is done; never if `run` is cancelled before."""
@@ -114,10 +108,8 @@ class SlicedRequests:
             if self._held:
                 self._release()
             while self._dropped:
-                self._dropping = True
                 for _ in dismantle(self._dropped.popleft()):
                     await trio.lowlevel.checkpoint()
-            self._dropping = False
             if not self._count:
                 self._filled = trio.Event()
                 continue
@@ -190,8 +182,8 @@ class _Work:
         self._held = sliced.held
 
     def give_up(self) -> list[Large]:
-        """Ends the work and returns what it has made so far, to be freed in slices. Tells the generator, which
-        may have more to free.
+        """Ends the work and returns what it has made so far, to be freed in slices. The generator may have more
+        to free, and is told.
         """
         found = [*self._held, *held_by(self._slices)]
         self._outcome, self.done, self._held = Hangup(GONE), True, ()

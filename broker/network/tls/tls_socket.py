@@ -186,6 +186,7 @@ class TlsSocket:
                 self.flush()
         self._sock.close()
         self._unsent = memoryview(b"")
+        self.meter = None
         del self._tls, self._incoming, self._outgoing
 
     def cipher(self) -> tuple[str, str]:

@@ -1,0 +1,154 @@
+"""How much Python's collector walks at once, and when."""
+
+import gc
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+
+from broker import garbage
+from tests.support.machine_speed import slowness
+
+LONGEST_MS = 5.0
+
+
+class FakeCollector(SimpleNamespace):
+    """With so many objects in each generation, and so many walks of the middle one since the last of all."""
+
+    def __init__(self, sizes: list[int] | None = None, survivals: int = 0) -> None:
+        super().__init__(calls=[], survivals=survivals, sizes=sizes or [0, 0, 0])
+
+    def get_objects(self, generation: int) -> list[None]:
+        return [None] * self.sizes[generation]
+
+    def get_count(self) -> tuple[int, int, int]:
+        return (0, 0, self.survivals)
+
+    def freeze(self) -> None:
+        self.calls.append("freeze")
+
+    def collect(self, generation: int = 2) -> None:
+        self.calls.append(f"collect {generation}")
+
+
+@pytest.mark.parametrize(
+    ("generation", "sizes", "frozen"),
+    [
+        (0, [garbage.MOST_WALKED - 1, 9, 9], False),
+        (0, [garbage.MOST_WALKED, 9, 9], False),
+        (0, [garbage.MOST_WALKED + 1, 0, 0], True),
+        (1, [garbage.MOST_WALKED - 9, 9, 9], False),
+        (1, [garbage.MOST_WALKED - 9, 10, 0], True),
+        (2, [garbage.MOST_WALKED - 9, 4, 5], False),
+        (2, [garbage.MOST_WALKED - 9, 4, 6], True),
+    ],
+)
+def test_what_is_too_much_for_one_walk_is_frozen_before_it(
+    monkeypatch: pytest.MonkeyPatch, generation: int, sizes: list[int], frozen: bool
+) -> None:
+    collector = FakeCollector(sizes)
+    monkeypatch.setattr(garbage, "gc", collector)
+    garbage._bound("start", {"generation": generation})
+    assert collector.calls == ["freeze"] * frozen
+
+
+def test_nothing_is_frozen_after_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    collector = FakeCollector([garbage.MOST_WALKED + 1, 0, 0])
+    monkeypatch.setattr(garbage, "gc", collector)
+    garbage._bound("stop", {"generation": 0})
+    assert collector.calls == []
+
+
+@pytest.mark.parametrize("survivals", [0, garbage.MOST_SURVIVALS])
+async def test_what_survives_a_minute_is_walked_once_more_and_frozen(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: Any, survivals: int
+) -> None:
+    collector = FakeCollector(survivals=survivals)
+    monkeypatch.setattr(garbage, "gc", collector)
+    with trio.move_on_after(59.5):
+        await garbage.freeze_survivors()
+    assert collector.calls == []
+    with trio.move_on_after(120.5):
+        await garbage.freeze_survivors()
+    assert collector.calls == ["collect 2", "freeze"] * 2
+
+
+async def test_too_many_survivors_are_frozen_within_a_second_and_not_walked(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: Any
+) -> None:
+    collector = FakeCollector(survivals=garbage.MOST_SURVIVALS + 1)
+    monkeypatch.setattr(garbage, "gc", collector)
+    with trio.move_on_after(1.5):
+        await garbage.freeze_survivors()
+    assert collector.calls == ["collect 1", "freeze", "collect 2", "freeze"]
+
+
+def test_the_collector_is_as_before_when_the_broker_has_ended() -> None:
+    before = gc.get_threshold(), list(gc.callbacks)
+    with garbage.bounded_collections():
+        assert gc.get_threshold() == (garbage.YOUNG_OBJECTS, garbage.YOUNG_WALKS, garbage.NEVER)
+    assert (gc.get_threshold(), list(gc.callbacks)) == before
+
+
+class Walks:
+    """Milliseconds of processor time of each walk."""
+
+    def __init__(self) -> None:
+        self.took: list[float] = []
+        self._began = 0
+
+    def __call__(self, phase: str, _details: dict[str, Any]) -> None:
+        if phase == "start":
+            self._began = time.thread_time_ns()
+        else:
+            self.took.append((time.thread_time_ns() - self._began) / 1e6)
+
+
+def make_and_keep(count: int) -> list[Any]:
+    """Objects that the collector walks, each of which refers to others."""
+    return [{"number": [number], "next": {}} for number in range(count)]
+
+
+def replace(kept: list[Any]) -> None:
+    """As many are freed as are made, so that the count of what is new does not grow."""
+    for number in range(len(kept)):
+        kept[number] = {"number": [number], "next": {}}
+
+
+async def test_no_walk_is_long_however_much_is_made_kept_and_replaced(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    walks = Walks()
+    with garbage.bounded_collections():
+        gc.callbacks.append(walks)
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(garbage.freeze_survivors)
+                kept: list[Any] = []
+                for _ in range(4):
+                    kept += make_and_keep(50_000)
+                    await trio.sleep(garbage.CHECK_SECONDS)
+                replace(kept)
+                make_and_keep(10_000)
+                await trio.sleep(61)
+                nursery.cancel_scope.cancel()
+        finally:
+            gc.callbacks.remove(walks)
+    assert len(walks.took) > 100
+    assert max(walks.took) < LONGEST_MS * slowness()
+
+
+def test_a_cycle_that_has_just_been_made_is_freed() -> None:
+    class Node:
+        freed = 0
+
+        def __del__(self) -> None:
+            Node.freed += 1
+
+    with garbage.bounded_collections():
+        for _ in range(garbage.YOUNG_OBJECTS):
+            node = Node()
+            node.itself = node  # type: ignore[attr-defined]
+    assert Node.freed >= garbage.YOUNG_OBJECTS // 4
