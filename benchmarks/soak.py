@@ -77,6 +77,8 @@ SEEN: Final = (
 )
 
 Load = Callable[["Soak"], Awaitable[None]]
+Ask = Callable[[Any, int], Awaitable[Any]]
+"""Sends a request in a version, and returns the answer."""
 
 
 class Client:
@@ -146,26 +148,31 @@ async def produce(soak: Soak) -> None:
 
 
 async def fetch(soak: Soak) -> None:
-    """A consumer of five seconds in a fetch session."""
+    """A consumer of five seconds."""
     client = await soak.connect("consumer")
     async with client.stream:
-        offset = session = epoch = 0
-        until = trio.current_time() + 5
-        while trio.current_time() < until:
-            asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=100_000)
-            request = FetchRequest(
-                max_wait_ms=200,
-                min_bytes=1,
-                max_bytes=100_000,
-                session_id=session,
-                session_epoch=epoch,
-                topics=[FetchTopic(TOPIC, partitions=[asked])],
-            )
-            answer = await client.ask(request, 11)
-            session, epoch = answer.session_id, epoch + 1
-            for topic in answer.responses:
-                offset = topic.partitions[0].high_watermark
-            await trio.sleep(0.05)
+        await follow(client.ask, TOPIC, 5, partial(trio.sleep, 0.05))
+
+
+async def follow(ask: Ask, topic: str, seconds: float, after_each: Callable[[], Awaitable[Any]]) -> None:
+    """Reads the first partition of `topic` in a fetch session, and does something after each answer."""
+    offset = session = epoch = 0
+    until = trio.current_time() + seconds
+    while trio.current_time() < until:
+        asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=100_000)
+        request = FetchRequest(
+            max_wait_ms=200,
+            min_bytes=1,
+            max_bytes=100_000,
+            session_id=session,
+            session_epoch=epoch,
+            topics=[FetchTopic(topic, partitions=[asked])],
+        )
+        answer = await ask(request, 11)
+        session, epoch = answer.session_id, epoch + 1
+        for each in answer.responses:
+            offset = each.partitions[0].high_watermark
+        await after_each()
 
 
 async def look_up(soak: Soak) -> None:
@@ -268,7 +275,7 @@ async def prepare(soak: Soak) -> None:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """By least squares."""
+    """Of y by x, by least squares. Used by tests/endtoend/test_soak.py, as `follow` is."""
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)

@@ -2,13 +2,14 @@
 
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 import trio
 
-from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from benchmarks.soak import follow, slope
 from broker.protocol.messages.heartbeat import HeartbeatRequest
 from tests.support.broker_process import BrokerProcess
 from tests.support.history import PARTITIONS, TOPIC, History, make_topic
@@ -42,23 +43,8 @@ async def consuming(port: int) -> None:
     while True:
         client = await connect(port, "consumer")
         async with client.stream:
-            offset = session = epoch = 0
-            deadline = trio.current_time() + 5
-            while trio.current_time() < deadline:
-                asked = FetchPartition(0, fetch_offset=offset, partition_max_bytes=100_000)
-                request = FetchRequest(
-                    max_wait_ms=200,
-                    min_bytes=1,
-                    max_bytes=100_000,
-                    session_id=session,
-                    session_epoch=epoch,
-                    topics=[FetchTopic(TOPIC, partitions=[asked])],
-                )
-                answer = await client.ask(request, 11)
-                session, epoch = answer.session_id, epoch + 1
-                for topic in answer.responses:
-                    offset = topic.partitions[0].high_watermark
-                await client.ask(HeartbeatRequest("nobody", 1, "me"), 4)
+            heartbeat = HeartbeatRequest("nobody", 1, "me")
+            await follow(client.ask, TOPIC, 5, partial(client.ask, heartbeat, 4))
 
 
 async def changing(broker: BrokerProcess) -> None:
@@ -91,8 +77,8 @@ async def test_a_minute_of_clients_that_come_and_go_leaves_nothing_behind(tmp_pa
                 samples.append((time.monotonic() - started, *_sizes(broker)))
             nursery.cancel_scope.cancel()
         assert await history.check(port) >= history.count
-        slope = _slope([(at, resident) for at, resident, _ in samples]) * 60
-        assert slope < MOST_GROWTH_A_MINUTE, f"{slope / MIB:.2f} MiB a minute"
+        grown = slope([(at, resident) for at, resident, _ in samples]) * 60
+        assert grown < MOST_GROWTH_A_MINUTE, f"{grown / MIB:.2f} MiB a minute"
         assert max(fds for *_, fds in samples) - min(fds for *_, fds in samples) < 40
         assert not [line for line in broker.log_lines if "Traceback" in line or "ERROR" in line]
 
@@ -102,11 +88,3 @@ def _sizes(broker: BrokerProcess) -> tuple[int, int]:
     pid = broker.running.pid
     _, resident, shared, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
     return (resident - shared) * 4_096, len(os.listdir(f"/proc/{pid}/fd"))
-
-
-def _slope(points: list[tuple[float, int]]) -> float:
-    """Bytes a second, by least squares."""
-    count = len(points)
-    mean_x = sum(x for x, _ in points) / count
-    mean_y = sum(y for _, y in points) / count
-    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
