@@ -182,9 +182,7 @@ class _Work:
         self._held = sliced.held
 
     def give_up(self) -> list[Large]:
-        """Ends the work and returns what it has made so far, to be freed in slices. The generator may have more
-        to free, and is told.
-        """
+        """End the work, and return what it has made so far, to be freed in slices."""
         found = [*self._held, *held_by(self._slices)]
         self._outcome, self.done, self._held = Hangup(GONE), True, ()
         try:
