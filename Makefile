@@ -71,7 +71,7 @@ check: $(VENV)/dev
 	$(MAKE) --no-print-directory house
 
 house: $(VENV)/dev
-	$(BIN)/pytest -q tests/house
+	$(BIN)/pytest -q tests/conventions
 
 format: $(VENV)/dev
 	$(BIN)/ruff format .

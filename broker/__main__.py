@@ -75,8 +75,8 @@ def serve(
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(str(error)) from error
-    rooms = configuration.rooms
-    logs.set_up(rooms.broker.logging_level, rooms.broker.logging_format)
+    config = configuration.config
+    logs.set_up(config.broker.logging_level, config.broker.logging_format)
     for warning in configuration.warnings:
         logger.warning(warning)
     _take_all_descriptors()

@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from broker.config.rooms import ConsoleConfig
+from broker.config.sections import ConsoleConfig
 from broker.control.control import Control
 from broker.control.passwords import hashed
 from broker.control.reading import ControlViews

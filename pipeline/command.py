@@ -135,9 +135,9 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
 @_on_a_warehouse
 def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **where: Any) -> None:
     """Say whom the quota file QUOTAS would have held on those days, by the broker's own arithmetic."""
+    from broker.simulation.engine import TooManyEventsError
     from broker.simulation.fields import BadFileError
     from broker.simulation.limits import read_limits
-    from broker.simulation.play import TooManyEventsError
     from broker.simulation.report import in_table
 
     if last is not None and last < first:
@@ -222,10 +222,10 @@ def _opened(
     # PySpark's own handler asks Spark in the middle of another question, and neither is answered.
     signal.signal(signal.SIGINT, _ending(getattr(spark.sparkContext._gateway, "proc", None)))
     try:
-        house = Warehouse(spark, warehouse)
-        if must_exist and not house.has("bronze"):
+        opened = Warehouse(spark, warehouse)
+        if must_exist and not opened.has("bronze"):
             raise click.ClickException(NO_TABLES.format(warehouse))
-        yield house
+        yield opened
     except (PySparkException, Py4JError) as error:
         raise click.ClickException(_first_line(error)) from error
     finally:

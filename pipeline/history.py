@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from broker.simulation.play import MOST_EVENTS, Outcome, play
+from broker.simulation.engine import MOST_EVENTS, Outcome, play
 from broker.simulation.reading import read_scenario
 from pipeline import silver
 from pipeline.formats import REQUESTS

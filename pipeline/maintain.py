@@ -10,7 +10,16 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pipeline import bronze, silver
-from pipeline.gold import advice, client_metrics, latency, limits, obedience, people, throttling, usage
+from pipeline.gold import (
+    advice,
+    client_metrics,
+    clients,
+    latency,
+    limits,
+    throttle_compliance,
+    throttling,
+    usage,
+)
 from pipeline.otlp import tables as otlp
 from pipeline.tables import Table, Warehouse
 
@@ -25,10 +34,10 @@ ALL: Final = (
     throttling.TABLE,
     client_metrics.TABLE,
     limits.UTILISATION,
-    people.OFFENDERS,
-    people.STORMS,
-    people.BORROWED,
-    obedience.TABLE,
+    clients.OFFENDERS,
+    clients.STORMS,
+    clients.BORROWED,
+    throttle_compliance.TABLE,
     advice.TABLE,
 )
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pipeline import bronze, silver
 from pipeline.commits import Commit
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, TELEMETRY, THROTTLES
-from pipeline.gold import advice, latency, limits, obedience, people, throttling, usage
+from pipeline.gold import advice, clients, latency, limits, throttle_compliance, throttling, usage
 from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp import batch as pushes
 from pipeline.tables import DATE, Table, Warehouse, Write
@@ -52,7 +52,7 @@ BY_MINUTE: Final = (
     ByMinute(usage.TABLE, REQUESTS, usage.usage_per_minute),
     ByMinute(latency.TABLE, REQUESTS, latency.phase_quantiles_per_minute),
     ByMinute(throttling.TABLE, THROTTLES, throttling.throttling_per_minute),
-    ByMinute(people.STORMS, CONNECTIONS, people.connection_storms),
+    ByMinute(clients.STORMS, CONNECTIONS, clients.connection_storms),
 )
 
 
@@ -76,11 +76,11 @@ class Pipeline:
 
     def add(self, raw: DataFrame) -> None:
         """Rows of any source, each record once: those that are there already are passed over."""
-        house = self.warehouse
-        if not house.noted(ADDED):
-            house.note(f"{ADDED}/{house.version(bronze.EVENTS)}")
+        warehouse = self.warehouse
+        if not warehouse.noted(ADDED):
+            warehouse.note(f"{ADDED}/{warehouse.version(bronze.EVENTS)}")
         self._take_added()
-        house.add(bronze.EVENTS, bronze.dated(raw))
+        warehouse.add(bronze.EVENTS, bronze.dated(raw))
         self._take_added()
 
     def _take_added(self) -> None:
@@ -116,8 +116,8 @@ class Pipeline:
             self._take_topic(topic, counts[topic], records(topic), write)
         if TELEMETRY in counts:
             pushes.take(self.warehouse, records(TELEMETRY), write)
-        if strangers := counts.keys() - {*silver.TABLES, TELEMETRY}:
-            write(silver.QUARANTINE, silver.strangers(records(*strangers)), "strangers")
+        if unknown_topics := counts.keys() - {*silver.TABLES, TELEMETRY}:
+            write(silver.QUARANTINE, silver.unknown_topics(records(*unknown_topics)), "strangers")
 
     def _take_topic(self, topic: str, count: int, records: DataFrame, write: Write) -> None:
         events = silver.opened(records, topic)
@@ -156,25 +156,27 @@ class Pipeline:
             self.warehouse.forget(f"{DUE}/{day}")
 
     def _make_day(self, day: str) -> None:
-        house = self.warehouse
+        warehouse = self.warehouse
         on_the_day = f"{DATE} = DATE '{day}'"
-        if house.exists(silver.TABLES[CONNECTIONS]):
-            connections = house.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
-            house.replace(people.BORROWED, people.borrowed_names_per_day(connections), on_the_day)
-        if house.exists(silver.TABLES[THROTTLES]):
-            throttles = house.read(silver.TABLES[THROTTLES]).where(on_the_day)
-            house.replace(obedience.TABLE, obedience.obedience_per_day(throttles), on_the_day)
-        if not house.exists(usage.TABLE):
+        if warehouse.exists(silver.TABLES[CONNECTIONS]):
+            connections = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
+            warehouse.replace(clients.BORROWED, clients.borrowed_names_per_day(connections), on_the_day)
+        if warehouse.exists(silver.TABLES[THROTTLES]):
+            throttles = warehouse.read(silver.TABLES[THROTTLES]).where(on_the_day)
+            warehouse.replace(
+                throttle_compliance.TABLE, throttle_compliance.obedience_per_day(throttles), on_the_day
+            )
+        if not warehouse.exists(usage.TABLE):
             return
-        used = house.read(usage.TABLE).where(on_the_day)
-        house.replace(people.OFFENDERS, people.top_offenders_per_day(used), on_the_day)
+        used = warehouse.read(usage.TABLE).where(on_the_day)
+        warehouse.replace(clients.OFFENDERS, clients.top_offenders_per_day(used), on_the_day)
         told = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
-        house.replace(advice.TABLE, told, on_the_day)
-        if house.exists(silver.TABLES[QUOTA_CHANGES]):
-            changes = house.read(silver.TABLES[QUOTA_CHANGES])
-            parts = house.read(silver.SNAPSHOTS) if house.exists(silver.SNAPSHOTS) else None
+        warehouse.replace(advice.TABLE, told, on_the_day)
+        if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
+            changes = warehouse.read(silver.TABLES[QUOTA_CHANGES])
+            parts = warehouse.read(silver.SNAPSHOTS) if warehouse.exists(silver.SNAPSHOTS) else None
             held = limits.limits_over_time(changes, parts, date.fromisoformat(day))
-            house.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
+            warehouse.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
 
 
 def _by_topic(raw: DataFrame) -> dict[str, int]:

@@ -111,7 +111,7 @@ def refused(events: DataFrame) -> DataFrame:
     )
 
 
-def strangers(raw: DataFrame) -> DataFrame:
+def unknown_topics(raw: DataFrame) -> DataFrame:
     """Records of topics that nobody here understands, for the quarantine."""
     return refused(raw.withColumn("reason", F.lit("unknown topic")))
 

@@ -79,10 +79,10 @@ class Stream:
 
     def _is_alone(self) -> bool:
         """Whether all that the tables have was appended by the stream of this checkpoint."""
-        house = self._warehouse
-        if not house.exists(bronze.EVENTS):
+        warehouse = self._warehouse
+        if not warehouse.exists(bronze.EVENTS):
             return True
-        return house.has(CHECKPOINT) and not house.noted(ADDED)
+        return warehouse.has(CHECKPOINT) and not warehouse.noted(ADDED)
 
 
 def _told(query: Any) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from broker import web
 from broker.config.load import load
-from broker.config.rooms import ConsoleConfig
+from broker.config.sections import ConsoleConfig
 from broker.errors import ConfigError
 from broker.security.pem import parse
 from tests.support.certificates import PASSWORD, certificates
@@ -17,7 +17,7 @@ LOCATION = "console.ssl.keystore.location"
 
 
 def settings(*overrides: str) -> ConsoleConfig:
-    return load(None, [f"console.ssl.{each}" for each in overrides], {}).rooms.console
+    return load(None, [f"console.ssl.{each}" for each in overrides], {}).config.console
 
 
 def shown_by(context: ssl.SSLContext) -> bytes:

@@ -15,7 +15,7 @@ from broker.control.views import TokenRow, Views
 Answer = TypeVar("Answer")
 
 
-class ControlDoor(Protocol):
+class ControlService(Protocol):
     """`broker.control`'s door for changes. Raises ApiError for what is refused as a whole; entries that are
     refused by themselves say so in their outcomes.
     """
@@ -92,7 +92,7 @@ class Backend:
     Prometheus page in pieces, made as they are taken. `ready` says whether Kafka clients are being answered.
     """
 
-    control: ControlDoor
+    control: ControlService
     views: Views
     identify: Callable[[str], TokenRow | None]
     lock_of: Callable[[str], Lock]

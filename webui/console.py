@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from webui.backend import Backend, ConsoleSettings
-from webui.http.lines import Lines
+from webui.http.fair_queue import FairQueue
 from webui.insights.reader import Reader
 from webui.insights.what_if import WhatIf
-from webui.live.beat import Live
-from webui.security.doorkeeper import Doorkeeper
+from webui.live.broadcaster import Live
+from webui.security.authenticator import Authenticator
 from webui.security.hosts import AllowedHosts
 from webui.security.own_host import OwnHost
 
@@ -34,14 +34,14 @@ class Console:
     backend: Backend
     settings: ConsoleSettings
     port: int
-    doorkeeper: Doorkeeper
+    authenticator: Authenticator
     hosts: AllowedHosts
     own_host: OwnHost
     live: Live
     now_ms: Callable[[], int]
     insights: Reader
     what_if: WhatIf
-    lines: Lines = field(default_factory=Lines)
+    lines: FairQueue = field(default_factory=FairQueue)
 
 
 def make_console(
@@ -58,7 +58,7 @@ def make_console(
         backend=backend,
         settings=settings,
         port=port,
-        doorkeeper=Doorkeeper(backend, settings, uptime_ms, now_ms),
+        authenticator=Authenticator(backend, settings, uptime_ms, now_ms),
         hosts=AllowedHosts("" if listener is None else listener.host, settings.allowed_hosts),
         own_host=OwnHost(settings),
         live=Live(backend.views, now_ms),

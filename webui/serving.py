@@ -59,7 +59,7 @@ async def serve_console(
         from webui.http.app import build_app
         from webui.http.connection_limits import ConnectionLimits
         from webui.http.encryption import Encryption
-        from webui.http.front import serve_connections
+        from webui.http.http_server import serve_connections
 
         console = make_console(backend, settings, port)
         app = await _with_descriptors(partial(build_app, console))
@@ -93,4 +93,4 @@ def _load() -> None:
     import webui.console
     import webui.http.app
     import webui.http.encryption
-    import webui.http.front  # noqa: F401
+    import webui.http.http_server  # noqa: F401

@@ -15,12 +15,12 @@ from typing import Final
 from broker.api.broker import Broker
 from broker.api.byte_quotas import record_produce
 from broker.api.context import RequestContext
+from broker.api.delayed_fetch import complete_fetches
 from broker.api.outcome import SILENT, AfterCommit, Answered, Hangup, Outcome, Silent, Sliced, in_slices
 from broker.api.pacing import Pace
-from broker.api.produce_repeat import ProduceRepeats
+from broker.api.produce_cache import ProduceCache
 from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
 from broker.api.registry import api
-from broker.api.waking import wake_fetches
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
@@ -45,7 +45,7 @@ Piece = Iterable[tuple[TopicProduceData, Sequence[PartitionProduceData]]]
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
 
 
-@api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, repeats=ProduceRepeats)
+@api(ApiKey.PRODUCE, versions=(3, 13), advertised_min=0, request_cache=ProduceCache)
 def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
     return in_slices(_append_all(message, context, broker))
 
@@ -222,7 +222,7 @@ class _Pending(AfterCommit):
             response.log_append_time_ms = staged.log_append_time
             response.log_start_offset = staged.log_start_offset
             if broker.fetches.watched:
-                wake_fetches(broker, log)
+                complete_fetches(broker, log)
         piece = next(self.pieces, None)
         if piece is not None:
             return Sliced(self._stage_next(piece), None)

@@ -13,13 +13,13 @@ from typing import Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.fetch_cache import FetchCache
 from broker.api.fetch_many import fetch_many
 from broker.api.fetch_pending import PendingFetch
-from broker.api.fetch_repeat import FetchRepeats
 from broker.api.fetch_replica import PendingReplicaFetch, replica_of
 from broker.api.fetch_setup import pending_fetch
 from broker.api.fetch_wanted import makes_logs, wanted_by
-from broker.api.outcome import PARKED, Answered, Outcome, in_slices
+from broker.api.outcome import DELAYED, Answered, Outcome, in_slices
 from broker.api.registry import api
 from broker.errors import ApiError
 from broker.protocol.api_key import ApiKey
@@ -34,7 +34,7 @@ SOME_BYTES: Final = 512
 """The same where logs are made for them, which takes a millisecond each; ours. They are 15."""
 
 
-@api(ApiKey.FETCH, versions=(4, 18), repeats=FetchRepeats)
+@api(ApiKey.FETCH, versions=(4, 18), request_cache=FetchCache)
 def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Outcome | Awaitable[Outcome]:
     replica = replica_of(message)
     if replica >= 0:
@@ -60,4 +60,4 @@ def handle(message: FetchRequest, context: RequestContext, broker: Broker) -> Ou
     if broker.fetches.try_complete_else_watch(operation, keys, context.now_ms):
         return pending.answer()
     context.connection.waiting = operation
-    return PARKED
+    return DELAYED

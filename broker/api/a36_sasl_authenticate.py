@@ -15,7 +15,7 @@ from typing import Final
 from broker.api.broker import Broker
 from broker.api.context import Connection, RequestContext
 from broker.api.logins import may_log_in, words
-from broker.api.outcome import PARKED, Answered, Login, Outcome
+from broker.api.outcome import DELAYED, Answered, Login, Outcome
 from broker.api.registry import api
 from broker.errors import ApiError, ErrorCode
 from broker.protocol.api_key import ApiKey
@@ -83,7 +83,7 @@ def _enter(name: str, answer: bytes, context: RequestContext, broker: Broker) ->
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
         look_again = partial(_look_again_later, name, answer, context, broker)
         broker.logins.hold(connection, refusal.throttle_ms, look_again)
-        return PARKED
+        return DELAYED
     return _refused(name, refusal)
 
 

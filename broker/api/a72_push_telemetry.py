@@ -9,7 +9,7 @@ Not announced where `telemetry.enabled` is false.
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import PARKED, Answered, Outcome
+from broker.api.outcome import DELAYED, Answered, Outcome
 from broker.api.registry import api
 from broker.api.telemetry_client import telemetry_client
 from broker.errors import ErrorCode
@@ -35,7 +35,7 @@ def handle(message: PushTelemetryRequest, context: RequestContext, broker: Broke
     if error is not ErrorCode.NONE or not size:
         return Answered(PushTelemetryResponse(error_code=error))
     assert instance is not None
-    if not telemetry.intake.has_room(size):
+    if not telemetry.intake.has_space(size):
         telemetry.intake.dropped += 1
         return Answered(PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED))
     telemetry.intake.add(
@@ -50,4 +50,4 @@ def handle(message: PushTelemetryRequest, context: RequestContext, broker: Broke
             context,
         )
     )
-    return PARKED
+    return DELAYED

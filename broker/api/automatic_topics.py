@@ -8,7 +8,7 @@ whoever asked first.
 from typing import Final
 
 from broker.api.broker import Broker
-from broker.config.rooms import EventConfig, GroupConfig
+from broker.config.sections import EventConfig, GroupConfig
 from broker.control.commands import NewTopic
 from broker.metadata.image import OUR_TOPICS
 from broker.services.group_service import OFFSETS_TOPIC
@@ -24,7 +24,7 @@ EVENT_BATCH_BYTES: Final = 16 * 1024 * 1024
 
 
 def automatic_topic(name: str, broker: Broker) -> NewTopic:
-    return own_topic(name, broker.group_config, broker.control.rooms.events) or NewTopic(name)
+    return own_topic(name, broker.group_config, broker.control.config.events) or NewTopic(name)
 
 
 def own_topic(name: str, groups: GroupConfig, events: EventConfig) -> NewTopic | None:

@@ -11,7 +11,7 @@ from broker.api.delayed_produce import DelayedProduce
 from broker.api.logins import Logins
 from broker.api.registry import Registry
 from broker.clock import Clock
-from broker.config.rooms import BrokerConfig, FetchConfig, GroupConfig, SecurityConfig, TopicDefaults
+from broker.config.sections import FetchConfig, GroupConfig, NodeConfig, SecurityConfig, TopicDefaults
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.purgatory.purgatory import Purgatory
@@ -25,7 +25,7 @@ from broker.services.fetching import DelayedFetch
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 from broker.services.producer_ids import ProducerIds
-from broker.telemetry.room import Telemetry
+from broker.telemetry.state import Telemetry
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Broker:
     """
 
     clock: Clock
-    config: BrokerConfig
+    config: NodeConfig
     topic_defaults: TopicDefaults
     group_config: GroupConfig
     fetch_config: FetchConfig

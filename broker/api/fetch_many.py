@@ -15,7 +15,7 @@ from broker.api.fetch_pending import FetchAnswer, PendingFetch
 from broker.api.fetch_replica import PendingReplicaFetch
 from broker.api.fetch_setup import pending_fetch
 from broker.api.fetch_wanted import wanted_in_slices
-from broker.api.outcome import PARKED, Answered, Outcome, Sliced
+from broker.api.outcome import DELAYED, Answered, Outcome, Sliced
 from broker.api.pacing import pieces
 from broker.errors import ApiError
 from broker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -50,7 +50,7 @@ def fetch_many(
             operation.wait()
             if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):
                 context.connection.waiting = operation
-                return PARKED
+                return DELAYED
             yield from _read(reading)
     finally:
         operation.cancel_unless_waiting()

@@ -1,6 +1,7 @@
 """A fetch between its question and its answer, and how a consumer's ends. (Kafka: handleFetchRequest)
 
-Made by `api.a01_fetch`; answered there, or by `api.waking` when it has waited. A replica's: `fetch_replica`.
+Made by `api.a01_fetch`; answered there, or by `api.delayed_fetch` when it has waited. A replica's:
+`fetch_replica`.
 """
 
 from broker.api.broker import Broker

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome, Sliced
+from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
 from broker.groups.replies import Effects, Token
 from broker.groups.requests import Now
 from broker.log.partition import PartitionLog
@@ -136,7 +136,7 @@ class _Settling(AfterCommit):
 
 
 def _deliver(effects: Effects, asked: Asked | None, broker: Broker) -> Outcome:
-    outcome: Outcome = PARKED
+    outcome: Outcome = DELAYED
     for token, reply in effects.replies:
         assert isinstance(token, Asked)
         if token is asked:

@@ -1,5 +1,5 @@
 """Whether a user may have one more connection, as the handler of SaslAuthenticate asks. Answered by
-`network.accepting.user_gate`.
+`network.acceptor.user_gate`.
 """
 
 from collections.abc import Callable

@@ -83,7 +83,7 @@ class Silent:
         self.throttle = throttle
 
 
-class Parked:
+class Delayed:
     """The request waits. Whoever completes it posts (context, outcome) to the broker's callbacks."""
 
     __slots__ = ()
@@ -171,8 +171,8 @@ def outcome_of(slices: "Slices[Outcome]") -> "Outcome":
     return outcome
 
 
-PARKED = Parked()
+DELAYED = Delayed()
 SILENT = Silent()
 
-Outcome = Answered | Encoded | Silent | Parked | Hangup | AfterCommit | Sliced
+Outcome = Answered | Encoded | Silent | Delayed | Hangup | AfterCommit | Sliced
 """What a handler returns; a completion posts one of Answered, Silent, Hangup or Sliced."""

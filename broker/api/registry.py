@@ -33,11 +33,11 @@ class Api:
     before_login: bool
     advertised_min: int
     unknown_version: Callable[..., Any] | None
-    repeats: Callable[[int], "Repeats"] | None
+    request_cache: Callable[[int], "RequestCache"] | None
     doc: str
 
 
-class Repeats(Protocol):
+class RequestCache(Protocol):
     """Serves requests whose beginning is known by heart, one table for each version and listener."""
 
     def serve(self, frame: Any, context: Any, broker: Any) -> Any:
@@ -89,7 +89,7 @@ def api(
     before_login: bool = False,
     advertised_min: int | None = None,
     unknown_version: Callable[..., Any] | None = None,
-    repeats: Callable[[int], "Repeats"] | None = None,
+    request_cache: Callable[[int], "RequestCache"] | None = None,
 ) -> Callable[[Handler], Handler]:
     """Registers a handler for `key`, versions min to max inclusive.
 
@@ -109,7 +109,7 @@ def api(
                 before_login=before_login,
                 advertised_min=versions[0] if advertised_min is None else advertised_min,
                 unknown_version=unknown_version,
-                repeats=repeats,
+                request_cache=request_cache,
                 doc=(module and module.__doc__) or "",
             )
         )

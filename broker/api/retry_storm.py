@@ -15,8 +15,8 @@ from typing import Any, Final
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
 from broker.api.delayed_answer import DelayedAnswer
-from broker.api.outcome import PARKED, AfterCommit, Answered, Outcome, Sliced
-from broker.api.registry import Api, Repeats
+from broker.api.outcome import DELAYED, AfterCommit, Answered, Outcome, Sliced
+from broker.api.registry import Api, RequestCache
 from broker.api.retry_errors import errors_of
 from broker.log.partition import PartitionLog
 from broker.protocol.api_key import ApiKey
@@ -56,9 +56,9 @@ class RetryStormGate:
 
         return gated
 
-    def repeats(self, api: Api, repeats: Repeats) -> Repeats:
+    def request_cache(self, api: Api, request_cache: RequestCache) -> RequestCache:
         """Requests that are known by heart, behind the gate: an append of theirs can fail too."""
-        return GatedRepeats(repeats, api.key, self)
+        return GatedRequestCache(request_cache, api.key, self)
 
     def passed(
         self, outcome: Outcome, api: int, message: Any, context: RequestContext, now_ms: int = 0
@@ -81,7 +81,7 @@ class RetryStormGate:
         operation = DelayedAnswer(delay_ms, context, outcome)
         self._broker.delayed_answers.try_complete_else_watch(operation, (), now_ms)
         context.connection.waiting = operation
-        return PARKED
+        return DELAYED
 
     def _after_slices(
         self, outcome: Outcome | Awaitable[Outcome], api: int, message: Any, context: RequestContext
@@ -125,12 +125,12 @@ class GatedCommit(AfterCommit):
         return self._gate.passed(self._inner.give_up(), self._api, self._message, self._context)
 
 
-class GatedRepeats:
-    """A `Repeats` behind the gate."""
+class GatedRequestCache:
+    """A `RequestCache` behind the gate."""
 
     __slots__ = ("_api", "_gate", "_inner")
 
-    def __init__(self, inner: Repeats, api: int, gate: RetryStormGate) -> None:
+    def __init__(self, inner: RequestCache, api: int, gate: RetryStormGate) -> None:
         self._inner = inner
         self._api = api
         self._gate = gate

@@ -4,7 +4,7 @@ checks.
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
-from broker.control.commands import Actor, Door, Role
+from broker.control.commands import Actor, ChangeOrigin, Role
 
 
 def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = False) -> Actor:
@@ -16,4 +16,4 @@ def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = Fal
         role = Role.ADMIN
     else:
         role = Role[broker.security_config.role_on(context.connection.listener).upper()]
-    return Actor(name, role, context.connection.address, Door.WIRE)
+    return Actor(name, role, context.connection.address, ChangeOrigin.WIRE)

@@ -28,7 +28,7 @@ def console_link(file: Path | None, overrides: tuple[str, ...]) -> None:
     that the broker runs under.
     """
     try:
-        directory = load(file, overrides, os.environ).rooms.log.dirs[0]
+        directory = load(file, overrides, os.environ).config.log.dirs[0]
         link = read_console_link(directory)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error

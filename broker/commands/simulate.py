@@ -12,9 +12,9 @@ from typing import Final
 
 import click
 
+from broker.simulation.engine import MOST_EVENTS, Outcome, TooManyEventsError, play
 from broker.simulation.fields import BadFileError
 from broker.simulation.limits import read_limits
-from broker.simulation.play import MOST_EVENTS, Outcome, TooManyEventsError, play
 from broker.simulation.reading import read_scenario
 from broker.simulation.report import anybody_held, in_csv, in_json, in_table
 

@@ -1,8 +1,8 @@
 """What a configuration value may look like: its type on the wire, its reading, its writing, its allowed
 range.
 
-Used by every key of broker.config.rooms and by the dynamic changes in broker.control. Knows nothing of keys:
-a `Kind` is shared by all keys that have the same range. Follows Kafka's ConfigDef: values are trimmed,
+Used by every key of broker.config.sections and by the dynamic changes in broker.control. Knows nothing of
+keys: a `Kind` is shared by all keys that have the same range. Follows Kafka's ConfigDef: values are trimmed,
 numbers are decimal digits.
 """
 

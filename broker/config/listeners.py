@@ -1,6 +1,6 @@
 """Listener strings: `NAME://host:port`, the protocol map, and `host:port` of the console.
 
-Used by broker.config.rooms.network and .console. Knows nothing of sockets and resolves no names.
+Used by broker.config.sections.network and .console. Knows nothing of sockets and resolves no names.
 """
 
 import re

@@ -1,5 +1,5 @@
 """From the file, the command line and the environment to rooms. Called by broker.__main__ once, and by
-broker.house when a dynamic key changes.
+broker.server when a dynamic key changes.
 
 The command line wins over the file. A key that nobody knows is a warning, for files of Kafka's hold many; a
 value that is not allowed stops the start with ConfigError, naming key, value and what is allowed.
@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from broker.config.listeners import SecurityProtocol
 from broker.config.properties import Property, parse
-from broker.config.setting import LISTENER_PREFIX, ListenerRoom, Setting, settings_of, split_listener
-from broker.config.table import ROOM_TYPES, SPELLINGS, Rooms, setting_of
+from broker.config.setting import LISTENER_PREFIX, ListenerSection, Setting, settings_of, split_listener
+from broker.config.table import SECTION_TYPES, SPELLINGS, BrokerConfig, setting_of
 from broker.errors import ConfigError
 
 _TOKEN: Final = "WEIR_ADMIN_TOKEN"  # noqa: S105 - the variable's name
@@ -45,19 +45,21 @@ class Configuration:
     """
 
     static: Mapping[str, str]
-    rooms: Rooms
+    config: BrokerConfig
     warnings: tuple[str, ...]
     forget: tuple[str, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
     rebuild_metadata: bool = False
     places: Mapping[str, str] = field(default_factory=dict)
 
-    def with_dynamic(self, dynamic: Mapping[str, str]) -> Rooms:
+    def with_dynamic(self, dynamic: Mapping[str, str]) -> BrokerConfig:
         """The rooms as they are with the broker's dynamic settings laid over the static ones. Raises
         ConfigError.
         """
-        rooms = build_rooms({**self.static, **dynamic})
-        return replace(rooms, security=replace(rooms.security, admin_token=self.rooms.security.admin_token))
+        config = build_config({**self.static, **dynamic})
+        return replace(
+            config, security=replace(config.security, admin_token=self.config.security.admin_token)
+        )
 
 
 def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]) -> Configuration:
@@ -84,15 +86,17 @@ def load(path: Path | None, overrides: Sequence[str], environ: Mapping[str, str]
     fate = "only the quota callback is told of it" if callback else "it is ignored"
     warnings = [f"{place}: there is no key {key}; {fate}{hint(key)}" for place, key in places]
     try:
-        rooms = build_rooms(static)
+        config = build_config(static)
     except ConfigError as error:
         error.place, error.warnings = place_of(error.key, set_at), (*warnings, *inert)
         raise
     token = _admin_token(environ)
     if token is not None and len(token) < _SHORT_TOKEN:
         warnings.append(f"{_TOKEN} has fewer than {_SHORT_TOKEN} characters and can be guessed")
-    rooms = replace(rooms, security=replace(rooms.security, admin_token=token))
-    return Configuration(static, rooms, (*warnings, *inert, *_doubts(rooms)), unknown=unknown, places=set_at)
+    config = replace(config, security=replace(config.security, admin_token=token))
+    return Configuration(
+        static, config, (*warnings, *inert, *_doubts(config)), unknown=unknown, places=set_at
+    )
 
 
 def place_of(key: str, places: Mapping[str, str]) -> str:
@@ -102,27 +106,27 @@ def place_of(key: str, places: Mapping[str, str]) -> str:
     return next((places[each] for each in (key, *spellings) if each in places), "")
 
 
-def build_rooms(values: Mapping[str, str]) -> Rooms:
+def build_config(values: Mapping[str, str]) -> BrokerConfig:
     """Rooms from texts by key; what is not there has its default. Raises ConfigError."""
-    rooms = Rooms(**{name: _fill(room, values) for name, room in ROOM_TYPES.items()})
-    rooms.network.check()
-    rooms.automq.check()
-    rooms.connections.check()
-    rooms.groups.check()
-    local = frozenset(each.name for each in rooms.network.resolved_listeners() if each.is_local)
-    return replace(rooms, security=replace(rooms.security, local_listeners=local))
+    config = BrokerConfig(**{name: _fill(section, values) for name, section in SECTION_TYPES.items()})
+    config.network.check()
+    config.automq.check()
+    config.connections.check()
+    config.groups.check()
+    local = frozenset(each.name for each in config.network.resolved_listeners() if each.is_local)
+    return replace(config, security=replace(config.security, local_listeners=local))
 
 
-def _fill(room: type, values: Mapping[str, str]) -> Any:
-    filled = {each.name: _value(setting, values) for each, setting in settings_of(room)}
-    if issubclass(room, ListenerRoom):
+def _fill(section: type, values: Mapping[str, str]) -> Any:
+    filled = {each.name: _value(setting, values) for each, setting in settings_of(section)}
+    if issubclass(section, ListenerSection):
         filled["overrides"] = tuple(
             (listener, each.name, value)
-            for each, setting in settings_of(room)
+            for each, setting in settings_of(section)
             if setting.listener_too
             for listener, value in _of_listeners(setting, values)
         )
-    return room(**filled)
+    return section(**filled)
 
 
 def _of_listeners(setting: Setting, values: Mapping[str, str]) -> Iterable[tuple[str, Any]]:
@@ -195,17 +199,17 @@ def _admin_token(environ: Mapping[str, str]) -> str | None:
     return token
 
 
-def _open_administration(rooms: Rooms) -> Iterable[str]:
+def _open_administration(config: BrokerConfig) -> Iterable[str]:
     """One line for each listener on which other machines may change more than a viewer may."""
-    security = rooms.security
-    for listener in rooms.network.resolved_listeners():
+    security = config.security
+    for listener in config.network.resolved_listeners():
         if listener.is_loopback:
             continue
         key, role = "wire.role", security.role_on(listener.name)
         if any(name == listener.name and field == "wire_role" for name, field, _ in security.overrides):
             key = f"{LISTENER_PREFIX}{listener.name.lower()}.wire.role"
         setting = f"{key}={role}"
-        by_certificate = listener.protocol.is_encrypted and rooms.tls.of(listener).client_auth == "required"
+        by_certificate = listener.protocol.is_encrypted and config.tls.of(listener).client_auth == "required"
         authenticates = listener.protocol.has_login or by_certificate
         if not authenticates and ANONYMOUS in security.super_users:
             setting, role = f"super.users={ANONYMOUS}", "admin"
@@ -217,26 +221,26 @@ def _open_administration(rooms: Rooms) -> Iterable[str]:
         yield f"the listener {listener.name} can be reached {reached}, and {setting} makes {who} {noun}"
 
 
-def _doubts(rooms: Rooms) -> Iterable[str]:
-    listeners = rooms.network.resolved_listeners()
-    with_users = {name for name, _ in rooms.security.plain_jaas}
+def _doubts(config: BrokerConfig) -> Iterable[str]:
+    listeners = config.network.resolved_listeners()
+    with_users = {name for name, _ in config.security.plain_jaas}
     for listener in listeners:
-        only_plain = rooms.security.for_listener(listener.name).sasl_enabled_mechanisms == ("PLAIN",)
+        only_plain = config.security.for_listener(listener.name).sasl_enabled_mechanisms == ("PLAIN",)
         if listener.protocol.has_login and only_plain and listener.name not in with_users:
             key = f"{LISTENER_PREFIX}{listener.name.lower()}.plain.sasl.jaas.config"
             yield f"nobody can log in on the listener {listener.name}: {key} is not set"
-        if listener.protocol is SecurityProtocol.SASL_SSL and rooms.tls.client_auth != "none":
+        if listener.protocol is SecurityProtocol.SASL_SSL and config.tls.client_auth != "none":
             yield (
                 f"ssl.client.auth is not for SASL listeners; for {listener.name} write "
                 f"{LISTENER_PREFIX}{listener.name.lower()}.ssl.client.auth"
             )
     encrypted = {listener.name for listener in listeners if listener.protocol.is_encrypted}
-    for endpoint in rooms.network.listeners:
+    for endpoint in config.network.listeners:
         if not endpoint.address.is_loopback and endpoint.name not in encrypted:
             yield f"the listener {endpoint} is not encrypted and can be reached from other machines"
-    yield from _open_administration(rooms)
-    console = rooms.console.listener
-    if console is not None and not console.is_loopback and not rooms.console.is_encrypted:
+    yield from _open_administration(config)
+    console = config.console.listener
+    if console is not None and not console.is_loopback and not config.console.is_encrypted:
         yield f"the console at {console} is not encrypted and can be reached from other machines"
     for name in sorted(with_users - {listener.name for listener in listeners}):
         yield f"{LISTENER_PREFIX}{name.lower()}.plain.sasl.jaas.config is set, and there is no such listener"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.config.rooms import ReplicationConfig, TopicSettings, TopicThrottles
+from broker.config.sections import ReplicationConfig, TopicSettings, TopicThrottles
 from broker.config.setting import LISTENER_PREFIX, Setting, settings_of
-from broker.config.table import ROOM_TYPES
+from broker.config.table import SECTION_TYPES
 
 PATH: Final = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -36,7 +36,7 @@ _TITLES: Final = {
 _HEAD: Final = """\
 # Configuration
 
-Derived from `broker/config/rooms` by `python -m broker.config.reference`; not edited by hand.
+Derived from `broker/config/sections` by `python -m broker.config.reference`; not edited by hand.
 
 `weir serve server.properties --override key=value` reads the file by Java's rules (comments with `#` or `!`,
 a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8, and lets the command
@@ -61,21 +61,21 @@ prints it at a terminal.
 
 def render() -> str:
     parts = [_HEAD]
-    for name, room in ROOM_TYPES.items():
+    for name, section in SECTION_TYPES.items():
         parts.append(f"\n## {_TITLES[name]}\n")
-        if room is TopicSettings:
+        if section is TopicSettings:
             parts.append(
                 "\nThe broker's key is the default of all topics; the topic's key is set on one topic.\n"
             )
-        parts += _entries(room)
-        if room is ReplicationConfig:
+        parts += _entries(section)
+        if section is ReplicationConfig:
             parts.append("\nWhich replicas are throttled is said on their topics only:\n")
             parts += _entries(TopicThrottles)
     return "".join(parts)
 
 
-def _entries(room: type) -> Iterator[str]:
-    for _, setting in settings_of(room):
+def _entries(section: type) -> Iterator[str]:
+    for _, setting in settings_of(section):
         yield f"\n### `{_heading(setting)}`\n\n{setting.doc}\n\n"
         yield from (f"- {line}\n" for line in _facts(setting))
 

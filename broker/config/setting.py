@@ -94,7 +94,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class ListenerRoom:
+class ListenerSection:
     """A room some of whose keys may be set for one listener: `overrides` are (listener in capitals, field,
     value).
     """
@@ -122,8 +122,8 @@ def setting(key: str, default: Any, kind: Kind, doc: str, **more: Any) -> Any:
     return field(default=default, metadata={_METADATA_KEY: described}, repr=not described.sensitive)
 
 
-def settings_of(room: type) -> Iterator[tuple[Field[Any], Setting]]:
+def settings_of(section: type) -> Iterator[tuple[Field[Any], Setting]]:
     """The fields of a room that are filled from keys, in the order in which they are written."""
-    for each in fields(room):
+    for each in fields(section):
         if _METADATA_KEY in each.metadata:
             yield each, each.metadata[_METADATA_KEY]

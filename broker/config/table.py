@@ -5,9 +5,8 @@ DescribeConfigs.
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker.config.rooms import (
+from broker.config.sections import (
     AutomqConfig,
-    BrokerConfig,
     BrokerQuotaConfig,
     ConnectionConfig,
     ConsoleConfig,
@@ -16,6 +15,7 @@ from broker.config.rooms import (
     GroupConfig,
     LogConfig,
     NetworkConfig,
+    NodeConfig,
     QuotaConfig,
     ReplicationConfig,
     RequestLogConfig,
@@ -29,10 +29,10 @@ from broker.config.setting import Setting, settings_of, split_listener
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
-    """All rooms of one broker; broker.house takes them apart."""
+class BrokerConfig:
+    """All rooms of one broker; broker.server takes them apart."""
 
-    broker: BrokerConfig = field(default_factory=BrokerConfig)
+    broker: NodeConfig = field(default_factory=NodeConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     automq: AutomqConfig = field(default_factory=AutomqConfig)
     connections: ConnectionConfig = field(default_factory=ConnectionConfig)
@@ -52,8 +52,8 @@ class Rooms:
     tls: TlsConfig = field(default_factory=TlsConfig)
 
 
-ROOM_TYPES: Final[dict[str, type]] = {
-    "broker": BrokerConfig,
+SECTION_TYPES: Final[dict[str, type]] = {
+    "broker": NodeConfig,
     "network": NetworkConfig,
     "automq": AutomqConfig,
     "connections": ConnectionConfig,
@@ -74,7 +74,7 @@ ROOM_TYPES: Final[dict[str, type]] = {
 }
 
 SETTINGS: Final[dict[str, Setting]] = {
-    described.key: described for room in ROOM_TYPES.values() for _, described in settings_of(room)
+    described.key: described for section in SECTION_TYPES.values() for _, described in settings_of(section)
 }
 """By the first spelling of each key."""
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from broker.config.rooms.replication import TopicThrottles
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.replication import TopicThrottles
+from broker.config.sections.topics import TopicSettings
 from broker.config.setting import Setting, settings_of
 
 TOPIC_SETTINGS: Final[dict[str, Setting]] = {
     setting.topic_key: setting
-    for room in (TopicSettings, TopicThrottles)
-    for _, setting in settings_of(room)
+    for section in (TopicSettings, TopicThrottles)
+    for _, setting in settings_of(section)
     if setting.topic_key is not None
 }
 """By the topic's key: `retention.ms`, not `log.retention.ms`."""

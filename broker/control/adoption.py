@@ -1,7 +1,7 @@
 """The folders of partitions against the metadata at the start: a broker that does not know the topics on its
 own disk has lost its metadata, and must not serve as if it were new.
 
-Used by broker.house before the logs are opened. Decides; `MetadataStore` writes and `log.folders` reads.
+Used by broker.server before the logs are opened. Decides; `MetadataStore` writes and `log.folders` reads.
 """
 
 import os

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from broker.config.kinds import LONG_MAX
-from broker.config.rooms import BrokerQuotaConfig
+from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
 from broker.control.rows.broker_quotas import (
     BrokerLimit,

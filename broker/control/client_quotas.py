@@ -44,7 +44,7 @@ def plan_client_quotas(command: AlterClientQuotas, at: Situation) -> Steps[Plan[
             outcomes.append(QuotaOutcome(refusal.error, refusal.message, alteration.entity))
             continue
         try:
-            entity = _validated(alteration, twice, at.rooms.connections.ipv6_prefix_length)
+            entity = _validated(alteration, twice, at.config.connections.ipv6_prefix_length)
             _check_version(alteration, entity, at.image)
             planned = _changes(alteration, entity, at.image.quotas.get(entity.pairs))
         except ApiError as error:

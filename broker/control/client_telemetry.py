@@ -14,7 +14,7 @@ from broker.metadata.image import Image
 from broker.metrics.rate import Meter
 from broker.telemetry.effective import uuid_bytes, uuid_text
 from broker.telemetry.instance import ClientInstance
-from broker.telemetry.room import Telemetry
+from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import SETTINGS, read_subscription
 
 EXAMPLES: Final = 5

@@ -18,7 +18,7 @@ class ClusterQuota:
     __slots__ = ("_most_partitions", "_most_topics", "_partitions", "_topics")
 
     def __init__(self, at: Situation) -> None:
-        limits, topics = at.rooms.broker_quotas, at.image.topics
+        limits, topics = at.config.broker_quotas, at.image.topics
         self._most_topics = limits.topic_count
         self._most_partitions = limits.partition_count
         self._topics = len(topics)

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Generic, TypeVar
 
 from broker.errors import ErrorCode
-from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
+from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.quotas.entity import EntityPairs
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "AllocateProducerIds",
     "AlterClientQuotas",
     "AlterUserScramCredentials",
+    "ChangeOrigin",
     "Command",
     "ConfigAlteration",
     "ConfigOp",
@@ -31,7 +32,6 @@ __all__ = [
     "CreatePartitions",
     "CreateTopics",
     "DeleteTopics",
-    "Door",
     "EntityPairs",
     "IncrementalAlterConfigs",
     "IssueAdminToken",

@@ -1,5 +1,5 @@
 """What control needs of the metadata store, without a thread or a lock of its own. Implemented by
-broker.house.
+broker.server.
 """
 
 from collections.abc import Sequence

@@ -132,7 +132,7 @@ def _apply_to_topic(ops: tuple[ConfigOp, ...], current: Mapping[str, str], at: S
     wanted = dict(current)
     for op in ops:
         setting = topic_setting(op.key)
-        base = wanted.get(op.key, default_text(at.rooms.topic_settings, op.key) or "")
+        base = wanted.get(op.key, default_text(at.config.topic_settings, op.key) or "")
         apply_op(op, setting, base, wanted)
         if op.key in wanted:
             read_topic_config(op.key, wanted[op.key])
@@ -170,10 +170,10 @@ def _apply_to_broker(
                 check_location(
                     op.key,
                     wanted[op.key],
-                    at.rooms.tls.store_allowed_directories,
+                    at.config.tls.store_allowed_directories,
                     at.configuration.static,
                 )
-        at.check_rooms(
+        at.check_config(
             at.configuration.with_dynamic({**levels.get("", {}), **levels.get(str(at.node_id), {})})
         )
     except ConfigError as error:

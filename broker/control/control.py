@@ -1,7 +1,7 @@
 """The one door for live changes: the Kafka handlers, the REST endpoints, the pages and the command line all
 come in here.
 
-Built by broker.house. A change is planned against the current image, written to the metadata log, published,
+Built by broker.server. A change is planned against the current image, written to the metadata log, published,
 and only then answered; no two changes interleave. Knows neither threads nor locks: the injected `Committer`
 has both.
 """
@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
 from broker.config.load import Configuration
-from broker.config.table import Rooms
+from broker.config.table import BrokerConfig
 from broker.control.client_quotas import plan_client_quotas
 from broker.control.commands import (
     Actor,
@@ -33,8 +33,8 @@ from broker.control.configs import plan_alter_configs
 from broker.control.create_partitions import plan_create_partitions
 from broker.control.create_topics import plan_create_topics
 from broker.control.delete_topics import plan_delete_topics
+from broker.control.dynamic_config import DynamicConfig
 from broker.control.inert import warn_of_changes
-from broker.control.live_rooms import LiveRooms
 from broker.control.passwords import SetPassword, plan_set_password
 from broker.control.plan import Plan, Situation
 from broker.control.producer_ids import plan_producer_ids
@@ -65,7 +65,7 @@ PLANNERS: Final[dict[type, Callable[[Any, Situation], Plan[Any] | Steps[Plan[Any
 
 
 class Control:
-    """`image` is the current metadata image, `rooms` the configuration with its dynamic settings; both are
+    """`image` is the current metadata image, `config` the configuration with its dynamic settings; both are
     replaced, never edited. `live` is where a room hears of its own settings.
     """
 
@@ -74,8 +74,8 @@ class Control:
         self._publisher = Publisher(image)
         self._configuration = configuration
         self._committer = committer
-        self.live = LiveRooms(self._rooms_for(image))
-        self._publisher.subscribe(self._follow)
+        self.live = DynamicConfig(self._rooms_for(image))
+        self._publisher.subscribe(self._listen)
         self._planners = dict(PLANNERS)
 
     def add_planner(
@@ -89,8 +89,8 @@ class Control:
         return self._publisher.image
 
     @property
-    def rooms(self) -> Rooms:
-        return self.live.rooms
+    def config(self) -> BrokerConfig:
+        return self.live.config
 
     @property
     def configuration(self) -> Configuration:
@@ -101,8 +101,8 @@ class Control:
         self._publisher.prepare(subscriber)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber(old, new, delta)` is called after each commit, before its answer; `rooms` is up to date
-        by then, and who follows it has done so.
+        """`subscriber(old, new, delta)` is called after each commit, before its answer; `config` is up to
+        date by then, and who follows it has done so.
         """
         self._publisher.subscribe(subscriber)
 
@@ -119,7 +119,7 @@ class Control:
             return await self._carry_out(command, actor)
 
     async def _carry_out(self, command: Command[Answer], actor: Actor) -> Answer:
-        at = Situation(self.image, self._configuration, self.rooms, actor, self.live.check)
+        at = Situation(self.image, self._configuration, self.config, actor, self.live.check)
         made: Plan[Answer] | Steps[Plan[Answer]] = self._planners[type(command)](command, at)
         plan = made if isinstance(made, Plan) else await self._committer.in_slices(made)
         if plan.changes:
@@ -159,12 +159,12 @@ class Control:
                 return Outcome(error.code, error.message)
         return Outcome(outcome.error, outcome.message)
 
-    def _follow(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
+    def _listen(self, _old: Image, new: Image, delta: Delta) -> Steps[None]:
         if delta.broker_configs:
             yield from self.live.adopt(self._rooms_for(new))
 
-    def _rooms_for(self, image: Image) -> Rooms:
-        node_id = self._configuration.rooms.broker.node_id
+    def _rooms_for(self, image: Image) -> BrokerConfig:
+        node_id = self._configuration.config.broker.node_id
         return self._configuration.with_dynamic(image.dynamic_configs(node_id))
 
 

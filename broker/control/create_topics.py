@@ -100,14 +100,14 @@ def _counted(topic: NewTopic, at: Situation) -> tuple[int, int]:
             ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
         )
     if replicas == -1:
-        replicas = at.rooms.topics.default_replication_factor
+        replicas = at.config.topics.default_replication_factor
     if replicas > 1:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
             f"{replicas} cannot be reached because only 1 broker(s) are registered.",
         )
-    return at.rooms.topics.num_partitions if partitions == -1 else partitions, replicas
+    return at.config.topics.num_partitions if partitions == -1 else partitions, replicas
 
 
 def _assigned(topic: NewTopic, at: Situation) -> tuple[int, int]:

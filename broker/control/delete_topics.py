@@ -21,7 +21,7 @@ def plan_delete_topics(command: DeleteTopics, at: Situation) -> Steps[Plan[list[
         try:
             if refusal is not None:
                 raise ApiError(refusal.error, refusal.message)
-            if not at.rooms.topics.delete_topics:
+            if not at.config.topics.delete_topics:
                 raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             topic = _named(wanted, wanted in twice, at)
             command.charge(topic.partitions)

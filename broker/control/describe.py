@@ -63,7 +63,7 @@ def describe_in_steps(
 
 def named_resources(image: Image, configuration: Configuration) -> dict[ResourceType, list[str]]:
     """The names of what can be described, by type, in the order in which Kafka lists them."""
-    brokers = [str(configuration.rooms.broker.node_id)]
+    brokers = [str(configuration.config.broker.node_id)]
     return {
         ResourceType.GROUP: [],
         ResourceType.CLIENT_METRICS: list(image.client_metrics),
@@ -102,7 +102,7 @@ def _describe_subscription(name: str, image: Image) -> list[ConfigRow]:
 
 
 def _describe_loggers(name: str, configuration: Configuration) -> list[ConfigRow]:
-    node_id = configuration.rooms.broker.node_id
+    node_id = configuration.config.broker.node_id
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker_id(name, node_id, f"expected {node_id} but received {name}")
@@ -120,7 +120,7 @@ def _check_broker_id(name: str, node_id: int, words: str) -> None:
 
 
 def _describe_broker(name: str, image: Image, configuration: Configuration) -> Steps[list[ConfigRow]]:
-    node_id = configuration.rooms.broker.node_id
+    node_id = configuration.config.broker.node_id
     if not name:
         return [
             _row(
@@ -161,7 +161,7 @@ def _describe_override(key: str, setting: Setting, image: Image, configuration: 
 
 def _places(image: Image, configuration: Configuration) -> tuple[tuple[Mapping[str, str], Source], ...]:
     """Where a value is looked for, in this order."""
-    node_id = configuration.rooms.broker.node_id
+    node_id = configuration.config.broker.node_id
     return (
         (image.broker_configs.get(str(node_id), {}), Source.DYNAMIC_BROKER),
         (image.broker_configs.get("", {}), Source.DYNAMIC_DEFAULT_BROKER),

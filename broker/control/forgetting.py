@@ -1,6 +1,6 @@
 """The way back from a setting that was changed while the broker ran and now keeps it from starting.
 
-Used by broker.house before anything else is built: `--forget KEY` takes the setting back, and a start that
+Used by broker.server before anything else is built: `--forget KEY` takes the setting back, and a start that
 fails because of one says so. (Kafka ignores such a setting and goes on; here what is described is what
 holds.)
 """

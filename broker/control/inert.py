@@ -1,6 +1,6 @@
 """Settings that are accepted and have no effect here: the log says so where one is set, and at every start.
 
-Told by `Control` of what it commits, and by `house` of what is kept from before. What a file or the command
+Told by `Control` of what it commits, and by `server` of what is kept from before. What a file or the command
 line sets is `broker.config.load`'s.
 """
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from broker.config.load import Configuration
-from broker.config.table import Rooms
+from broker.config.table import BrokerConfig
 from broker.control.commands import Outcome
 from broker.errors import ErrorCode
 from broker.metadata.actor import Actor, Role
@@ -37,19 +37,19 @@ class Plan(Generic[Answer]):
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """Who asks, and what holds: `configuration` is what the start fixed, `rooms` adds the image's dynamic
-    settings. `check_rooms` raises ConfigError where the running broker cannot go over to other ones.
+    """Who asks, and what holds: `configuration` is what the start fixed, `config` adds the image's dynamic
+    settings. `check_config` raises ConfigError where the running broker cannot go over to other ones.
     """
 
     image: Image
     configuration: Configuration
-    rooms: Rooms
+    config: BrokerConfig
     actor: Actor
-    check_rooms: Callable[[Rooms], None]
+    check_config: Callable[[BrokerConfig], None]
 
     @property
     def node_id(self) -> int:
-        return self.rooms.broker.node_id
+        return self.config.broker.node_id
 
     def refusal(self, needed: Role, code: ErrorCode) -> Outcome | None:
         """What an actor of too low a role is told; None where the role is enough. Every planner begins with

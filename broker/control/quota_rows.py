@@ -7,7 +7,7 @@ page of them is open, so the rows of those that nobody uses are kept until their
 from collections.abc import Callable, Iterator, Mapping
 
 from broker.control.commands import EntityPairs
-from broker.control.views import LiveFigures, QuotaLimit, QuotaRow, QuotaUse, ShadowUse
+from broker.control.views import LiveViewSource, QuotaLimit, QuotaRow, QuotaUse, ShadowUse
 from broker.metadata.image import QuotaEntry
 
 Quotas = Mapping[EntityPairs, QuotaEntry]
@@ -19,7 +19,7 @@ _UNMARKED: dict[str, ShadowUse] = {}
 class QuotaRows:
     __slots__ = ("_kept", "_kept_of", "_live")
 
-    def __init__(self, live: LiveFigures) -> None:
+    def __init__(self, live: LiveViewSource) -> None:
         self._live = live
         self._kept: dict[EntityPairs, tuple[QuotaEntry, QuotaRow]] = {}
         self._kept_of: Quotas = {}

@@ -1,4 +1,4 @@
-"""The views as they are: the metadata image joined with the live figures that broker.house hands in.
+"""The views as they are: the metadata image joined with the live figures that broker.server hands in.
 
 Read by the pages, the REST API and the Describe handlers. Every call makes its rows afresh, but for those of
 rules that nobody uses (`quota_rows`).
@@ -35,7 +35,7 @@ from broker.control.views import (
     Flow,
     GroupDetail,
     GroupRow,
-    LiveFigures,
+    LiveViewSource,
     MatchType,
     Overview,
     PartitionRow,
@@ -54,7 +54,7 @@ from broker.metadata.sealing import is_secret
 from broker.quotas import filters
 from broker.quotas.entity import Entity
 from broker.steps import Steps
-from broker.telemetry.room import Telemetry
+from broker.telemetry.state import Telemetry
 
 ANONYMOUS: Final = "ANONYMOUS"
 """The user of a connection that has not logged in, as in Kafka."""
@@ -72,7 +72,7 @@ class ControlViews:
     def __init__(
         self,
         control: Control,
-        live: LiveFigures,
+        live: LiveViewSource,
         committer: Committer,
         place: Callable[[], Place],
         telemetry: Telemetry,
@@ -90,13 +90,13 @@ class ControlViews:
 
     @property
     def quota_callback(self) -> str:
-        return self._control.rooms.quotas.callback_class
+        return self._control.config.quotas.callback_class
 
     def overview(self) -> Overview:
         image, place = self._control.image, self._place()
         return Overview(
             cluster_id=image.cluster_id,
-            node_id=self._control.rooms.broker.node_id,
+            node_id=self._control.config.broker.node_id,
             software_version=place.software_version,
             bootstrap=place.bootstrap,
             console=place.console,
@@ -115,11 +115,11 @@ class ControlViews:
     def broker_quotas(self) -> BrokerQuotas:
         control, topics = self._control, self._control.image.topics.values()
         return broker_quotas(
-            control.rooms.broker_quotas,
+            control.config.broker_quotas,
             self._live.broker_limits(),
             self._live.retry_storm(),
             (len(topics), sum(topic.partitions for topic in topics)),
-            self.broker_config_version(str(control.rooms.broker.node_id)),
+            self.broker_config_version(str(control.config.broker.node_id)),
         )
 
     def flow(self) -> Flow:
@@ -164,7 +164,7 @@ class ControlViews:
 
     @property
     def _ipv6_prefix(self) -> int:
-        return self._control.rooms.connections.ipv6_prefix_length
+        return self._control.config.connections.ipv6_prefix_length
 
     def usage(self) -> list[ClientUsage]:
         return sorted(self.each_usage(), key=lambda row: -(row.bytes_in_per_s + row.bytes_out_per_s))

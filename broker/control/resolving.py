@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from broker.control.client_quotas import Altered
 from broker.control.commands import EntityPairs
 from broker.control.rows.quotas import ClientUsage, Decided, MeasuredBy, ProbeRow, ResolvedLimit
-from broker.control.views import LiveFigures
+from broker.control.views import LiveViewSource
 from broker.metadata.image import QuotaEntry
 from broker.quotas.entity import CLIENT_ID, DEFAULT, IP, USER, Name
 from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS
@@ -79,7 +79,7 @@ class Resolver:
         self,
         quotas: Mapping[EntityPairs, QuotaEntry],
         others: Mapping[EntityPairs, Altered],
-        live: LiveFigures,
+        live: LiveViewSource,
     ) -> None:
         self._now = Rules(quotas, {})
         self._then = Rules(quotas, others) if others else self._now

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from broker.config.rooms.tls import ALLOWED_STORE
+from broker.config.sections.tls import ALLOWED_STORE
 from broker.config.setting import split_listener
 from broker.errors import ConfigError
 

@@ -4,7 +4,7 @@ its words)
 
 from typing import Any
 
-from broker.config.rooms.replication import THROTTLED_REPLICAS
+from broker.config.sections.replication import THROTTLED_REPLICAS
 from broker.config.setting import Setting
 from broker.config.topic import TOPIC_SETTINGS
 from broker.errors import ApiError, ChangeRefused, ConfigError, ErrorCode

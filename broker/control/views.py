@@ -1,8 +1,8 @@
 """What the console and the REST API can see: rows, as values.
 
 `Views` (broker.control.reading) answers them from the metadata image and from the live figures that the
-composition root hands in as a `LiveFigures`. Nothing here is on a client's path: rows are made when somebody
-looks. Knows nothing of HTML, JSON or Prometheus, and of the broker's rooms only what the rows say.
+composition root hands in as a `LiveViewSource`. Nothing here is on a client's path: rows are made when
+somebody looks. Knows nothing of HTML, JSON or Prometheus, and of the broker's rooms only what the rows say.
 
 Rates are per second; sizes and byte rates in bytes; `_ms` are milliseconds; `_at_ms` and `time_ms` are
 wall-clock milliseconds since the epoch; fractions run from 0.0 to 1.0. A quota entity is written as in
@@ -63,7 +63,7 @@ __all__ = [
     "Flow",
     "GroupDetail",
     "GroupRow",
-    "LiveFigures",
+    "LiveViewSource",
     "MatchType",
     "MeasuredBy",
     "Overview",
@@ -89,7 +89,7 @@ __all__ = [
 ]
 
 
-class LiveFigures(Protocol):
+class LiveViewSource(Protocol):
     """What the composition root hands in. Every call is cheap and synchronous, and answers the moment's
     state.
     """

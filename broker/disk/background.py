@@ -1,5 +1,5 @@
 """The threads for blocking work that no request waits for: retention, timed flushes, recovery points and
-moves between log directories. Made by `house`, used by `tasks` and `log_mover`. (Kafka: KafkaScheduler)
+moves between log directories. Made by `server`, used by `tasks` and `log_mover`. (Kafka: KafkaScheduler)
 
 What a client or an administrator waits for runs in other threads: the metadata log, flushes that an answer
 waits for, telemetry exports and name look-ups.

@@ -11,10 +11,10 @@ from typing import Final, TypeVar
 
 import trio
 
-from broker.config.rooms import LogConfig
+from broker.config.sections import LogConfig
 from broker.disk.background import BackgroundThreads
 from broker.errors import FatalExitError
-from broker.log.chores import Chore
+from broker.log.background_jobs import BackgroundJob
 from broker.log.store import LogStore
 from broker.metadata.actor import Actor
 from broker.metadata.audit import AuditFilter, AuditRow
@@ -148,7 +148,9 @@ async def _flush_before_answering(handlers: HandlerPool) -> None:
         handlers.flushed(flush)
 
 
-async def _finish(chores: Sequence[Chore], failure: str, run: RunInThread = trio.to_thread.run_sync) -> None:
+async def _finish(
+    chores: Sequence[BackgroundJob], failure: str, run: RunInThread = trio.to_thread.run_sync
+) -> None:
     """Runs what blocks in threads, one after the other, and draws the conclusions here. One line tells of all
     that failed.
     """

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.events.source import encode, topic_of
-from broker.metrics.spread import top_of
-from broker.network.measuring.client_usage import TIMED_PHASES, Asker, ClientUsage, Histogram, Use
-from broker.network.measuring.request_metrics import TICK_NS, AllMetrics
+from broker.metrics.histogram import top_of
+from broker.network.metrics.client_usage import TIMED_PHASES, Asker, ClientUsage, Histogram, Use
+from broker.network.metrics.request_metrics import TICK_NS, AllMetrics
 
-BY_HEART: Final = "by_heart"
+CACHED: Final = "by_heart"
 OTHERS: Final = "others"
 
 
@@ -40,7 +40,7 @@ class RequestEvents:
             more = kept - self._kept.get(api.name, 0)
             if more:
                 self._kept[api.name] = kept
-                yield encode(time_ms, {"source": BY_HEART, "api": api.name, "requests": more})
+                yield encode(time_ms, {"source": CACHED, "api": api.name, "requests": more})
 
 
 def _row(asker: Asker | None, use: Use) -> dict[str, object]:

@@ -9,7 +9,7 @@ from broker.events.source import encode, entity_of, topic_of
 from broker.network.connection.channel import Channel
 from broker.quotas.entity import Governing
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.obedience import Obedience
+from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.verdict import Throttle
 
 
@@ -33,11 +33,11 @@ class _Held:
 class ThrottleEvents:
     """A `Source`, with room for `most` rows."""
 
-    def __init__(self, most: int, obedience: Obedience) -> None:
+    def __init__(self, most: int, throttle_compliance: ThrottleCompliance) -> None:
         self.topic = topic_of("throttles")
         self.left_out = 0
         self._most = most
-        self._obedience = obedience
+        self._obedience = throttle_compliance
         self._rows: dict[tuple[Channel, QuotaKind, Governing], _Held] = {}
 
     def throttled(self, channel: Channel, throttle: Throttle) -> None:

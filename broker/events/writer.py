@@ -1,4 +1,5 @@
-"""The task that writes the broker's events to their topics, once a second. Made by `house`, started by `app`.
+"""The task that writes the broker's events to their topics, once a second. Made by `server`, started by
+`app`.
 
 It takes what the sources have collected, in portions with a turn for everybody else in between, makes topics
 that are missing, appends, and wakes who waits for them. A request never waits for it.
@@ -12,8 +13,8 @@ import trio
 
 from broker.api.automatic_topics import automatic_topic
 from broker.api.broker import Broker
-from broker.api.waking import wake_fetches
-from broker.config.rooms import EventConfig
+from broker.api.delayed_fetch import complete_fetches
+from broker.config.sections import EventConfig
 from broker.control.commands import CreateTopics
 from broker.events.connections import ConnectionEvents
 from broker.events.quota_changes import QuotaChangeEvents
@@ -47,12 +48,12 @@ class EventWriter:
         self._node = str(broker.config.node_id).encode()
         most = config.max_rows_per_second
         self._requests = RequestEvents(most, server.client_usage, server.metrics)
-        self._throttles = ThrottleEvents(most, broker.quotas.obedience)
+        self._throttles = ThrottleEvents(most, broker.quotas.throttle_compliance)
         self._connections = ConnectionEvents(most)
         self._quota_changes = QuotaChangeEvents(most, lambda: broker.control.image)
         self._lost_changes = 0
         self._wanted: frozenset[str] = frozenset()
-        server.watchers.all.append(self)
+        server.observers.all.append(self)
         broker.control.subscribe(self._quota_changes.follow)
         self.follow(config)
 
@@ -95,7 +96,7 @@ class EventWriter:
             topics = tuple(automatic_topic(name, self._broker) for name in missing)
             await self._broker.control.apply(CreateTopics(topics), BROKER_ITSELF)
         for log in self.log.write(wall_ms):
-            wake_fetches(self._broker, log)
+            complete_fetches(self._broker, log)
         self._notice_lost_changes()
         self._server.handlers.deliver()
 
@@ -109,7 +110,7 @@ class EventWriter:
             self._lost_changes = waiting.dropped
             self._quota_changes.lost()
 
-    # A broker.network.watching.Watcher
+    # A broker.network.observers.Watcher
 
     def opened(self, channel: Channel) -> None:
         if "connections" in self._wanted:

@@ -13,15 +13,14 @@ from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
-from broker.config.rooms.groups import GroupConfig
+from broker.config.sections.groups import GroupConfig
 from broker.errors import ErrorCode
 from broker.groups import listing, loading, offsets
-from broker.groups.alarms import Alarm, Alarms, Kind
 from broker.groups.classic import rebalance
 from broker.groups.classic.group import Group
 from broker.groups.classic.join import join
 from broker.groups.classic.leave import leave
-from broker.groups.classic.phase import Phase
+from broker.groups.classic.state import State
 from broker.groups.classic.stored import tombstone_of
 from broker.groups.classic.sync import heartbeat, sync
 from broker.groups.committed import CommittedOffset
@@ -39,7 +38,8 @@ from broker.groups.replies import (
     Token,
 )
 from broker.groups.requests import CommitRequest, JoinRequest, Leaving, Now, SyncRequest
-from broker.groups.turn import Parked, Turn
+from broker.groups.timers import Kind, Timer, Timers
+from broker.groups.transition import PendingReplies, Transition
 
 GROUPS_AT_ONCE: Final = 256
 """Groups that are looked at between two pauses."""
@@ -62,9 +62,9 @@ class GroupCoordinator:
         self._config = config
         self._new_uuid = new_uuid
         self._groups: dict[str, Group] = {}
-        self._alarms = Alarms()
-        self._parked: Parked = {}
-        self._retention = Alarm(Kind.RETENTION)
+        self._timers = Timers()
+        self._pending: PendingReplies = {}
+        self._retention = Timer(Kind.RETENTION)
         self.on_failure: Callable[[str, Exception], None] | None = None
 
     # Starting and stopping
@@ -77,53 +77,53 @@ class GroupCoordinator:
         """All records are replayed: sessions start, and a group above `group.max.size` is called to a
         rebalance.
         """
-        turn = self._turn(now)
-        turn.set_alarm(self._retention, self._config.offsets_retention_check_interval_ms)
+        transition = self._transition(now)
+        transition.set_timer(self._retention, self._config.offsets_retention_check_interval_ms)
         for group in self._groups.values():
             for member in group.members.values():
-                rebalance.start_session(turn, member)
+                rebalance.start_session(transition, member)
             if len(group.members) > self._config.max_size:
-                rebalance.prepare(turn, group)
-        return turn.effects
+                rebalance.prepare(transition, group)
+        return transition.effects
 
     def release(self) -> Effects:
         """The broker stops: everything parked is answered so that its client looks for a coordinator
         again.
         """
         effects = Effects()
-        for token, place in self._parked.items():
+        for token, place in self._pending.items():
             effects.replies.append((token, replace(place.superseded, error=ErrorCode.NOT_COORDINATOR)))
             place.waiting[place.member_id] = None
-        self._parked.clear()
+        self._pending.clear()
         return effects
 
     # Time
 
     def next_deadline(self) -> int | None:
         """When `expire` next has something to do, in monotonic milliseconds; None when never."""
-        return self._alarms.next_deadline()
+        return self._timers.next_deadline()
 
     def expire(self, now: Now) -> Effects:
         """Do what time has brought: sessions and phases that ran out, offsets that outlived their
         retention. Where that raises for one group, the others have their turn, `on_failure` is told, and it
         is tried again `FAILED_ALARM_RETRY_MS` later; without `on_failure`, the exception is raised.
         """
-        turn = self._turn(now)
-        while (alarm := self._alarms.pop_due(now.ms)) is not None:
+        transition = self._transition(now)
+        while (timer := self._timers.pop_due(now.ms)) is not None:
             try:
-                self._go_off(turn, alarm)
+                self._go_off(transition, timer)
             except Exception as error:
                 if self.on_failure is None:
                     raise
-                self.on_failure(alarm.group_id, error)
-                turn.set_alarm(alarm, FAILED_ALARM_RETRY_MS)
-        return turn.effects
+                self.on_failure(timer.group_id, error)
+                transition.set_timer(timer, FAILED_ALARM_RETRY_MS)
+        return transition.effects
 
     def forget(self, token: Token) -> bool:
         """The client of a parked request has gone. Its member stays, as it may come back, until its
         session is over.
         """
-        place = self._parked.pop(token, None)
+        place = self._pending.pop(token, None)
         if place is None:
             return False
         place.waiting[place.member_id] = None
@@ -133,26 +133,26 @@ class GroupCoordinator:
 
     def join(self, request: JoinRequest, token: Token, now: Now) -> Effects:
         """JoinGroup. Answered when the rebalance ends, or at once where there is none or an error."""
-        turn = self._turn(now)
+        transition = self._transition(now)
         error = self._check_join(request)
         if error:
-            turn.reply(token, JoinReply(error, request.member_id))
-            return turn.effects
+            transition.reply(token, JoinReply(error, request.member_id))
+            return transition.effects
         group = self._get_or_create(request.group_id)
         new_id = "" if request.member_id else f"{request.instance_id or request.client_id}-{self._new_uuid()}"
-        join(turn, group, request, token, new_id)
+        join(transition, group, request, token, new_id)
         self._discard_if_blank(group)
-        return turn.effects
+        return transition.effects
 
     def sync(self, request: SyncRequest, token: Token, now: Now) -> Effects:
         """SyncGroup. Answered when the leader's assignment has come."""
-        turn = self._turn(now)
+        transition = self._transition(now)
         group = self._groups.get(request.group_id)
         if group is None:
-            turn.reply(token, SyncReply(_missing(request.group_id)))
+            transition.reply(token, SyncReply(_missing(request.group_id)))
         else:
-            sync(turn, group, request, token)
-        return turn.effects
+            sync(transition, group, request, token)
+        return transition.effects
 
     def heartbeat(
         self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: Now
@@ -161,37 +161,37 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None:
             return _missing(group_id)
-        return heartbeat(self._turn(now), group, generation_id, member_id, instance_id)
+        return heartbeat(self._transition(now), group, generation_id, member_id, instance_id)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving], token: Token, now: Now) -> Effects:
         """LeaveGroup, of one member or of several."""
-        turn = self._turn(now)
+        transition = self._transition(now)
         group = self._groups.get(group_id)
         if group is not None:
-            leave(turn, group, leaving, token)
+            leave(transition, group, leaving, token)
         elif group_id:
-            turn.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
+            transition.reply(token, LeaveReply(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(leaving)))
         else:
-            turn.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
-        return turn.effects
+            transition.reply(token, LeaveReply(ErrorCode.INVALID_GROUP_ID))
+        return transition.effects
 
     # Offsets
 
     def commit(self, request: CommitRequest, token: Token, now: Now) -> Effects:
         """OffsetCommit. Whether the topics exist is for the caller to know."""
-        turn = self._turn(now)
+        transition = self._transition(now)
         group = self._groups.get(request.group_id)
         if group is None and request.generation_id >= 0:
             missing = (
                 ErrorCode.GROUP_ID_NOT_FOUND if request.knows_missing_groups else ErrorCode.ILLEGAL_GENERATION
             )
-            turn.reply(token, CommitReply((missing,) * len(request.offsets)))
-            return turn.effects
+            transition.reply(token, CommitReply((missing,) * len(request.offsets)))
+            return transition.effects
         if group is None:
             group = self._get_or_create(request.group_id)
-        offsets.commit(turn, group, request, token)
+        offsets.commit(transition, group, request, token)
         self._discard_if_blank(group)
-        return turn.effects
+        return transition.effects
 
     def committed(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Offsets by topic and partition, to be read at once: it is the coordinator's own. A missing group
@@ -209,13 +209,13 @@ class GroupCoordinator:
         self, group_id: str, partitions: Sequence[tuple[str, int]], token: Token, now: Now
     ) -> Effects:
         """OffsetDelete."""
-        turn = self._turn(now)
+        transition = self._transition(now)
         group = self._groups.get(group_id)
         if group is None:
-            turn.reply(token, OffsetDeleteReply(ErrorCode.GROUP_ID_NOT_FOUND))
+            transition.reply(token, OffsetDeleteReply(ErrorCode.GROUP_ID_NOT_FOUND))
         else:
-            offsets.delete(turn, group, partitions, token)
-        return turn.effects
+            offsets.delete(transition, group, partitions, token)
+        return transition.effects
 
     def committed_in(self, topics: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """What groups have committed for the topics, of which each has so many partitions: a few partitions
@@ -233,11 +233,11 @@ class GroupCoordinator:
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
         """Topics are gone: so are the offsets that the group has committed for these partitions of them."""
-        turn = self._turn(now)
+        transition = self._transition(now)
         group = self._groups.get(group_id)
         if group is not None:
-            offsets.drop(turn, group, partitions)
-        return turn.effects
+            offsets.drop(transition, group, partitions)
+        return transition.effects
 
     # Groups as a whole
 
@@ -258,20 +258,22 @@ class GroupCoordinator:
 
     def delete(self, group_ids: Sequence[str], token: Token, now: Now) -> Effects:
         """DeleteGroups, with their offsets; only empty ones."""
-        turn = self._turn(now)
-        turn.reply(token, DeleteReply(tuple(self._delete_one(turn, group_id) for group_id in group_ids)))
-        return turn.effects
+        transition = self._transition(now)
+        transition.reply(
+            token, DeleteReply(tuple(self._delete_one(transition, group_id) for group_id in group_ids))
+        )
+        return transition.effects
 
     def failed(self, effects: Effects, error: ErrorCode, now: Now) -> Effects:
         """The records of a call could not be written: what to answer instead. Of several calls, the last
         comes first.
         """
-        turn = self._turn(now)
-        take_back(turn, self._groups, effects, error)
-        return turn.effects
+        transition = self._transition(now)
+        take_back(transition, self._groups, effects, error)
+        return transition.effects
 
-    def _turn(self, now: Now) -> Turn:
-        return Turn(self._config, self._alarms, self._parked, now)
+    def _transition(self, now: Now) -> Transition:
+        return Transition(self._config, self._timers, self._pending, now)
 
     def _check_join(self, request: JoinRequest) -> ErrorCode:
         if not request.group_id:
@@ -293,44 +295,44 @@ class GroupCoordinator:
         if group.is_blank:
             del self._groups[group.group_id]
 
-    def _go_off(self, turn: Turn, alarm: Alarm) -> None:
-        if alarm.kind is Kind.RETENTION:
-            self._expire_offsets(turn)
+    def _go_off(self, transition: Transition, timer: Timer) -> None:
+        if timer.kind is Kind.RETENTION:
+            self._expire_offsets(transition)
             return
-        group = self._groups[alarm.group_id]
-        match alarm.kind:
+        group = self._groups[timer.group_id]
+        match timer.kind:
             case Kind.SESSION:
-                rebalance.session_over(turn, group, alarm.member_id)
+                rebalance.session_over(transition, group, timer.member_id)
                 self._discard_if_blank(group)
             case Kind.JOIN_PHASE:
-                rebalance.join_phase_over(turn, group)
+                rebalance.join_phase_over(transition, group)
             case Kind.SYNC_PHASE:
-                rebalance.sync_phase_over(turn, group)
+                rebalance.sync_phase_over(transition, group)
 
-    def _expire_offsets(self, turn: Turn) -> None:
+    def _expire_offsets(self, transition: Transition) -> None:
         """Expired offsets go, and with the last of them a group that nobody is in."""
         for group in list(self._groups.values()):
-            offsets.expire(turn, group)
-            if group.phase is Phase.EMPTY and not (group.offsets or group.pending_join):
-                self._bury(turn, group)
-        turn.set_alarm(self._retention, self._config.offsets_retention_check_interval_ms)
+            offsets.expire(transition, group)
+            if group.state is State.EMPTY and not (group.offsets or group.pending_join):
+                self._bury(transition, group)
+        transition.set_timer(self._retention, self._config.offsets_retention_check_interval_ms)
 
-    def _delete_one(self, turn: Turn, group_id: str) -> ErrorCode:
+    def _delete_one(self, transition: Transition, group_id: str) -> ErrorCode:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
-        if group.phase is not Phase.EMPTY:
+        if group.state is not State.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        offsets.drop(turn, group, offsets.partitions_of(group))
-        self._bury(turn, group)
+        offsets.drop(transition, group, offsets.partitions_of(group))
+        self._bury(transition, group)
         return ErrorCode.NONE
 
-    def _bury(self, turn: Turn, group: Group) -> None:
+    def _bury(self, transition: Transition, group: Group) -> None:
         for pending in group.pending_join.values():
-            turn.alarms.cancel(pending)
-        group.enter(Phase.DEAD, turn.wall_ms)
+            transition.timers.cancel(pending)
+        group.enter(State.DEAD, transition.wall_ms)
         del self._groups[group.group_id]
-        turn.record(tombstone_of(group))
+        transition.record(tombstone_of(group))
 
 
 def _missing(group_id: str) -> ErrorCode:

@@ -10,8 +10,8 @@ from typing import Final
 
 from broker.errors import ErrorCode
 from broker.groups.classic.group import Group
-from broker.groups.classic.phase import Phase
 from broker.groups.classic.rebalance import hand_out_assignments, prepare
+from broker.groups.classic.state import State
 from broker.groups.records import GroupKey, decode_key
 from broker.groups.replies import (
     CommitReply,
@@ -22,7 +22,7 @@ from broker.groups.replies import (
     Reply,
     SyncReply,
 )
-from broker.groups.turn import Turn
+from broker.groups.transition import Transition
 
 FOR_CLIENTS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -37,8 +37,8 @@ FOR_CLIENTS: Final = {
 """What the log's error means to somebody who only knows a coordinator; the others pass as they are."""
 
 
-def take_back(turn: Turn, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
-    """Leave in `turn` what is to be answered instead of `effects`."""
+def take_back(transition: Transition, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
+    """Leave in `transition` what is to be answered instead of `effects`."""
     error = FOR_CLIENTS.get(error, error)
     for group_id, topic, partition, previous in reversed(effects.overwritten):
         offsets = groups.setdefault(group_id, Group(group_id)).offsets
@@ -49,14 +49,14 @@ def take_back(turn: Turn, groups: dict[str, Group], effects: Effects, error: Err
             if not offsets[topic]:
                 del offsets[topic]
     for token, reply in effects.replies:
-        turn.reply(token, _refusal(reply, error))
+        transition.reply(token, _refusal(reply, error))
     for key, value in effects.records:
         match decode_key(key):
             case GroupKey(group_id) if value is None:
                 groups.setdefault(group_id, Group(group_id))
-            case GroupKey(group_id) if groups[group_id].phase is Phase.STABLE:
-                hand_out_assignments(turn, groups[group_id], {}, error)
-                prepare(turn, groups[group_id])
+            case GroupKey(group_id) if groups[group_id].state is State.STABLE:
+                hand_out_assignments(transition, groups[group_id], {}, error)
+                prepare(transition, groups[group_id])
 
 
 def _refusal(reply: Reply, error: ErrorCode) -> Reply:

@@ -5,7 +5,7 @@ from typing import Final
 
 from broker.errors import ErrorCode
 from broker.groups.classic.group import Group
-from broker.groups.classic.phase import Phase
+from broker.groups.classic.state import State
 from broker.groups.replies import DescribedGroup, DescribedMember, ListedGroup
 
 CLASSIC: Final = "classic"
@@ -20,14 +20,14 @@ def listed(groups: Iterable[Group], states: Collection[str], types: Collection[s
     if wanted_types and CLASSIC not in wanted_types:
         return []
     return [
-        ListedGroup(group.group_id, group.protocol_type or "", group.phase.value, CLASSIC, len(group.members))
+        ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC, len(group.members))
         for group in groups
-        if not wanted_states or group.phase.value.lower() in wanted_states
+        if not wanted_states or group.state.value.lower() in wanted_states
     ]
 
 
 def described(group: Group) -> DescribedGroup:
-    stable = group.phase is Phase.STABLE
+    stable = group.state is State.STABLE
     protocol = (group.protocol or "") if stable else ""
     members = tuple(
         DescribedMember(
@@ -41,7 +41,7 @@ def described(group: Group) -> DescribedGroup:
         for member in group.members.values()
     )
     return DescribedGroup(
-        ErrorCode.NONE, group.group_id, group.phase.value, group.protocol_type or "", protocol, members
+        ErrorCode.NONE, group.group_id, group.state.value, group.protocol_type or "", protocol, members
     )
 
 
@@ -49,5 +49,5 @@ def described_missing(group_id: str, *, is_error: bool) -> DescribedGroup:
     """A group that does not exist: dead, and since DescribeGroups 6 (KIP-1043) an error too."""
     if is_error:
         message = f"Group {group_id} not found."
-        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, Phase.DEAD.value, message=message)
-    return DescribedGroup(ErrorCode.NONE, group_id, Phase.DEAD.value)
+        return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, State.DEAD.value, message=message)
+    return DescribedGroup(ErrorCode.NONE, group_id, State.DEAD.value)

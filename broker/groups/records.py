@@ -1,7 +1,7 @@
 """The bytes of __consumer_offsets: keys and values as Kafka writes and reads them.
 
-Used by `turn` to write and by `loading` to read. Knows nothing of batches, offsets in the log, or what a
-group is doing. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue
+Used by `transition` to write and by `loading` to read. Knows nothing of batches, offsets in the log, or what
+a group is doing. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue
 3.)
 """
 

@@ -8,15 +8,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk
 from broker.log.directory import LogDirectory
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, aside_directory
+from broker.log.log_context import LogContext
 from broker.log.partition import PartitionLog
 from broker.log.report import Lost, Recovery, Twice
 from broker.log.segmented import SegmentedLog
-from broker.log.shared import Shared
 
 MOST_PREFERRED: Final = 10_000
 """Partitions that do not exist, of which a directory is remembered; an administrator may name any."""
@@ -27,8 +27,8 @@ Found = dict[tuple[str, int], PartitionLog]
 class LogDirectories:
     """In the order of `log.dirs`. `removable` are paths that nobody wants any more."""
 
-    def __init__(self, paths: Iterable[str], shared: Shared) -> None:
-        self._all = [LogDirectory(path, shared) for path in paths]
+    def __init__(self, paths: Iterable[str], context: LogContext) -> None:
+        self._all = [LogDirectory(path, context) for path in paths]
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         self.removable: list[str] = []
 
@@ -117,5 +117,5 @@ class LogDirectories:
 
 
 def _worth(partition: PartitionLog) -> tuple[bool, bool, int]:
-    is_damaged = any(segment.proof.damage for segment in partition.segments)
+    is_damaged = any(segment.verified.damage for segment in partition.segments)
     return partition.offline is None, not is_damaged, partition.high_watermark

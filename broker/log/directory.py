@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.log import checkpoints, disk, layout
 from broker.log.checkpoints import OffsetFile
 from broker.log.disk import OpenFile
+from broker.log.log_context import LogContext
 from broker.log.partition import PartitionLog
 from broker.log.permissions import tighten
 from broker.log.producers import Producers
@@ -18,7 +19,6 @@ from broker.log.recovery import Gap, Loaded, load
 from broker.log.report import CutTail, Missing, Recovery, Unreadable
 from broker.log.segment import Segment
 from broker.log.segmented import Place
-from broker.log.shared import Shared
 
 NO_TOPIC_ID: Final = bytes(16)
 """Of a partition whose partition.metadata is lost; the topic that claims the name gets it."""
@@ -30,7 +30,7 @@ class LogDirectory:
     `absent` are partitions without a folder that had flushed records before the offset.
     """
 
-    def __init__(self, path: str, shared: Shared) -> None:
+    def __init__(self, path: str, context: LogContext) -> None:
         self.path = os.path.abspath(path)
         self.count = 0
         self.offline: OSError | None = None
@@ -38,7 +38,7 @@ class LogDirectory:
         self.absent: dict[tuple[str, int], int] = {}
         self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
         self.starts = OffsetFile(self.path, layout.START_OFFSETS)
-        self._shared = shared
+        self._shared = context
         self._lock: OpenFile | None = None
 
     def open(self, settings: TopicSettings, recovery: Recovery) -> Iterator[PartitionLog]:

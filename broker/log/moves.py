@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk, layout
-from broker.log.chores import Flush
+from broker.log.background_jobs import Flush
 from broker.log.directory import LogDirectory
 from broker.log.layout import DELETED, DELETED_DIRECTORY, FUTURE_DIRECTORY, aside_directory
 from broker.log.move import Move, Step

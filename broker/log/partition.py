@@ -12,14 +12,14 @@ from bisect import bisect_right
 from operator import attrgetter
 from typing import Final
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log.checkpoints import OffsetFile
+from broker.log.log_context import LogContext
 from broker.log.producers import TakenBatch, sequence_after
 from broker.log.recovery import Loaded
 from broker.log.segment import HalfWritten
 from broker.log.segmented import Mark, Place, SegmentedLog
-from broker.log.shared import Shared
 from broker.log.slice import CHECKED_FROM, EMPTY, FileSlice
 from broker.log.staged import FailedAppend, Staged
 from broker.records.compression import Codec
@@ -57,8 +57,8 @@ _write_prefix = PREFIX.pack_into
 class PartitionLog(SegmentedLog):
     """Everything here belongs to the event loop's thread."""
 
-    def __init__(self, place: Place, settings: TopicSettings, shared: Shared, loaded: Loaded) -> None:
-        super().__init__(place, settings, shared, loaded)
+    def __init__(self, place: Place, settings: TopicSettings, context: LogContext, loaded: Loaded) -> None:
+        super().__init__(place, settings, context, loaded)
         self._staged: list[Staged] = []
         self._buffers: list[memoryview] = []
         self._repeats: list[Staged] = []
@@ -135,7 +135,7 @@ class PartitionLog(SegmentedLog):
             or max_timestamp > self._roll_ms
             or last_offset > self._roll_offset
         ):
-            self._make_room(size, max_timestamp, delta)
+            self._make_space(size, max_timestamp, delta)
             offset = self.next_offset
             last_offset = offset + delta
         if stamp >= 0:
@@ -207,11 +207,11 @@ class PartitionLog(SegmentedLog):
             if not min_one_batch:
                 return EMPTY
             length = batch_bytes
-        shared = self._shared
+        context = self._shared
         try:
-            if segment.proof.doubtful:
-                _, length = segment.proof.clip(segment, position, length)
-            found = FileSlice(shared.files.get(segment.path), position, length, shared.transfer, self)
+            if segment.verified.doubtful:
+                _, length = segment.verified.clip(segment, position, length)
+            found = FileSlice(context.files.get(segment.path), position, length, context.transfer, self)
             if length >= CHECKED_FROM:
                 found.check_readable(batch_bytes)
         except OSError as error:
@@ -319,10 +319,10 @@ class PartitionLog(SegmentedLog):
         header = check_batch(records, self._max_bytes, self._max_records)
         if header[0] or header[5] & _UNUSUAL:
             self._check_unusual(header, internal=False)
-        shared = self._shared
-        if shared.inspected > INSPECTED_AT_ONCE:
+        context = self._shared
+        if context.inspected > INSPECTED_AT_ONCE:
             yield None
-        shared.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
+        context.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
         settings = self.settings
         earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
         if not self._stamps:
@@ -333,7 +333,7 @@ class PartitionLog(SegmentedLog):
         if largest != header[8] and not self._stamps:
             stamp_max_timestamp(records, largest)
 
-    def _make_room(self, size: int, max_timestamp: int, delta: int) -> None:
+    def _make_space(self, size: int, max_timestamp: int, delta: int) -> None:
         """Sees to it that the active segment takes the batch, by rolling if it must. Raises ApiError."""
         settings = self.settings
         if size > settings.segment_bytes:
@@ -361,7 +361,7 @@ class PartitionLog(SegmentedLog):
             or self.next_offset + delta > self._roll_offset
         ):
             self.roll()
-            self._make_room(size, max_timestamp, delta)
+            self._make_space(size, max_timestamp, delta)
 
     def roll(self) -> None:
         """Writes what is staged, closes the active segment and opens the next one. Raises ApiError
@@ -392,10 +392,10 @@ class PartitionLog(SegmentedLog):
             self._note_unflushed()
 
     def _note_unflushed(self) -> None:
-        shared, settings = self._shared, self.settings
-        shared.unflushed.setdefault(self, self._staged_ms)
+        context, settings = self._shared, self.settings
+        context.unflushed.setdefault(self, self._staged_ms)
         if self.high_watermark - self.recovery_point >= settings.flush_messages:
-            shared.overdue[self] = None
+            context.overdue[self] = None
 
     def slice_failed(self, error: OSError) -> None:
         """Bytes that a reader was lent could not be read when its response was to be sent. Rare, as `read`

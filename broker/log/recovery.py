@@ -122,7 +122,7 @@ def load(
             cut = _cut_tail(segment)
         else:
             segment.seal()
-        damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.proof.damage]
+        damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.verified.damage]
         ends.append(_end_of_checked(segment, size, end_offset))
     is_short = end_offset < recovery_point < _MOST_BELIEVED
     if is_short:
@@ -167,8 +167,8 @@ def _end_of_checked(segment: Segment, size: int, end_offset: int) -> int | None:
     """The same of a segment of `size` bytes that was scanned: None where bad bytes stand at the end, which
     are damage and no gap.
     """
-    tail = segment.proof.damage[-1].start if segment.proof.damage else size
-    is_whole = not segment.proof.damage or segment.proof.damage[-1].end < size
+    tail = segment.verified.damage[-1].start if segment.verified.damage else size
+    is_whole = not segment.verified.damage or segment.verified.damage[-1].end < size
     return end_offset if is_whole or _is_cut_off(segment, tail, size, end_offset) else None
 
 
@@ -216,7 +216,7 @@ def _ends_at(active: Segment, end_offset: int) -> bool:
     position, offset = 0, active.base_offset
     for found in active.batches(entry[1] if entry else 0):
         position, offset = found.position + found.header.size, found.header.last_offset + 1
-    return position == active.size and offset == end_offset and not active.proof.damage
+    return position == active.size and offset == end_offset and not active.verified.damage
 
 
 def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Producers, int]:
@@ -257,7 +257,7 @@ def _recover(
     segment.restart()
     for found in scan(segment.open(), 0, size, next_offset, exact=True, ceiling=ceiling):
         if isinstance(found, Damage):
-            segment.proof.note_damage(found)
+            segment.verified.note_damage(found)
             continue
         segment.size = found[0][0]
         for _, header in found:
@@ -274,5 +274,5 @@ def _cut_tail(active: Segment) -> int:
     left = disk.size_of(active.path) - active.size
     if left:
         disk.truncate(active.open(), active.size)
-        active.proof.forget_tail(active.size)
+        active.verified.forget_tail(active.size)
     return left

@@ -7,7 +7,7 @@ Called by PartitionLog.retire. Decides, and touches nothing.
 from collections.abc import Sequence
 from typing import Final
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.log import disk
 from broker.log.segment import Segment
 

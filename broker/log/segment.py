@@ -14,8 +14,8 @@ from broker.log import disk
 from broker.log.disk import OpenFile, OpenFiles
 from broker.log.index import OFFSET_ENTRY, TIME_ENTRY, WRITTEN_TOGETHER, SparseIndex
 from broker.log.layout import LOG, OFFSET_INDEX, SNAPSHOT, TIME_INDEX, segment_file
-from broker.log.proof import Proof
 from broker.log.staged import Staged
+from broker.log.verified_ranges import VerifiedRanges
 from broker.records.header import (
     EXTENT,
     HEADER_BYTES,
@@ -57,9 +57,9 @@ class Segment:
         "index_bytes",
         "offsets",
         "path",
-        "proof",
         "size",
         "times",
+        "verified",
     )
 
     def __init__(
@@ -82,7 +82,7 @@ class Segment:
         fresh = size == 0
         self.offsets = SparseIndex(files, self.file(OFFSET_INDEX), OFFSET_ENTRY, fresh=fresh)
         self.times = SparseIndex(files, self.file(TIME_INDEX), TIME_ENTRY, fresh=fresh)
-        self.proof = Proof(size, base_offset, ceiling)
+        self.verified = VerifiedRanges(size, base_offset, ceiling)
         self._since_index = 0
         self.index_bytes = 0
         self._max_timestamp: int | None = NO_TIMESTAMP if fresh else None
@@ -214,13 +214,13 @@ class Segment:
         self.offsets.clear()
         self.times.clear()
         self.size = self._since_index = self.index_bytes = 0
-        self.proof = Proof(0, self.base_offset, None)
+        self.verified = VerifiedRanges(0, self.base_offset, None)
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 
     def locate(self, offset: int) -> tuple[int, int] | None:
         """(position, bytes) of the first batch whose last offset is not below `offset`. Raises OSError."""
         position, likely = self.offsets.around(offset - self.base_offset)
-        if self.proof.doubtful:
+        if self.verified.doubtful:
             for found in self.batches(self._believed(position, offset)):
                 if found.header.last_offset >= offset:
                     return found.position, found.header.size
@@ -297,8 +297,8 @@ class Segment:
         file = self._files.get(self.path)
         start, chunk = position, b""
         while True:
-            if self.proof.doubtful:
-                position, _ = self.proof.clip(self, position, HEADER_BYTES)
+            if self.verified.doubtful:
+                position, _ = self.verified.clip(self, position, HEADER_BYTES)
             if self.size - position < HEADER_BYTES:
                 return
             at = position - start

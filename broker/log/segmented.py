@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 from errno import EMFILE, ENFILE, ENOMEM
 from typing import Final, NamedTuple
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk, retention, timestamps
+from broker.log.background_jobs import Flush
 from broker.log.checkpoints import OffsetFile
-from broker.log.chores import Flush
 from broker.log.layout import DELETED, SNAPSHOT, segment_file
+from broker.log.log_context import LogContext
+from broker.log.partition_metrics import PartitionMetrics
 from broker.log.recovery import Gap, Loaded
 from broker.log.segment import Segment
-from broker.log.shared import Shared
 from broker.log.snapshot import snapshot
-from broker.log.traffic import Traffic
 from broker.records.slices import Slices
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
@@ -49,7 +49,7 @@ class Mark(NamedTuple):
 class SegmentedLog:
     """`recovery_point`: everything before it is on the disk, as far as this process knows."""
 
-    def __init__(self, place: Place, settings: TopicSettings, shared: Shared, loaded: Loaded) -> None:
+    def __init__(self, place: Place, settings: TopicSettings, context: LogContext, loaded: Loaded) -> None:
         self.topic, self.index, self.topic_id, self.directory, self._starts = place
         self.settings = settings
         self.segments = loaded.segments
@@ -62,10 +62,10 @@ class SegmentedLog:
         self.offline: OSError | None = None
         self.deleted = False
         self.adopted = False
-        self._shared = shared
+        self._shared = context
         self._marks: dict[int, Mark] = {}
         self._snapshot_at = loaded.snapshot_at
-        self.traffic = Traffic()
+        self.traffic = PartitionMetrics()
         self._end_at_opening = loaded.end_offset
         self.gaps: list[Gap] = []
         self.note_gaps(loaded.gaps)
@@ -302,12 +302,12 @@ class SegmentedLog:
         is_news = self.offline is None
         self.offline = error
         self._marks.clear()
-        shared = self._shared
-        shared.forget(self)
+        context = self._shared
+        context.forget(self)
         if is_news and not self.deleted:
-            shared.offline[self] = None
-            if shared.went_offline is not None:
-                shared.went_offline(self)
+            context.offline[self] = None
+            if context.went_offline is not None:
+                context.went_offline(self)
 
     def unreadable(self, error: OSError) -> ApiError:
         """The answer for a read that failed. The partition goes offline, as one that recovery could not read,

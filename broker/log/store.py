@@ -11,21 +11,21 @@ import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
-from broker.config.rooms.log import LogConfig
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.log import LogConfig
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError
-from broker.log.chores import Checkpoint, Chore, Flush, Removal
+from broker.log.background_jobs import BackgroundJob, Checkpoint, Flush, Removal
 from broker.log.clock_steps import ClockSteps
 from broker.log.directories import Found, LogDirectories
 from broker.log.directory import NO_TOPIC_ID, LogDirectory
 from broker.log.disk import NO_DESCRIPTORS, OpenFiles
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY
+from broker.log.log_context import LogContext
 from broker.log.move import Move, Step
 from broker.log.moves import Moves
 from broker.log.partition import PartitionLog
 from broker.log.report import Missing, Recovery
 from broker.log.segmented import SegmentedLog, storage_error
-from broker.log.shared import Shared
 from broker.log.staged import FailedAppend
 from broker.log.windows import MappedWindows, Sendfile, Transfer
 
@@ -44,7 +44,7 @@ class LogStore:
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
         most = config.max_open_files if descriptors is None else min(config.max_open_files, descriptors // 2)
-        self._shared = Shared(OpenFiles(most), transfer)
+        self._shared = LogContext(OpenFiles(most), transfer)
         self.directories = LogDirectories(config.dirs, self._shared)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
@@ -222,9 +222,9 @@ class LogStore:
         """Writes everything that is staged, each partition with one system call, and says what could not
         be.
         """
-        shared = self._shared
-        dirty, failed = shared.dirty, shared.failed
-        shared.inspected = 0
+        context = self._shared
+        dirty, failed = context.dirty, context.failed
+        context.inspected = 0
         if dirty:
             for partition in dirty:
                 partition.commit()
@@ -250,14 +250,14 @@ class LogStore:
         """Of the partitions whose oldest unflushed record is at least flush.ms old, and of closed
         segments.
         """
-        shared = self._shared
+        context = self._shared
         due = [
             partition.flush(now_wall_ms)
-            for partition, since_ms in shared.unflushed.items()
+            for partition, since_ms in context.unflushed.items()
             if now_wall_ms - since_ms >= partition.settings.flush_ms
         ]
-        due += [partition.flush(now_wall_ms, sealed_only=True) for partition in shared.rolled]
-        shared.rolled.clear()
+        due += [partition.flush(now_wall_ms, sealed_only=True) for partition in context.rolled]
+        context.rolled.clear()
         return due
 
     def next_flush_ms(self) -> int | None:
@@ -278,7 +278,7 @@ class LogStore:
         """What steps of the clock are measured from, before the first round of retention."""
         self._clock_steps.is_believed(now_wall_ms, now_ms, 0)
 
-    def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[Chore]:
+    def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
         """Lets go of what no topic keeps any longer. The chores remove files whose delay is over; call again
         after the shortest file.delete.delay.ms.
 

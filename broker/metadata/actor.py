@@ -16,7 +16,7 @@ class Role(IntEnum):
     ADMIN = 3
 
 
-class Door(StrEnum):
+class ChangeOrigin(StrEnum):
     """The ways into the broker. `BROKER` is the broker itself: its first start, its own topics."""
 
     WIRE = "wire"
@@ -35,10 +35,10 @@ class Actor:
     name: str
     role: Role
     address: str
-    door: Door
+    door: ChangeOrigin
 
 
-BROKER_ITSELF = Actor("broker", Role.ADMIN, "", Door.BROKER)
+BROKER_ITSELF = Actor("broker", Role.ADMIN, "", ChangeOrigin.BROKER)
 
-COMMAND_LINE = Actor("operator", Role.ADMIN, "", Door.COMMAND_LINE)
+COMMAND_LINE = Actor("operator", Role.ADMIN, "", ChangeOrigin.COMMAND_LINE)
 """Who starts the broker, and could change its files too."""

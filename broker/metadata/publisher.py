@@ -1,7 +1,7 @@
 """The current image, and who wants to hear of the next one.
 
-Held by broker.control, which publishes each commit before it answers; broker.house subscribes the quotas, the
-partitions and whatever keeps answers that depend on the image.
+Held by broker.control, which publishes each commit before it answers; broker.server subscribes the quotas,
+the partitions and whatever keeps answers that depend on the image.
 """
 
 from collections.abc import Callable, Iterator, Sequence

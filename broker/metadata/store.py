@@ -1,8 +1,8 @@
 """The metadata log: an append-only table in SQLite, of which the latest row of each key is the broker's
 state.
 
-Opened by broker.house; written by one thread at a time, through broker.control's committer. Every call blocks
-(a commit 1.5 ms) and belongs in a thread. Knows nothing of what may be changed or by whom: control has
+Opened by broker.server; written by one thread at a time, through broker.control's committer. Every call
+blocks (a commit 1.5 ms) and belongs in a thread. Knows nothing of what may be changed or by whom: control has
 decided that.
 
 Each commit is followed by a checkpoint that empties the write-ahead log: SQLite passes over frames with a bad

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import trio
 
 from broker.config.listeners import Listener as Endpoint
-from broker.network.accepting.acceptor import Acceptor
+from broker.network.acceptor.acceptor import Acceptor
 from broker.network.handling.routes import Routes
 from broker.network.processor import Processor
 from broker.network.supervisor import Supervisor, TaskStarter

@@ -1,4 +1,4 @@
-"""The connections that are open, for whoever wants to close one. Made by `house`."""
+"""The connections that are open, for whoever wants to close one. Made by `server`."""
 
 import logging
 

@@ -178,7 +178,7 @@ class Processor:
                         self._broken(channel, error)
                         continue
                     if request is not None:
-                        await self._wait_for_room(request)
+                        await self._wait_for_space(request)
         finally:
             self.close()
 
@@ -205,7 +205,7 @@ class Processor:
             if time is not None:
                 time.add_network(channel)
             if request is not None:
-                await self._wait_for_room(request)
+                await self._wait_for_space(request)
 
     def close(self) -> None:
         """Every connection ends, those too that were accepted and not looked at; whoever is about to hand one
@@ -321,7 +321,7 @@ class Processor:
             if time is not None:
                 time.add_network(channel)
             if request is not None:
-                await self._wait_for_room(request)
+                await self._wait_for_space(request)
 
     def _admit(self, channel: Channel, frame: Frame, now: int) -> Request | None:
         """Mutes the channel and hands the request over. A request that comes back found the request queue
@@ -375,7 +375,7 @@ class Processor:
         self.selector.close_channel(channel, reason, logging.INFO)
         return None
 
-    async def _wait_for_room(self, request: Request) -> None:
+    async def _wait_for_space(self, request: Request) -> None:
         """The request queue is full. Cancelled, the request is gone as its connection will be."""
         try:
             await self._requests.put(request)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 
 from broker.clock import Clock
 from broker.config.listeners import Server
-from broker.config.rooms import NetworkConfig
-from broker.network.accepting.connection_gate import ConnectionGate
-from broker.network.accepting.user_gate import UserGate
+from broker.config.sections import NetworkConfig
+from broker.network.acceptor.connection_gate import ConnectionGate
+from broker.network.acceptor.user_gate import UserGate
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.unauthenticated import UnauthenticatedConnections
@@ -21,8 +21,8 @@ from broker.network.failures import Failures
 from broker.network.memory.leased_frames import LeasedFrames
 from broker.network.memory.memory_limit import memory_limit
 from broker.network.memory.memory_pool import MemoryPool
+from broker.network.observers import ConnectionObservers
 from broker.network.selector import Selector
-from broker.network.watching import Watchers
 from broker.quotas.connections import ConnectionQuotas
 
 
@@ -42,13 +42,13 @@ class ServerResources:
         clock: TrioClock,
         *,
         selectors: Callable[[], Iterable[tuple[str, Selector]]],
-        watchers: Watchers,
+        observers: ConnectionObservers,
         failures: Failures,
         deliver: Callable[[], None],
     ) -> None:
         self.name = name
         prefix = task_prefix(name)
-        self.gate = ConnectionGate(quotas, clock, selectors, watchers, failures, prefix)
+        self.gate = ConnectionGate(quotas, clock, selectors, observers, failures, prefix)
         self.users = UserGate(self.gate, deliver, prefix)
         self.unauthenticated = UnauthenticatedConnections(
             self.gate.unauthenticated, clock, quotas.counted, self.gate.reject_on

@@ -1,7 +1,7 @@
 """Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer, the broker's
 and the controller's)
 
-Made by `house`, run by `app`: processors and handlers outlive the front, so that what is in
+Made by `server`, run by `app`: processors and handlers outlive the front, so that what is in
 hand is finished when accepting has stopped. Making it binds every port and starts nothing. While it runs,
 `reconfigure` follows the settings: listeners come and go, processors and handlers become more or fewer.
 """
@@ -16,25 +16,25 @@ from broker.api.broker import Broker
 from broker.config.listeners import Listener as ListenerConfig
 from broker.config.listeners import Plane as PlaneName
 from broker.config.listeners import Server
-from broker.config.rooms import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
+from broker.config.sections import ConnectionConfig, NetworkConfig, RequestLogConfig, TlsConfig
 from broker.errors import ConfigError
-from broker.network.accepting.acceptor import check_bindable
-from broker.network.accepting.user_gate import UserGates
-from broker.network.assembly import Assembly, socket_options
+from broker.network.acceptor.acceptor import check_bindable
+from broker.network.acceptor.user_gate import UserGates
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.failures import Failures, Place
 from broker.network.handling.request_time import RequestTime
 from broker.network.handling.routes import Wrapper
 from broker.network.listener import Listener
-from broker.network.machinery import KAFKA, Machinery
-from broker.network.measuring.client_accounts import ClientAccounts
+from broker.network.metrics.client_accounts import ClientAccounts
+from broker.network.observers import ConnectionObservers
 from broker.network.processor import Processor
 from broker.network.reaper import Reaper
 from broker.network.selector import Selector
+from broker.network.server_factory import ServerFactory, socket_options
+from broker.network.server_mode import KAFKA, ServerMode
 from broker.network.server_resources import ServerResources
 from broker.network.supervisor import Supervisor, TaskStarter
-from broker.network.watching import Watchers
 from broker.quotas.connections import ConnectionQuotas
 from broker.security.tls import Certificates
 
@@ -64,12 +64,12 @@ class SocketServer:
         connections: Mapping[Server, ConnectionQuotas],
         clock: TrioClock,
         reapers: Sequence[Reaper],
-        machinery: Machinery = KAFKA,
+        mode: ServerMode = KAFKA,
     ) -> None:
         """Binds every port. `connections` has the quotas of every server that has a listener. Raises
         ConfigError naming the listener where a port cannot be bound.
         """
-        self.watchers = Watchers()
+        self.observers = ConnectionObservers()
         self.failures = Failures()
         self.resources = {
             name: ServerResources(
@@ -78,7 +78,7 @@ class SocketServer:
                 quotas,
                 clock,
                 selectors=partial(self.selectors, name),
-                watchers=self.watchers,
+                observers=self.observers,
                 failures=self.failures,
                 deliver=lambda: self.handlers.deliver(),
             )
@@ -90,8 +90,8 @@ class SocketServer:
         self._clock = clock
         self.listeners: list[Listener] = []
         self._broker = broker
-        self._machinery = machinery
-        self._assembly = assembly = Assembly(
+        self._mode = mode
+        self._factory = factory = ServerFactory(
             config,
             tls,
             max_receive_before_login,
@@ -100,18 +100,18 @@ class SocketServer:
             resources=self.resources,
             reapers=reapers,
             on_close=self._closed,
-            watchers=self.watchers,
-            machinery=machinery,
+            observers=self.observers,
+            mode=mode,
             failures=self.failures,
         )
-        self.metrics = assembly.metrics
-        self.departed = assembly.departed
-        self.request_log = assembly.request_log
-        self.client_usage = assembly.client_usage
-        self.throttling = assembly.throttling
+        self.metrics = factory.metrics
+        self.departed = factory.departed
+        self.request_log = factory.request_log
+        self.client_usage = factory.client_usage
+        self.throttling = factory.throttling
         self.accounts = ClientAccounts(self.channels, clock)
-        self.responders = assembly.responders
-        self.planes = assembly.planes
+        self.responders = factory.responders
+        self.planes = factory.planes
         self.requests = self.planes[PlaneName.DATA].requests
         self.handlers = self.planes[PlaneName.DATA].handlers
         self._back: TaskStarter | None = None
@@ -119,7 +119,7 @@ class SocketServer:
         self._ready: Callable[[str], Awaitable[None]] = ready_at_once
         try:
             for endpoint in config.resolved_listeners():
-                self.listeners.append(assembly.listener(endpoint))
+                self.listeners.append(factory.listener(endpoint))
         except BaseException:
             for listener in self.listeners:
                 listener.end()
@@ -158,7 +158,7 @@ class SocketServer:
         for listener in list(self.listeners):
             await listener.started.wait()
 
-    def stop_following(self) -> None:
+    def remove_config_listeners(self) -> None:
         """The front is about to be cancelled: no listener comes or goes any more."""
         logger.info("Stopping socket server request processors")
         self._front = None
@@ -181,7 +181,7 @@ class SocketServer:
         """Whether every port that `new` adds can be had, and handlers may become more or fewer. Raises
         ConfigError naming the listener or the key.
         """
-        if new.num_io_threads != old.num_io_threads and not self._machinery.resizable:
+        if new.num_io_threads != old.num_io_threads and not self._mode.resizable:
             raise ConfigError(
                 "num.io.threads",
                 new.num_io_threads,
@@ -201,9 +201,9 @@ class SocketServer:
             if endpoint.protocol.is_encrypted:
                 Certificates(tls.of(endpoint))
 
-    def follow_tls(self, tls: TlsConfig) -> None:
+    def apply_tls(self, tls: TlsConfig) -> None:
         """New connections are served with these keys. Before `reconfigure`, which may add listeners."""
-        self._assembly.tls = tls
+        self._factory.tls = tls
         for listener in self.listeners:
             if listener.certificates is None or listener.ending:
                 continue
@@ -220,7 +220,7 @@ class SocketServer:
         """
         if self._back is None or self._front is None:
             return  # the broker stops; its next start goes by the new settings
-        self._assembly.config = new
+        self._factory.config = new
         leaving, coming = self._moves(old, new)
         for listener in self.listeners:
             if listener.name in leaving and not listener.ending:
@@ -229,11 +229,11 @@ class SocketServer:
         endpoints = {endpoint.name: endpoint for endpoint in new.resolved_listeners()}
         for listener in self.listeners:
             if not listener.ending:
-                self._assembly.tell(listener, endpoints[listener.name])
-                listener.resize(self._assembly.processors_of(listener.name))
+                self._factory.tell(listener, endpoints[listener.name])
+                listener.resize(self._factory.processors_of(listener.name))
         for endpoint in coming:
             try:
-                listener = self._assembly.listener(endpoint)
+                listener = self._factory.listener(endpoint)
             except ConfigError as error:
                 logger.error("a listener could not be added", extra={"reason": str(error)})
                 continue
@@ -310,24 +310,24 @@ class SocketServer:
         """Whether a request quota is to be kept from now on."""
         quota = self._broker.quotas.request
         # A listener that is the brokers' own by default alone is one that clients use.
-        named = self._assembly.config.inter_broker_listener_name
+        named = self._factory.config.inter_broker_listener_name
         exempt = self.gate.quotas.protected if named else frozenset[str]()
         self.measure(RequestTime(quota, self._clock, exempt) if is_timed else None)
 
     def measure(self, request_time: RequestTime | None) -> None:
         """Splits the thread's time among clients from now on, or no longer (None)."""
-        self._assembly.request_time = request_time
+        self._factory.request_time = request_time
         for plane in self.planes.values():
             plane.handlers.measure(request_time)
         for processor in self.processors():
             processor.measure(request_time)
-        self._assembly.by_heart = request_time is None
+        self._factory.cache_allowed = request_time is None
         for listener in self.listeners:
-            listener.routes.know_by_heart(request_time is None)
+            listener.routes.allow_cache(request_time is None)
 
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
         """Whether something stands before the handlers of requests from now on."""
-        self._assembly.wrapper = wrapper
+        self._factory.wrapper = wrapper
         for listener in self.listeners:
             listener.routes.wrap_handlers(wrapper)
 
@@ -352,7 +352,7 @@ class SocketServer:
         nursery.start_soon(listener.accept, self._ready, name=listener.acceptor_task)
 
     def _resources_of(self, listener: str) -> ServerResources:
-        return self.resources[self._assembly.config.plane_of(listener).server]
+        return self.resources[self._factory.config.plane_of(listener).server]
 
     def _closed(self, channel: Channel, reason: str) -> None:
         """Takes each step whatever becomes of the others, so that no count and no buffer stays behind."""
@@ -361,7 +361,7 @@ class SocketServer:
         attempt(resources.gate.release, channel.listener, channel.address)
         attempt(resources.users.release, channel)
         attempt(resources.unauthenticated.forget, channel)
-        attempt(self.watchers.closed, channel, reason)
+        attempt(self.observers.closed, channel, reason)
         attempt(self._end_send, channel)
         attempt(self.throttling.forget, channel)
         attempt(self._broker.telemetry.manager.disconnected, channel.id)
@@ -375,8 +375,8 @@ class SocketServer:
         if send is not None and send.request is not None:
             request = send.request
             request.route.metrics.record_slow(request, request.taken, self._clock.ns(), send.written)
-        if self._assembly.request_time is not None:
-            self._assembly.request_time.close(channel)
+        if self._factory.request_time is not None:
+            self._factory.request_time.close(channel)
 
 
 def _place(listener: Listener) -> dict[str, object]:

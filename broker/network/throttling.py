@@ -1,7 +1,7 @@
 """Holds channels that broke a quota, and frees them on time. (Kafka: ThrottledChannelReaper-*)
 
 Started by the handler pool before the reply is enqueued (KIP-219), ended by one reaper task per kind of
-quota. One more reaper looks whether held clients wait as they were told; see `quotas.obedience`.
+quota. One more reaper looks whether held clients wait as they were told; see `quotas.throttle_compliance`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -12,14 +12,14 @@ from broker.network.connection.channel import Channel, bytes_waiting
 from broker.network.connection.mute import THROTTLED, MuteEvent
 from broker.network.failures import Failures, Place
 from broker.network.handling.request import Request
+from broker.network.observers import ConnectionObservers
 from broker.network.reaper import Reaper
 from broker.network.supervisor import TaskStarter
-from broker.network.watching import Watchers
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.broker_quota import RULES
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
-from broker.quotas.obedience import Watch
+from broker.quotas.throttle_compliance import Watch
 from broker.quotas.throttled import ThrottledChannels
 from broker.quotas.usage import Client
 from broker.quotas.verdict import Throttle
@@ -50,11 +50,11 @@ class Throttling:
     """
 
     def __init__(
-        self, quotas: ClientQuotas, clock: TrioClock, watchers: Watchers, failures: Failures
+        self, quotas: ClientQuotas, clock: TrioClock, observers: ConnectionObservers, failures: Failures
     ) -> None:
         self._quotas = quotas
         self._clock = clock
-        self._watchers = watchers
+        self._watchers = observers
         self._failures = failures
         self._reapers = {
             kind: self._reaper(REAPERS[kind], manager.throttled) for kind, manager in quotas.managers.items()
@@ -64,7 +64,7 @@ class Throttling:
         broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self.started = self.ended = 0
-        self._looks = Reaper(OBEDIENCE, quotas.obedience.next_deadline, self._look, clock)
+        self._looks = Reaper(OBEDIENCE, quotas.throttle_compliance.next_deadline, self._look, clock)
 
     def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
         """Marks the request's channel as throttled from now on. Called while its response is still
@@ -81,8 +81,10 @@ class Throttling:
         self._watchers.throttled(channel, throttle)
         self._reapers[throttle.kind].poke()
         if is_told:
-            obedience = self._quotas.obedience
-            obedience.throttled(channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel))
+            throttle_compliance = self._quotas.throttle_compliance
+            throttle_compliance.throttled(
+                channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel)
+            )
             self._looks.poke()
 
     def poke(self) -> None:
@@ -90,7 +92,7 @@ class Throttling:
         for reaper in self._reapers.values():
             reaper.poke()
 
-    def follow_rules(self, channels: Callable[[], Iterable[Channel]]) -> Steps[None]:
+    def apply_rules(self, channels: Callable[[], Iterable[Channel]]) -> Steps[None]:
         """Rules may have come or gone. Clients that are under others now take along what they owe, and who
         is over a new rule already, on average over his connection's life, is held from his next request on.
         `channels` are the open connections. Stops after every few of them.
@@ -136,17 +138,17 @@ class Throttling:
             nursery.start_soon(reaper.run, name=reaper.name)
 
     def _look(self, now_ms: int) -> None:
-        obedience = self._quotas.obedience
-        while (watch := obedience.pop_due(now_ms)) is not None:
+        throttle_compliance = self._quotas.throttle_compliance
+        while (watch := throttle_compliance.pop_due(now_ms)) is not None:
             channel = watch.channel
             assert isinstance(channel, Channel)
             self._failures.attempt(Place.UNMUTE, channel.id, self._look_at, channel, watch, now_ms)
 
     def _look_at(self, channel: Channel, watch: Watch, now_ms: int) -> None:
-        obedience = self._quotas.obedience
+        throttle_compliance = self._quotas.throttle_compliance
         if channel.mute_state not in THROTTLED:
-            obedience.released(watch)
-        elif extra_ms := obedience.looked(watch, now_ms, waiting=bytes_waiting(channel)):
+            throttle_compliance.released(watch)
+        elif extra_ms := throttle_compliance.looked(watch, now_ms, waiting=bytes_waiting(channel)):
             self._quotas.extend(channel, extra_ms)
 
     def _reaper(self, name: str, held: ThrottledChannels) -> Reaper:

@@ -129,11 +129,11 @@ class Accounts:
         account = self._accounts.get(key)
         if account is None:
             if len(self._accounts) >= self._max_accounts:
-                self._make_room(now_ms)
+                self._make_space(now_ms)
             account = self._accounts[key] = Account(*key, now_ms)
         account.book(more, now_ms)
 
-    def _make_room(self, now_ms: int) -> None:
+    def _make_space(self, now_ms: int) -> None:
         def busy(key: tuple[str, str]) -> tuple[int, float]:
             account = self._accounts[key]
             return (account.last_active_ms, sum(account.per_second(now_ms)[:2]))

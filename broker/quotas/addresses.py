@@ -20,7 +20,7 @@ MOST_ADDRESSES: Final = 10_000
 
 
 @dataclass(slots=True)
-class AddressFigures:
+class AddressStats:
     """Totals since the address was first seen, or seen again after an hour: connections that it was given,
     that were held for its rate, and that were closed by a rule.
     """
@@ -37,13 +37,13 @@ class Addresses:
 
     def __init__(self, window: Window, most: int = MOST_ADDRESSES) -> None:
         self._most = most
-        self._seen: dict[str, AddressFigures] = {}
+        self._seen: dict[str, AddressStats] = {}
         self._window = window
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def __iter__(self) -> Iterator[tuple[str, AddressFigures]]:
+    def __iter__(self) -> Iterator[tuple[str, AddressStats]]:
         return iter(self._seen.items())
 
     def accepted(self, address: str, now_ms: int) -> None:
@@ -63,13 +63,13 @@ class Addresses:
             address: each for address, each in self._seen.items() if now_ms - each.last_ms <= IDLE_MS
         }
 
-    def _of(self, address: str, now_ms: int) -> AddressFigures:
+    def _of(self, address: str, now_ms: int) -> AddressStats:
         figures = self._seen.get(address)
         if figures is None:
             if len(self._seen) >= self._most:
                 for each in nsmallest(max(1, self._most // 8), self._seen, key=self._last):
                     del self._seen[each]
-            figures = self._seen[address] = AddressFigures(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
+            figures = self._seen[address] = AddressStats(AcceptRate(self._window, INT_MAX, now_ms), now_ms)
         figures.last_ms = now_ms
         return figures
 

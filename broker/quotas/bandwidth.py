@@ -290,10 +290,10 @@ class RateQuotaManager(QuotaManager[RateSensor]):
             return None
         if self._paced:
             owed = sensor.owed_by_windows(observed, now_ms)
-            calm_ms = self._window.samples * self._window.window_ms
-            judged_until_ms = now_ms + min(wait_ms, calm_ms - self._window.window_ms)
+            idle_ms = self._window.samples * self._window.window_ms
+            judged_until_ms = now_ms + min(wait_ms, idle_ms - self._window.window_ms)
             sensor.pace = Pace(
-                owed, wait_ms, calm_ms, now_ms, observed=observed, judged_until_ms=judged_until_ms
+                owed, wait_ms, idle_ms, now_ms, observed=observed, judged_until_ms=judged_until_ms
             )
         return self._throttle(sensor, wait_ms, observed, now_ms)
 

@@ -7,7 +7,7 @@ network room empty `throttled` of each manager; a change of the metadata image i
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from broker.config.rooms.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.broker_quotas import BrokerQuotaConfig
 from broker.metrics.quota import INT_MAX
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager, RateSensor
@@ -18,8 +18,8 @@ from broker.quotas.guarded import GuardedCallback
 from broker.quotas.kinds import CLIENT_KEYS, QuotaKind
 from broker.quotas.manager import CLIENT_QUOTA_WINDOW, QuotaManager, RuleDraft
 from broker.quotas.mutation import MutationQuotaManager, MutationSensor
-from broker.quotas.obedience import Obedience
 from broker.quotas.request import RequestQuotaManager
+from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.throttled import Throttleable, ThrottledChannels, ThrottledRow
 from broker.quotas.verdict import Throttle
 from broker.steps import Steps
@@ -41,7 +41,16 @@ class ClientQuotas:
     """
 
     __slots__ = (
-        *("_holders", "broker", "callback", "fetch", "fetch_active", "managers", "mutation", "obedience"),
+        *(
+            "_holders",
+            "broker",
+            "callback",
+            "fetch",
+            "fetch_active",
+            "managers",
+            "mutation",
+            "throttle_compliance",
+        ),
         *("produce", "produce_active", "request"),
     )
 
@@ -55,7 +64,7 @@ class ClientQuotas:
         burst_ms: int | None = None,
         callback: GuardedCallback | None = None,
     ) -> None:
-        self.obedience = Obedience()
+        self.throttle_compliance = ThrottleCompliance()
         rate: Callable[..., RateQuotaManager] = (
             partial(RateQuotaManager, paced=paced)
             if burst_ms is None
@@ -128,7 +137,7 @@ class ClientQuotas:
         for manager in self.managers.values():
             manager.set_shadow(entity.user, entity.client_id, is_shadow=is_shadow, now_ms=now_ms)
 
-    def follow_cluster(
+    def update_cluster_metadata(
         self, cluster_id: str, node_id: int, partitions: Mapping[str, int], now_ms: int | None = None
     ) -> bool:
         """Tells the callback which topics there are, and swept if limits became others by that: whether they
@@ -172,7 +181,7 @@ class ClientQuotas:
         """The channel is closed."""
         for held in self.held_channels():
             held.forget(channel)
-        self.obedience.forget(channel)
+        self.throttle_compliance.forget(channel)
 
     def held_channels(self) -> list[ThrottledChannels]:
         """Those of every kind of quota, the broker's last."""
@@ -185,7 +194,7 @@ class ClientQuotas:
     def each_row(self, now_ms: int) -> Iterator[ThrottledRow]:
         """The same in no order, made as they are taken: who is freed meanwhile is still among them."""
         everyone = [held for channels in self.held_channels() for held in channels.held()]
-        return (held.row(now_ms, self.obedience.obeys(held.channel)) for held in everyone)
+        return (held.row(now_ms, self.throttle_compliance.obeys(held.channel)) for held in everyone)
 
     def expire(self, now_ms: int) -> int:
         """Forgets sensors that were idle for more than an hour; how many. Due every half minute or so."""

@@ -16,19 +16,19 @@ from broker.metrics.quota import java_round
 
 
 class Pace:
-    """The debt of one sensor, in the quota's unit. Over when nothing was waited for in `calm_ms`.
+    """The debt of one sensor, in the quota's unit. Over when nothing was waited for in `idle_ms`.
 
     `observed` is the highest rate that was measured while the violation could still be judged again, which
     is until `judged_until_ms`: another bound that is not below it was never broken.
     """
 
-    __slots__ = ("_calm_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
+    __slots__ = ("_idle_ms", "_last_ms", "_over_at_ms", "_owed", "judged_until_ms", "observed")
 
     def __init__(
         self,
         owed: float,
         wait_ms: int,
-        calm_ms: int,
+        idle_ms: int,
         now_ms: int,
         *,
         observed: float = inf,
@@ -37,8 +37,8 @@ class Pace:
         """`owed` is what was recorded beyond the bound so far, `wait_ms` the wait that was asked for it."""
         self._owed = owed
         self._last_ms = now_ms
-        self._calm_ms = calm_ms
-        self._over_at_ms = now_ms + wait_ms + calm_ms
+        self._idle_ms = idle_ms
+        self._over_at_ms = now_ms + wait_ms + idle_ms
         self.observed = observed
         self.judged_until_ms = judged_until_ms
 
@@ -57,7 +57,7 @@ class Pace:
         wait_ms = min(java_round(owed / bound * 1000.0), longest_ms)
         if wait_ms <= 0:
             return 0
-        self._over_at_ms = now_ms + wait_ms + self._calm_ms
+        self._over_at_ms = now_ms + wait_ms + self._idle_ms
         return wait_ms
 
     def change_bound(self, old: float, new: float, now_ms: int | None) -> None:
@@ -67,7 +67,7 @@ class Pace:
         now_ms = self._last_ms if now_ms is None else max(now_ms, self._last_ms)
         self._owed = self.owed(old, now_ms)
         self._last_ms = now_ms
-        self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(new) + self._calm_ms)
+        self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(new) + self._idle_ms)
 
     def is_withdrawn(self, bound: float, now_ms: int | None) -> bool:
         """Whether the violation is none under `bound`, by what the windows held when it was found."""
@@ -84,7 +84,7 @@ class Pace:
         """Replaces the debt, which is paid back at `bound` from now on."""
         self._owed = owed
         self._last_ms = now_ms
-        self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(bound) + self._calm_ms)
+        self._over_at_ms = max(self._over_at_ms, now_ms + self._repaid_in_ms(bound) + self._idle_ms)
 
     def _repaid_in_ms(self, bound: float) -> int:
         return max(java_round(self._owed / bound * 1000.0), 0)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import ceil
 from typing import Any, Final
 
-from broker.config.rooms.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
+from broker.config.sections.replication import ALL_REPLICAS, ReplicationConfig, TopicThrottles
 from broker.metrics.rate import SimpleRate
 from broker.metrics.window import Window
 from broker.quotas.kinds import QuotaKind

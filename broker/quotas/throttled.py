@@ -38,7 +38,7 @@ class ThrottledRow:
 
     `entity` and `bound` are the limit that holds it now, `observed` and `throttle_ms` what the client was
     told; once the limit has changed, `throttle_ms` is the whole time for which it is held. `since_ms` is how
-    long it has been held, `count` how often so far; `obeys`: see `obedience`.
+    long it has been held, `count` how often so far; `obeys`: see `throttle_compliance`.
     """
 
     connection_id: str

@@ -1,7 +1,7 @@
 """What one address may send before it has logged in: bytes and frames per second. Ours: Kafka bounds the
 size of one request before the login, and neither how many there are nor how many connections send them.
 
-Asked by network.accepting.unauthenticated for every read and every request of a connection that has not
+Asked by network.acceptor.unauthenticated for every read and every request of a connection that has not
 authenticated. Each address has two token buckets that hold `BURST_S` seconds of the rate, so that all clients
 behind one address may log in at once after a restart. Verdicts only; knows no socket and no clock.
 """

@@ -11,8 +11,8 @@ from heapq import nsmallest
 from math import inf
 from typing import Final, Generic, TypeVar
 
-from broker.metrics.largest import AT_ONCE, largest
 from broker.metrics.rate import Rate
+from broker.metrics.top_k import AT_ONCE, largest
 from broker.metrics.window import Avg, Window
 from broker.quotas.entity import DEFAULT, Default, Entity, Governing, TagGroup
 from broker.quotas.shadow import ShadowCount, ShadowTotal
@@ -206,7 +206,7 @@ class Usage(Generic[S]):
             for key in change.sensors:
                 sensor = self._sensors.get(key)
                 if sensor is not None:
-                    self._follow(key, sensor, change)
+                    self._listen(key, sensor, change)
             return
         self._change = change
         self._aside, self._by_client = self._by_client, {}
@@ -220,7 +220,7 @@ class Usage(Generic[S]):
         for number, key in enumerate(keys):
             sensor = self._sensors.get(key)
             if sensor is not None:
-                self._follow(key, sensor, change)
+                self._listen(key, sensor, change)
             if number % FEW == FEW - 1:
                 yield
         self._change = None
@@ -307,7 +307,7 @@ class Usage(Generic[S]):
 
     def busiest(self, most: int, now_ms: int) -> Generator[None, None, list[S]]:
         """The `most` that use most, in that order, with their limits brought up to date. With pauses, as
-        `metrics.largest`.
+        `metrics.top_k`.
         """
         sensors = list(self._sensors.values())
         chosen = yield from largest(most, sensors, lambda sensor: sensor.observed(now_ms))
@@ -321,10 +321,10 @@ class Usage(Generic[S]):
         key = self._key(user, client_id or "")
         sensor = self._sensors.get(key)
         if sensor is not None and self._change is not None:
-            sensor = self._follow(key, sensor, self._change)
+            sensor = self._listen(key, sensor, self._change)
         if sensor is None:
             if len(self._sensors) >= self._max_sensors:
-                self._make_room()
+                self._make_space()
             sensor = self._sensors[key] = self._build(*key, now_ms)
             if self._made is not None:
                 self._made.add(sensor)
@@ -343,7 +343,7 @@ class Usage(Generic[S]):
             return (user, None)
         return (user, client_id) if self._table.enabled == Levels.USER_CLIENT_ID else (None, client_id)
 
-    def _follow(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
+    def _listen(self, key: SensorKey, sensor: S, change: RuleChange) -> S | None:
         """The sensor with its limit as of the change; None where it begins anew, and is gone."""
         entity = sensor.rule
         if (
@@ -381,7 +381,7 @@ class Usage(Generic[S]):
         else:
             self._left.update(left)
 
-    def _make_room(self) -> None:
+    def _make_space(self) -> None:
         share = max(1, self._max_sensors // 8)
         self._drop(nsmallest(share, self._sensors, key=lambda key: self._sensors[key].last_record_ms))
 

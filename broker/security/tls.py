@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from broker.config.rooms import TlsConfig
-from broker.config.rooms.tls import ALLOWED_STORE, MAX_STORE_BYTES
+from broker.config.sections import TlsConfig
+from broker.config.sections.tls import ALLOWED_STORE, MAX_STORE_BYTES
 from broker.errors import ConfigError
 from broker.security.pem import Pem, parse
 from broker.security.principal_rules import KEY, PrincipalRules

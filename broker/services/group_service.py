@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from broker.config.rooms.groups import GroupConfig
+from broker.config.sections.groups import GroupConfig
 from broker.errors import ApiError, BrokerBug, ErrorCode
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.records import UnreadableRecord, decode_key

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.config.topic import topic_settings
 from broker.errors import ApiError
-from broker.log.chores import Flush
+from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
 from broker.log.segmented import SegmentedLog
 from broker.log.staged import FailedAppend

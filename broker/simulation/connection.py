@@ -11,8 +11,8 @@ from broker.clock import BASE_MS
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.verdict import Throttle, larger
-from broker.simulation.calm import Calm
-from broker.simulation.dues import Due, Sender
+from broker.simulation.arrivals import Due, Sender
+from broker.simulation.idle_periods import IdlePeriods
 
 
 class Holds:
@@ -35,13 +35,13 @@ class Holds:
 class Connection:
     """What it was let do is in `played_requests` and `played_bytes`, beside what `sender` counted.
 
-    `calms` are of the limits that it is under. `dues` is set once, by whoever makes it: the iterators need
-    the sender first.
+    `idles` are of the limits that it is under. `arrivals` is set once, by whoever makes it: the iterators
+    need the sender first.
     """
 
     __slots__ = (
         *("_calms", "_due", "_handling_ns", "_latency_us", "_obeys", "_quotas", "_send"),
-        *("client_id", "dues", "holds", "kind", "played_bytes", "played_requests", "sender", "user"),
+        *("client_id", "arrivals", "holds", "kind", "played_bytes", "played_requests", "sender", "user"),
     )
 
     def __init__(
@@ -49,7 +49,7 @@ class Connection:
         quotas: ClientQuotas,
         kind: QuotaKind,
         names: tuple[str, str],
-        calms: Sequence[Calm],
+        idles: Sequence[IdlePeriods],
         *,
         latency_us: int,
         obeys: bool,
@@ -63,11 +63,11 @@ class Connection:
         self.played_requests = 0
         self.played_bytes = 0
         # Most are under one limit, and ask it directly.
-        calm_until = calms[0].until if len(calms) == 1 else self._calm_until
-        self.sender = Sender(calm_until, batch_bytes, patience_us)
-        self.dues: Iterator[Due] = iter(())
+        idle_until = idles[0].until if len(idles) == 1 else self._idle_until
+        self.sender = Sender(idle_until, batch_bytes, patience_us)
+        self.arrivals: Iterator[Due] = iter(())
         self._quotas = quotas
-        self._calms = tuple(calms)
+        self._calms = tuple(idles)
         self._latency_us = latency_us
         self._obeys = obeys
         self._handling_ns = handling_ns
@@ -78,7 +78,7 @@ class Connection:
         """When it sends its next request; None when there is none left."""
         due = self._due
         if due is None:
-            due = self._due = next(self.dues, None)
+            due = self._due = next(self.arrivals, None)
             if due is None:
                 return None
         free_us = self.sender.free_us
@@ -135,9 +135,9 @@ class Connection:
         self.played_bytes += nbytes
         self.played_requests += requests
 
-    def _calm_until(self, at_us: int) -> int:
-        return min(calm.until(at_us) for calm in self._calms)
+    def _idle_until(self, at_us: int) -> int:
+        return min(idle.until(at_us) for idle in self._calms)
 
     def _note_wait(self, until_us: int) -> None:
-        for calm in self._calms:
-            calm.note_wait(until_us)
+        for idle in self._calms:
+            idle.note_wait(until_us)

@@ -6,8 +6,8 @@ Called by the command line. Everything is refused that could not be meant, with 
 from pathlib import Path
 from typing import Final
 
-from broker.config.load import build_rooms
-from broker.config.rooms import QuotaConfig
+from broker.config.load import build_config
+from broker.config.sections import QuotaConfig
 from broker.errors import ConfigError
 from broker.quotas.kinds import QuotaKind
 from broker.simulation.fields import Fields, Place, document
@@ -82,7 +82,7 @@ def _limits(place: Place, path: Path) -> tuple[Limit, ...]:
 def _settings(place: Place) -> QuotaConfig:
     values = {key: value.text() for key, value in place.fields(*SETTINGS).by_name.items()}
     try:
-        return build_rooms(values).quotas
+        return build_config(values).quotas
     except ConfigError as error:
         place.refuse(str(error))
 

@@ -11,9 +11,9 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from broker.quotas.entity import Entity
-from broker.simulation.play import Outcome
+from broker.simulation.engine import Outcome
 from broker.simulation.scenario import SECOND_US
-from broker.simulation.tally import Account, GroupRow, RuleRow, groups, not_played, rules
+from broker.simulation.summary import Account, GroupRow, RuleRow, groups, not_played, rules
 
 SHOWN: Final = 40
 """Rows of a table; JSON and CSV have all."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.config.rooms import QuotaConfig
+from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 

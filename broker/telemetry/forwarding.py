@@ -1,8 +1,8 @@
 """What waits to be sent to an OpenTelemetry collector, bounded, and when it is tried again.
 
-Filled by `broker.collecting.pushes`, emptied by `broker.collecting.otlp`. Knows no socket and no clock.
-Payloads of several clients are one request when they stand behind each other: OTLP's request is a repeated
-field, as what clients push is.
+Filled by `broker.telemetry_export.pushes`, emptied by `broker.telemetry_export.otlp`. Knows no socket and no
+clock. Payloads of several clients are one request when they stand behind each other: OTLP's request is a
+repeated field, as what clients push is.
 """
 
 from collections import deque

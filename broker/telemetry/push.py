@@ -43,7 +43,7 @@ class Intake:
         """Pushes for which there was no room."""
         self.wake: Callable[[], None] = _nobody
 
-    def has_room(self, size: int) -> bool:
+    def has_space(self, size: int) -> bool:
         """One push always has, however large."""
         if not self.waiting:
             return True

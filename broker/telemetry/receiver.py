@@ -1,8 +1,8 @@
 """What a receiver of one's own is (`telemetry.receivers`), and how it is found. (Kafka:
 ClientTelemetryReceiver)
 
-Loaded by `broker.house` at the start, called by `broker.collecting` for every push that could be read. A
-receiver is a Python class: `package.module:Class`, or the name of an entry point of the group
+Loaded by `broker.server` at the start, called by `broker.telemetry_export` for every push that could be read.
+A receiver is a Python class: `package.module:Class`, or the name of an entry point of the group
 `weir.telemetry_receivers` of any installed package.
 """
 

@@ -21,7 +21,7 @@ from pipeline.tables import DATE, Warehouse, Write
 from pipeline.times import from_to, near, touched
 
 
-def take(house: Warehouse, raw: DataFrame, write: Write) -> None:
+def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
     """The pushes among the records; their points are in silver and their minutes in gold when it returns."""
     rows = decoded(raw).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -33,13 +33,13 @@ def take(house: Warehouse, raw: DataFrame, write: Write) -> None:
                 write(table, points(rows, kind), kind)
         _, minutes = touched(rows, minute_of("TimeUnix"))
         if minutes is not None:
-            last = max(minutes.last, _last_that_follows(house, rows, minutes.last))
-            _make_minutes(house, minutes.first, last)
+            last = max(minutes.last, _last_that_follows(warehouse, rows, minutes.last))
+            _make_minutes(warehouse, minutes.first, last)
     finally:
         rows.unpersist()
 
 
-def _last_that_follows(house: Warehouse, rows: DataFrame, last: str) -> str:
+def _last_that_follows(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
     """The last minute whose totals may be taken from those that have just come; `last` if there is none."""
     instances = (
         rows.where(F.col("AggregationTemporality") == CUMULATIVE).select("client_instance_id").distinct()
@@ -50,27 +50,27 @@ def _last_that_follows(house: Warehouse, rows: DataFrame, last: str) -> str:
     follows = (F.col("TimeUnix") > end) & (F.col("TimeUnix") <= end + (LOOK_BACK + timedelta(minutes=1)))
     found = last
     for kind in ("sum", "histogram"):
-        if not house.exists(TABLES[kind]):
+        if not warehouse.exists(TABLES[kind]):
             continue
-        totals = house.read(TABLES[kind]).where(near(DATE, last, last, after=1))
+        totals = warehouse.read(TABLES[kind]).where(near(DATE, last, last, after=1))
         totals = totals.where((F.col("AggregationTemporality") == CUMULATIVE) & follows)
         _, later = touched(totals.join(F.broadcast(instances), ["client_instance_id"]), minute_of("TimeUnix"))
         found = found if later is None else max(found, later.last)
     return found
 
 
-def _make_minutes(house: Warehouse, first: str, last: str) -> None:
+def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
     """Gold for the minutes from `first` to `last`, both included."""
     here = from_to(MINUTE, "TIMESTAMP", first, last)
     dates = from_to(DATE, "DATE", first[:10], last[:10])
     frames = {
-        kind: _of_minutes(house.read(table), kind, first, last)
+        kind: _of_minutes(warehouse.read(table), kind, first, last)
         for kind, table in TABLES.items()
-        if house.exists(table)
+        if warehouse.exists(table)
     }
     told = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
     made = client_metrics.client_metrics_per_minute(told)
-    house.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
+    warehouse.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
 
 
 def _of_minutes(rows: DataFrame, kind: str, first: str, last: str) -> DataFrame:

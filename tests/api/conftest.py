@@ -1,15 +1,15 @@
-"""A `House` in a directory of the test's own."""
+"""A `Harness` in a directory of the test's own."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(tmp_path)
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    made = Harness(tmp_path)
     yield made
     made.close()

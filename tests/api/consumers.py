@@ -6,7 +6,7 @@ from broker.api.fetch_answer import size_of
 from broker.api.outcome import Answered
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from broker.quotas.entity import Entity
-from tests.api.house import Asking, Connection, House
+from tests.api.harness import Asking, Connection, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
 
 VERSION = 11
@@ -18,8 +18,8 @@ SESSIONS = pytest.mark.parametrize("in_session", [False, True], ids=["alone", "i
 class Consumer:
     """One partition of one topic, from offset 0 on; in a session after its first fetch, if it wants one."""
 
-    def __init__(self, house: House, topic: str, *, in_session: bool = False) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, topic: str, *, in_session: bool = False) -> None:
+        self.harness = harness
         self.topic = topic
         self.connection = Connection()
         self.in_session = in_session
@@ -37,11 +37,11 @@ class Consumer:
             session_epoch=self._epoch,
             topics=named if self._epoch <= 0 else [],
         )
-        return await self.house.put(message, VERSION, connection=self.connection, client_id=self.topic)
+        return await self.harness.put(message, VERSION, connection=self.connection, client_id=self.topic)
 
     def answer(self, asking: Asking) -> tuple[int, int]:
         """(throttle, bytes of records) of its answer."""
-        answer = self.house.answer(asking)
+        answer = self.harness.answer(asking)
         assert answer.error_code == 0
         if self.in_session:
             self._id, self._epoch = answer.session_id, self._epoch + 1 if answer.session_id else 0
@@ -52,10 +52,10 @@ class Consumer:
         return self.answer(await self.ask())
 
 
-def observed(house: House) -> float:
-    sensor = house.quotas.fetch.find("ANONYMOUS", None)
+def observed(harness: Harness) -> float:
+    sensor = harness.quotas.fetch.find("ANONYMOUS", None)
     assert sensor is not None
-    return sensor.observed(house.clock.ms())
+    return sensor.observed(harness.clock.ms())
 
 
 def whole_size(asking: Asking) -> int:
@@ -63,8 +63,8 @@ def whole_size(asking: Asking) -> int:
     return size_of(asking.outcome.reply, VERSION)
 
 
-async def prepare(house: House) -> None:
+async def prepare(harness: Harness) -> None:
     """The topics of both; `busy` has one batch of 30 kB."""
-    await house.create_topic("busy")
-    await house.create_topic("idle")
-    await house.put(produce_request(batch_of(b"b" * 30_000), "busy"), PRODUCE_VERSION)
+    await harness.create_topic("busy")
+    await harness.create_topic("idle")
+    await harness.put(produce_request(batch_of(b"b" * 30_000), "busy"), PRODUCE_VERSION)

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.api.waking import expire_fetches
+from broker.api.delayed_fetch import expire_fetches
 from broker.errors import ErrorCode
 from broker.log.partition import PartitionLog
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tests.api.house import WALL_MS, Asking, Connection, House
+from tests.api.harness import WALL_MS, Asking, Connection, Harness
 
 WAIT_MS = 1_000
 NO_TOPIC = bytes(range(16))
 NONE = ErrorCode.NONE
 
 ALONE, NEW, RESUMED = "without a session", "a new session", "a session that goes on"
-Prepare = Callable[[House, pytest.MonkeyPatch], None]
+Prepare = Callable[[Harness, pytest.MonkeyPatch], None]
 
 
-def nothing(house: House, patch: pytest.MonkeyPatch) -> None:
+def nothing(harness: Harness, patch: pytest.MonkeyPatch) -> None:
     """The partition is as it was made, with three records."""
 
 
@@ -53,14 +53,14 @@ EMPTY = Case("empty", NONE, True, topic="empty", offset=0)
 FULL = Case("full", NONE, True, topic="full", offset=0)
 
 
-def pass_ms(house: House, ms: int) -> None:
-    house.clock.advance(ms)
-    expire_fetches(house.broker, house.clock.ms())
-    house.deliver()
+def pass_ms(harness: Harness, ms: int) -> None:
+    harness.clock.advance(ms)
+    expire_fetches(harness.broker, harness.clock.ms())
+    harness.deliver()
 
 
-def log_of(house: House, topic: str) -> PartitionLog:
-    log = house.partitions.log(topic, 0)
+def log_of(harness: Harness, topic: str) -> PartitionLog:
+    log = harness.partitions.log(topic, 0)
     assert log is not None
     return log
 
@@ -68,8 +68,8 @@ def log_of(house: House, topic: str) -> PartitionLog:
 class Asker:
     """Asks for partitions in one version and one way, and reads what the answer says of them."""
 
-    def __init__(self, house: House, version: int, way: str) -> None:
-        self.house = house
+    def __init__(self, harness: Harness, version: int, way: str) -> None:
+        self.harness = harness
         self.version = version
         self.way = way
         self.connection = Connection()
@@ -87,7 +87,7 @@ class Asker:
         )
         if self.version < 13:
             return FetchTopic(case.topic, partitions=[partition])
-        topic = self.house.control.image.topics.get(case.topic)
+        topic = self.harness.control.image.topics.get(case.topic)
         if topic is not None:
             self._ids[case.topic] = topic.topic_id
         topic_id = self._ids.get(case.topic, NO_TOPIC)
@@ -108,10 +108,10 @@ class Asker:
             session_epoch=self._epoch,
             topics=[self.topic(case) for case in cases],
         )
-        return await self.house.put(message, self.version, connection=self.connection)
+        return await self.harness.put(message, self.version, connection=self.connection)
 
     def told(self, asking: Asking) -> dict[tuple[str, int], ErrorCode]:
-        answer = self.house.answer(asking)
+        answer = self.harness.answer(asking)
         assert answer.error_code == NONE
         if self.way != ALONE:
             self._id, self._epoch = answer.session_id, self._epoch + 1
@@ -125,10 +125,10 @@ class Asker:
         return case.by_id if case.by_id is not None and self.version >= 13 else case.error
 
 
-async def prepare(house: House) -> None:
+async def prepare(harness: Harness) -> None:
     """`empty` has no records, `full` has one, `other` three."""
     for name in ("empty", "full", "other"):
-        await house.create_topic(name)
-    house.append("full", WALL_MS)
+        await harness.create_topic(name)
+    harness.append("full", WALL_MS)
     for _ in range(3):
-        house.append("other", WALL_MS)
+        harness.append("other", WALL_MS)

@@ -18,7 +18,7 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from broker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.api.house import Asking, House
+from tests.api.harness import Asking, Harness
 
 GROUP = "readers"
 SESSION_MS = 10_000
@@ -39,30 +39,30 @@ def sync_request(
     return SyncGroupRequest(GROUP, generation, member_id, None, "consumer", "range", parts)
 
 
-async def find_coordinator(house: House) -> None:
-    reply = await house.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
+async def find_coordinator(harness: Harness) -> None:
+    reply = await harness.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
     assert reply.coordinators[0].error_code == ErrorCode.NONE
 
 
-async def begin_join(house: House, client_id: str = "test") -> tuple[str, Asking]:
+async def begin_join(harness: Harness, client_id: str = "test") -> tuple[str, Asking]:
     """A new member that has come back with the id it was given: (id, its parked JoinGroup)."""
-    reply = await house.ask(join_request(), client_id=client_id)
+    reply = await harness.ask(join_request(), client_id=client_id)
     assert reply.error_code == ErrorCode.MEMBER_ID_REQUIRED
-    return reply.member_id, await house.put(join_request(reply.member_id), client_id=client_id)
+    return reply.member_id, await harness.put(join_request(reply.member_id), client_id=client_id)
 
 
-async def stable_member(house: House) -> tuple[str, int]:
+async def stable_member(harness: Harness) -> tuple[str, int]:
     """The only member of a stable group: (id, generation). Its assignment is b"all"."""
-    member_id, joining = await begin_join(house)
-    house.advance(INITIAL_DELAY_MS)
-    joined = house.answer(joining)
-    synced = await house.ask(sync_request(joined.generation_id, member_id, {member_id: b"all"}))
+    member_id, joining = await begin_join(harness)
+    harness.advance(INITIAL_DELAY_MS)
+    joined = harness.answer(joining)
+    synced = await harness.ask(sync_request(joined.generation_id, member_id, {member_id: b"all"}))
     assert (synced.error_code, bytes(synced.assignment)) == (ErrorCode.NONE, b"all")
     return member_id, joined.generation_id
 
 
-async def heartbeat(house: House, member_id: str, generation: int, group: str = GROUP) -> ErrorCode:
-    return ErrorCode((await house.ask(HeartbeatRequest(group, generation, member_id))).error_code)
+async def heartbeat(harness: Harness, member_id: str, generation: int, group: str = GROUP) -> ErrorCode:
+    return ErrorCode((await harness.ask(HeartbeatRequest(group, generation, member_id))).error_code)
 
 
 def commit_request(
@@ -80,16 +80,16 @@ def commit_request(
     return OffsetCommitRequest(group, generation, member_id, -1, None, topics)
 
 
-async def commit(house: House, offset: int, version: int | None = None, **more: Any) -> ErrorCode:
-    reply = await house.ask(commit_request(offset, **more), version)
+async def commit(harness: Harness, offset: int, version: int | None = None, **more: Any) -> ErrorCode:
+    reply = await harness.ask(commit_request(offset, **more), version)
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
 
-async def committed(house: House, topic: str = "orders", partition: int = 0, group: str = GROUP) -> int:
+async def committed(harness: Harness, topic: str = "orders", partition: int = 0, group: str = GROUP) -> int:
     """The committed offset, -1 where there is none."""
     asked = OffsetFetchRequestGroup(
         group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[partition])]
     )
-    (answer,) = (await house.ask(OffsetFetchRequest(groups=[asked]))).groups
+    (answer,) = (await harness.ask(OffsetFetchRequest(groups=[asked]))).groups
     assert answer.error_code == ErrorCode.NONE
     return int(answer.topics[0].partitions[0].committed_offset)

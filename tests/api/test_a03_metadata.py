@@ -9,7 +9,7 @@ from broker.api.outcome import Answered, Sliced
 from broker.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.records.slices import SLICE, run_through
-from tests.api.house import Asking, Connection, House
+from tests.api.harness import Asking, Connection, Harness
 
 STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 UNKNOWN, INVALID = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -28,67 +28,67 @@ def a_context() -> Any:
 
 @pytest.mark.parametrize("count", [CREATED_AT_ONCE - 1, CREATED_AT_ONCE, CREATED_AT_ONCE + 1])
 async def test_one_request_makes_a_hundred_topics_and_the_next_one_the_others(
-    house: House, count: int
+    harness: Harness, count: int
 ) -> None:
     names = [f"events-{at}" for at in range(count)]
     for unmade in (max(count - CREATED_AT_ONCE, 0), 0):
-        answer = await house.ask(asking_for(*names), 9)
+        answer = await harness.ask(asking_for(*names), 9)
         errors = [topic.error_code for topic in answer.topics]
         assert errors == [0] * (count - unmade) + [UNKNOWN] * unmade
         assert all(len(topic.partitions) == 1 for topic in answer.topics[: count - unmade])
-        assert len(house.control.image.topics) == count - unmade
+        assert len(harness.control.image.topics) == count - unmade
 
 
-async def test_bad_names_do_not_count_among_the_hundred(house: House) -> None:
-    answer = await house.ask(asking_for(*["a!"] * 300, "good", "good"), 9)
+async def test_bad_names_do_not_count_among_the_hundred(harness: Harness) -> None:
+    answer = await harness.ask(asking_for(*["a!"] * 300, "good", "good"), 9)
     assert [topic.error_code for topic in answer.topics] == [INVALID] * 300 + [0, 0]
-    assert list(house.control.image.topics) == ["good"]
+    assert list(harness.control.image.topics) == ["good"]
 
 
-async def test_nothing_is_made_unless_the_client_allows_it(house: House) -> None:
-    answer = await house.ask(asking_for("events", "a!", create=False), 9)
+async def test_nothing_is_made_unless_the_client_allows_it(harness: Harness) -> None:
+    answer = await harness.ask(asking_for("events", "a!", create=False), 9)
     assert [topic.error_code for topic in answer.topics] == [UNKNOWN, UNKNOWN]
-    assert not house.control.image.topics
+    assert not harness.control.image.topics
 
 
 @pytest.mark.parametrize(("count", "sliced"), [(SLICE - 1, False), (SLICE, True), (SLICE + 1, True)])
-def test_a_slice_of_names_is_looked_up_at_once(house: House, count: int, sliced: bool) -> None:
+def test_a_slice_of_names_is_looked_up_at_once(harness: Harness, count: int, sliced: bool) -> None:
     names = [f"events-{at}" for at in range(count)]
     context = a_context()
-    outcome = handle(asking_for(*names, create=False), context, house.broker)
+    outcome = handle(asking_for(*names, create=False), context, harness.broker)
     assert isinstance(outcome, Sliced) is sliced
 
 
-async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(house: House) -> None:
-    await house.ask(asking_for("events"), 9)
+async def test_an_answer_is_kept_only_if_the_image_is_the_same_at_its_end(harness: Harness) -> None:
+    await harness.ask(asking_for("events"), 9)
     context = a_context()
-    image = house.control.image
-    same = run_through(_all_topics(image, context, house.broker))
+    image = harness.control.image
+    same = run_through(_all_topics(image, context, harness.broker))
     assert isinstance(same, Answered) and same.cacheable
-    late = _all_topics(image, context, house.broker)
-    await house.ask(asking_for("others"), 9)
+    late = _all_topics(image, context, harness.broker)
+    await harness.ask(asking_for("others"), 9)
     changed = run_through(late)
     assert isinstance(changed, Answered) and not changed.cacheable
 
 
 @pytest.mark.parametrize("by_name", [True, False])
 async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_and_not_kept(
-    house: House, by_name: bool
+    harness: Harness, by_name: bool
 ) -> None:
     """Two topics of a slice each; the first partition of both goes offline between the two slices."""
     names = ["first", "second"]
     for name in names:
-        await house.create_topic(name, SLICE)
+        await harness.create_topic(name, SLICE)
     context, message = a_context(), asking_for(*names, create=False)
     assert message.topics is not None
     slices = (
-        _answers(message.topics, message, context, house.broker)
+        _answers(message.topics, message, context, harness.broker)
         if by_name
-        else _all_topics(house.control.image, context, house.broker)
+        else _all_topics(harness.control.image, context, harness.broker)
     )
     next(slices)
     for name in names:
-        log = house.partitions.log(name, 0)
+        log = harness.partitions.log(name, 0)
         assert log is not None
         log.go_offline(OSError(5, "Input/output error"))
     answer = run_through(slices)
@@ -96,6 +96,6 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
     errors = {topic.name: topic.partitions[0].error_code for topic in answer.reply.topics}
     assert errors == {"first": ErrorCode.NONE, "second": STORAGE}
     assert all(not each.error_code for topic in answer.reply.topics for each in topic.partitions[1:])
-    again = run_through(_all_topics(house.control.image, context, house.broker))
+    again = run_through(_all_topics(harness.control.image, context, harness.broker))
     assert isinstance(again, Answered) and again.cacheable
     assert {topic.partitions[0].error_code for topic in again.reply.topics} == {STORAGE}

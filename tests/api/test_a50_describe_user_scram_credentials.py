@@ -12,7 +12,7 @@ from broker.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from tests.api.house import House
+from tests.api.harness import Harness
 
 UNKNOWN = ErrorCode.RESOURCE_NOT_FOUND
 TWICE = ErrorCode.DUPLICATE_RESOURCE
@@ -20,21 +20,23 @@ SHA_256, SHA_512 = 1, 2
 
 
 @pytest.fixture
-async def users(house: House) -> House:
+async def users(harness: Harness) -> Harness:
     for name, mechanism, iterations in (
         ("ann", SHA_256, 4_096),
         ("ann", SHA_512, 8_192),
         ("bob", SHA_512, 4_096),
     ):
         wanted = ScramCredentialUpsertion(name, mechanism, iterations, b"salt", b"salted")
-        reply = await house.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]))
+        reply = await harness.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]))
         assert [(each.user, each.error_code) for each in reply.results] == [(name, ErrorCode.NONE)]
-    return house
+    return harness
 
 
-async def described(house: House, names: list[str] | None) -> list[tuple[str, int, list[tuple[int, int]]]]:
+async def described(
+    harness: Harness, names: list[str] | None
+) -> list[tuple[str, int, list[tuple[int, int]]]]:
     asked = None if names is None else [UserName(name) for name in names]
-    reply = await house.ask(DescribeUserScramCredentialsRequest(asked))
+    reply = await harness.ask(DescribeUserScramCredentialsRequest(asked))
     assert reply.error_code == ErrorCode.NONE
     return [
         (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
@@ -58,23 +60,23 @@ BOB = ("bob", ErrorCode.NONE, [(SHA_512, 4_096)])
     ],
 )
 async def test_users_are_described(
-    users: House, names: list[str] | None, results: list[tuple[str, int, list[tuple[int, int]]]]
+    users: Harness, names: list[str] | None, results: list[tuple[str, int, list[tuple[int, int]]]]
 ) -> None:
     assert await described(users, names) == results
 
 
-async def test_without_users_nobody_is_described(house: House) -> None:
-    assert await described(house, None) == []
+async def test_without_users_nobody_is_described(harness: Harness) -> None:
+    assert await described(harness, None) == []
 
 
-async def test_a_deletion_is_for_one_mechanism(users: House) -> None:
+async def test_a_deletion_is_for_one_mechanism(users: Harness) -> None:
     gone = ScramCredentialDeletion("ann", SHA_256)
     reply = await users.ask(AlterUserScramCredentialsRequest([gone]))
     assert [each.error_code for each in reply.results] == [ErrorCode.NONE]
     assert await described(users, ["ann"]) == [("ann", ErrorCode.NONE, [(SHA_512, 8_192)])]
 
 
-async def test_each_user_is_answered_for(users: House) -> None:
+async def test_each_user_is_answered_for(users: Harness) -> None:
     asked = AlterUserScramCredentialsRequest(
         [ScramCredentialDeletion("eve", SHA_256)], [ScramCredentialUpsertion("ann", 7, 4_096, b"s", b"p")]
     )

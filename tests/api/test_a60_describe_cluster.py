@@ -4,19 +4,19 @@ import pytest
 
 from broker.errors import ErrorCode
 from broker.protocol.messages.describe_cluster import DescribeClusterRequest
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_there_is_one_broker_and_it_is_the_controller(house: House, version: int) -> None:
-    reply = await house.ask(DescribeClusterRequest(), version)
-    assert (reply.error_code, reply.cluster_id) == (ErrorCode.NONE, house.control.image.cluster_id)
+async def test_there_is_one_broker_and_it_is_the_controller(harness: Harness, version: int) -> None:
+    reply = await harness.ask(DescribeClusterRequest(), version)
+    assert (reply.error_code, reply.cluster_id) == (ErrorCode.NONE, harness.control.image.cluster_id)
     assert reply.controller_id == 1
     assert [(each.broker_id, each.host, each.port) for each in reply.brokers] == [(1, "broker.example", 9092)]
 
 
-async def test_the_answer_is_kept(house: House) -> None:
-    asking = await house.put(DescribeClusterRequest())
+async def test_the_answer_is_kept(harness: Harness) -> None:
+    asking = await harness.put(DescribeClusterRequest())
     assert asking.outcome.cacheable  # type: ignore[union-attr]
 
 
@@ -29,6 +29,6 @@ async def test_the_answer_is_kept(house: House) -> None:
         (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE),
     ],
 )
-async def test_only_brokers_can_be_asked_for(house: House, endpoint_type: int, error: ErrorCode) -> None:
-    reply = await house.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
+async def test_only_brokers_can_be_asked_for(harness: Harness, endpoint_type: int, error: ErrorCode) -> None:
+    reply = await harness.ask(DescribeClusterRequest(endpoint_type=endpoint_type))
     assert reply.error_code == error

@@ -14,7 +14,7 @@ from broker.protocol.messages.alter_client_quotas import (
     RequestEntryData,
 )
 from broker.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from tests.api.house import House
+from tests.api.harness import Harness
 
 Entity = Mapping[str, str | None]
 Values = dict[str, float | None]
@@ -23,10 +23,12 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 BOTH: Entity = {"user": "ann", "client-id": "app"}
 
 
-async def alter(house: House, entity: Entity, values: Values, *, validate_only: bool = False) -> ErrorCode:
+async def alter(
+    harness: Harness, entity: Entity, values: Values, *, validate_only: bool = False
+) -> ErrorCode:
     parts = [EntityData(kind, name) for kind, name in entity.items()]
     ops = [OpData(key, value or 0.0, value is None) for key, value in values.items()]
-    reply = await house.ask(AlterClientQuotasRequest([RequestEntryData(parts, ops)], validate_only))
+    reply = await harness.ask(AlterClientQuotasRequest([RequestEntryData(parts, ops)], validate_only))
     (entry,) = reply.entries
     assert {part.entity_type: part.entity_name for part in entry.entity} == entity
     assert bool(entry.error_code) == bool(entry.error_message)
@@ -34,10 +36,10 @@ async def alter(house: House, entity: Entity, values: Values, *, validate_only: 
 
 
 async def describe(
-    house: House, *components: tuple[str, int, str | None], strict: bool = False
+    harness: Harness, *components: tuple[str, int, str | None], strict: bool = False
 ) -> list[tuple[Entity, dict[str, float]]]:
     asked = [ComponentData(*component) for component in components]
-    reply = await house.ask(DescribeClientQuotasRequest(asked, strict))
+    reply = await harness.ask(DescribeClientQuotasRequest(asked, strict))
     assert reply.error_code == ErrorCode.NONE, reply
     return [
         (
@@ -48,7 +50,7 @@ async def describe(
     ]
 
 
-async def test_v77_what_was_altered_is_what_is_described(house: House) -> None:
+async def test_v77_what_was_altered_is_what_is_described(harness: Harness) -> None:
     steps: list[tuple[Values, dict[str, float]]] = [
         (
             {"producer_byte_rate": 10_000, "consumer_byte_rate": 20_000},
@@ -64,23 +66,23 @@ async def test_v77_what_was_altered_is_what_is_described(house: House) -> None:
         ),
     ]
     for values, expected in steps:
-        assert await alter(house, BOTH, values) == ErrorCode.NONE
-        assert await describe(house, ("user", EXACT, "ann"), ("client-id", EXACT, "app")) == [
+        assert await alter(harness, BOTH, values) == ErrorCode.NONE
+        assert await describe(harness, ("user", EXACT, "ann"), ("client-id", EXACT, "app")) == [
             (BOTH, expected)
         ]
 
 
-async def test_v78_validating_changes_nothing(house: House) -> None:
+async def test_v78_validating_changes_nothing(harness: Harness) -> None:
     steps: list[Values] = [
         {"producer_byte_rate": 20_000},
         {"consumer_byte_rate": 30_000},
         {"producer_byte_rate": None},
         {"producer_byte_rate": None, "request_percentage": 5},
     ]
-    await alter(house, BOTH, {"producer_byte_rate": 10_000})
+    await alter(harness, BOTH, {"producer_byte_rate": 10_000})
     for values in steps:
-        assert await alter(house, BOTH, values, validate_only=True) == ErrorCode.NONE
-        assert await describe(house) == [(BOTH, {"producer_byte_rate": 10_000})]
+        assert await alter(harness, BOTH, values, validate_only=True) == ErrorCode.NONE
+        assert await describe(harness) == [(BOTH, {"producer_byte_rate": 10_000})]
 
 
 @pytest.mark.parametrize(
@@ -103,10 +105,10 @@ async def test_v78_validating_changes_nothing(house: House) -> None:
     ],
 )
 async def test_v79_v83_what_is_wrong_is_an_invalid_request(
-    house: House, entity: Entity, values: Values
+    harness: Harness, entity: Entity, values: Values
 ) -> None:
-    assert await alter(house, entity, values) == ErrorCode.INVALID_REQUEST
-    assert await describe(house) == []
+    assert await alter(harness, entity, values) == ErrorCode.INVALID_REQUEST
+    assert await describe(harness) == []
 
 
 @pytest.mark.parametrize(
@@ -121,59 +123,59 @@ async def test_v79_v83_what_is_wrong_is_an_invalid_request(
     ],
 )
 async def test_v79_what_cannot_be_asked_has_an_error_and_no_entries(
-    house: House, components: list[tuple[str, int, str | None]], error: ErrorCode
+    harness: Harness, components: list[tuple[str, int, str | None]], error: ErrorCode
 ) -> None:
     request = DescribeClientQuotasRequest([ComponentData(*each) for each in components])
-    reply = await house.ask(request)
+    reply = await harness.ask(request)
     assert (reply.error_code, reply.entries) == (error, None)
     assert reply.error_message
 
 
-async def test_v80_addresses_have_one_limit(house: House) -> None:
+async def test_v80_addresses_have_one_limit(harness: Harness) -> None:
     one, all_others = {"ip": "127.0.0.1"}, {"ip": None}
     for rate in (100, 150):
-        assert await alter(house, one, {"connection_creation_rate": rate}) == ErrorCode.NONE
-        assert await describe(house, ("ip", EXACT, "127.0.0.1")) == [
+        assert await alter(harness, one, {"connection_creation_rate": rate}) == ErrorCode.NONE
+        assert await describe(harness, ("ip", EXACT, "127.0.0.1")) == [
             (one, {"connection_creation_rate": rate})
         ]
-    await alter(house, all_others, {"connection_creation_rate": 200})
-    assert await describe(house, ("ip", DEFAULT, None)) == [(all_others, {"connection_creation_rate": 200})]
-    assert len(await describe(house, ("ip", ANY, None))) == 2
+    await alter(harness, all_others, {"connection_creation_rate": 200})
+    assert await describe(harness, ("ip", DEFAULT, None)) == [(all_others, {"connection_creation_rate": 200})]
+    assert len(await describe(harness, ("ip", ANY, None))) == 2
     for entity in (one, all_others):
-        await alter(house, entity, {"connection_creation_rate": None})
-    assert await describe(house, ("ip", ANY, None)) == []
+        await alter(harness, entity, {"connection_creation_rate": None})
+    assert await describe(harness, ("ip", ANY, None)) == []
 
 
-async def test_v82_names_are_taken_as_they_are(house: House) -> None:
+async def test_v82_names_are_taken_as_they_are(harness: Harness) -> None:
     entities: list[Entity] = [{"user": "user with spaces"}, {"client-id": "<default>"}, {"client-id": None}]
     for number, entity in enumerate(entities, 1):
-        assert await alter(house, entity, {"producer_byte_rate": number}) == ErrorCode.NONE
-    assert await describe(house, ("user", EXACT, "user with spaces")) == [
+        assert await alter(harness, entity, {"producer_byte_rate": number}) == ErrorCode.NONE
+    assert await describe(harness, ("user", EXACT, "user with spaces")) == [
         (entities[0], {"producer_byte_rate": 1})
     ]
-    assert await describe(house, ("client-id", EXACT, "<default>")) == [
+    assert await describe(harness, ("client-id", EXACT, "<default>")) == [
         (entities[1], {"producer_byte_rate": 2})
     ]
-    assert await describe(house, ("client-id", DEFAULT, None)) == [(entities[2], {"producer_byte_rate": 3})]
+    assert await describe(harness, ("client-id", DEFAULT, None)) == [(entities[2], {"producer_byte_rate": 3})]
 
 
 async def test_shadow_mode_is_not_seen_through_this_door_and_stays_until_the_last_limit_goes(
-    house: House,
+    harness: Harness,
 ) -> None:
-    await alter(house, BOTH, {"producer_byte_rate": 1_000})
+    await alter(harness, BOTH, {"producer_byte_rate": 1_000})
     entry = QuotaAlteration(tuple(BOTH.items()), (), shadow=True)
-    await house.broker.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
-    assert await describe(house) == [(BOTH, {"producer_byte_rate": 1_000})]
-    assert await alter(house, BOTH, {"producer_byte_rate": None, "consumer_byte_rate": 5}) == ErrorCode.NONE
-    (entry_now,) = house.broker.control.image.quotas.values()
+    await harness.broker.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
+    assert await describe(harness) == [(BOTH, {"producer_byte_rate": 1_000})]
+    assert await alter(harness, BOTH, {"producer_byte_rate": None, "consumer_byte_rate": 5}) == ErrorCode.NONE
+    (entry_now,) = harness.broker.control.image.quotas.values()
     assert entry_now.shadow
-    await alter(house, BOTH, {"consumer_byte_rate": None})
-    await alter(house, BOTH, {"consumer_byte_rate": 5})
-    (entry_now,) = house.broker.control.image.quotas.values()
+    await alter(harness, BOTH, {"consumer_byte_rate": None})
+    await alter(harness, BOTH, {"consumer_byte_rate": 5})
+    (entry_now,) = harness.broker.control.image.quotas.values()
     assert not entry_now.shadow
 
 
-async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(house: House) -> None:
+async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(harness: Harness) -> None:
     request = AlterClientQuotasRequest(
         [
             RequestEntryData([EntityData("user", "ann")], [OpData("producer_byte_rate", 1.0)]),
@@ -182,25 +184,25 @@ async def test_every_entity_asked_for_is_echoed_and_stands_by_itself(house: Hous
         ]
     )
     for version in (0, 1):
-        reply = await house.ask(request, version)
+        reply = await harness.ask(request, version)
         assert [(each.entity[0].entity_name, each.error_code) for each in reply.entries] == [
             ("ann", ErrorCode.NONE),
             ("bob", ErrorCode.INVALID_REQUEST),
             (None, ErrorCode.NONE),
         ]
-    assert len(await describe(house)) == 2
+    assert len(await describe(harness)) == 2
 
 
-async def test_nothing_found_is_an_empty_list_and_never_null(house: House) -> None:
+async def test_nothing_found_is_an_empty_list_and_never_null(harness: Harness) -> None:
     for version in (0, 1):
-        assert (await house.ask(DescribeClientQuotasRequest(), version)).entries == []
+        assert (await harness.ask(DescribeClientQuotasRequest(), version)).entries == []
 
 
 async def test_a_limit_that_never_binds_is_logged_since_the_response_has_no_place_for_it(
-    house: House, caplog: pytest.LogCaptureFixture
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert await alter(house, BOTH, {"request_percentage": 100.0}) is ErrorCode.NONE
+    assert await alter(harness, BOTH, {"request_percentage": 100.0}) is ErrorCode.NONE
     assert not caplog.records
-    assert await alter(house, BOTH, {"request_percentage": 101.0}) is ErrorCode.NONE
+    assert await alter(harness, BOTH, {"request_percentage": 101.0}) is ErrorCode.NONE
     (record,) = caplog.records
     assert record.message.startswith("request_percentage=101 never takes effect")

@@ -10,42 +10,42 @@ from broker.protocol.messages import alter_configs, incremental_alter_configs
 from broker.protocol.messages.alter_configs import AlterConfigsRequest
 from broker.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from broker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from tests.api.house import House
+from tests.api.harness import Harness
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
 CLIENT_METRICS = ResourceType.CLIENT_METRICS
 
 
 @pytest.fixture
-async def orders(house: House) -> House:
-    await house.create_topic("orders")
-    return house
+async def orders(harness: Harness) -> Harness:
+    await harness.create_topic("orders")
+    return harness
 
 
 async def described(
-    house: House, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **more: bool
+    harness: Harness, kind: int, name: str, keys: list[str] | None = None, version: int = 4, **more: bool
 ) -> Any:
     request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], **more)
-    return (await house.ask(request, version)).results[0]
+    return (await harness.ask(request, version)).results[0]
 
 
 async def altered(
-    house: House, kind: int, name: str, *ops: tuple[str, int, str | None], validate_only: bool = False
+    harness: Harness, kind: int, name: str, *ops: tuple[str, int, str | None], validate_only: bool = False
 ) -> Any:
     configs = [incremental_alter_configs.AlterableConfig(*op) for op in ops]
     resource = incremental_alter_configs.AlterConfigsResource(kind, name, configs)
-    reply = await house.ask(IncrementalAlterConfigsRequest([resource], validate_only))
+    reply = await harness.ask(IncrementalAlterConfigsRequest([resource], validate_only))
     return reply.responses[0]
 
 
-async def replaced(house: House, kind: int, name: str, **values: str) -> Any:
+async def replaced(harness: Harness, kind: int, name: str, **values: str) -> Any:
     configs = [alter_configs.AlterableConfig(key.replace("_", "."), value) for key, value in values.items()]
     resource = alter_configs.AlterConfigsResource(kind, name, configs)
-    return (await house.ask(AlterConfigsRequest([resource]))).responses[0]
+    return (await harness.ask(AlterConfigsRequest([resource]))).responses[0]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-async def test_a_topic_without_settings_of_its_own_has_defaults(orders: House, version: int) -> None:
+async def test_a_topic_without_settings_of_its_own_has_defaults(orders: Harness, version: int) -> None:
     result = await described(orders, TOPIC, "orders", ["retention.ms"], version)
     assert (result.error_code, result.resource_type, result.resource_name) == (0, TOPIC, "orders")
     (row,) = result.configs
@@ -53,7 +53,7 @@ async def test_a_topic_without_settings_of_its_own_has_defaults(orders: House, v
     assert (row.synonyms, row.documentation) == ([], None)
 
 
-async def test_null_asks_for_all_and_so_does_an_empty_list_as_in_kafka(orders: House) -> None:
+async def test_null_asks_for_all_and_so_does_an_empty_list_as_in_kafka(orders: Harness) -> None:
     assert len((await described(orders, TOPIC, "orders")).configs) > 10
     for kind, name in ((TOPIC, "orders"), (BROKER, "1")):
         assert (await described(orders, kind, name, [])).configs == (
@@ -62,7 +62,7 @@ async def test_null_asks_for_all_and_so_does_an_empty_list_as_in_kafka(orders: H
     assert (await described(orders, TOPIC, "orders", ["no.such.key"])).configs == []
 
 
-async def test_synonyms_and_words_come_when_they_are_asked_for(orders: House) -> None:
+async def test_synonyms_and_words_come_when_they_are_asked_for(orders: Harness) -> None:
     await altered(orders, TOPIC, "orders", ("retention.ms", OpType.SET, "5000"))
     result = await described(
         orders, TOPIC, "orders", ["retention.ms"], include_synonyms=True, include_documentation=True
@@ -92,13 +92,13 @@ async def test_synonyms_and_words_come_when_they_are_asked_for(orders: House) ->
     ],
 )
 async def test_what_cannot_be_described_says_why(
-    orders: House, kind: int, name: str, error: ErrorCode
+    orders: Harness, kind: int, name: str, error: ErrorCode
 ) -> None:
     result = await described(orders, kind, name)
     assert (result.error_code, result.resource_type, result.resource_name) == (error, kind, name)
 
 
-async def test_settings_are_set_and_removed_one_by_one(orders: House) -> None:
+async def test_settings_are_set_and_removed_one_by_one(orders: Harness) -> None:
     await altered(orders, TOPIC, "orders", ("retention.ms", OpType.SET, "5000"))
     reply = await altered(
         orders, TOPIC, "orders", ("retention.ms", OpType.DELETE, None), ("segment.ms", OpType.SET, "7")
@@ -116,48 +116,48 @@ async def test_settings_are_set_and_removed_one_by_one(orders: House) -> None:
     ],
 )
 async def test_a_bad_setting_changes_nothing(
-    orders: House, op: tuple[str, int, str], error: ErrorCode
+    orders: Harness, op: tuple[str, int, str], error: ErrorCode
 ) -> None:
     reply = await altered(orders, TOPIC, "orders", ("segment.ms", OpType.SET, "7"), op)
     assert reply.error_code == error and reply.error_message
     assert dict(orders.control.image.topics["orders"].configs) == {}
 
 
-async def test_validating_settings_changes_nothing(orders: House) -> None:
+async def test_validating_settings_changes_nothing(orders: Harness) -> None:
     reply = await altered(orders, TOPIC, "orders", ("segment.ms", OpType.SET, "7"), validate_only=True)
     assert reply.error_code == ErrorCode.NONE
     assert dict(orders.control.image.topics["orders"].configs) == {}
 
 
-async def test_replacing_removes_what_is_not_named(orders: House) -> None:
+async def test_replacing_removes_what_is_not_named(orders: Harness) -> None:
     await replaced(orders, TOPIC, "orders", retention_ms="5000", segment_ms="7")
     reply = await replaced(orders, TOPIC, "orders", segment_ms="8")
     assert reply.error_code == ErrorCode.NONE
     assert dict(orders.control.image.topics["orders"].configs) == {"segment.ms": "8"}
 
 
-async def test_replacing_the_settings_of_a_missing_topic_is_refused(house: House) -> None:
-    reply = await replaced(house, TOPIC, "missing", segment_ms="8")
+async def test_replacing_the_settings_of_a_missing_topic_is_refused(harness: Harness) -> None:
+    reply = await replaced(harness, TOPIC, "missing", segment_ms="8")
     assert reply.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_the_settings_of_the_broker_are_replaced_too(house: House) -> None:
-    await replaced(house, BROKER, "1", log_retention_ms="5000")
-    assert dict(house.control.image.broker_configs["1"]) == {"log.retention.ms": "5000"}
-    await replaced(house, BROKER, "1")
-    assert not house.control.image.broker_configs.get("1")
+async def test_the_settings_of_the_broker_are_replaced_too(harness: Harness) -> None:
+    await replaced(harness, BROKER, "1", log_retention_ms="5000")
+    assert dict(harness.control.image.broker_configs["1"]) == {"log.retention.ms": "5000"}
+    await replaced(harness, BROKER, "1")
+    assert not harness.control.image.broker_configs.get("1")
 
 
-async def test_a_subscription_to_client_metrics_is_altered_described_and_replaced(house: House) -> None:
-    assert (await altered(house, CLIENT_METRICS, "q", ("interval.ms", OpType.SET, "100"))).error_code == 0
-    assert (await altered(house, CLIENT_METRICS, "q", ("interval.ms", OpType.SET, "99"))).error_code == 42
-    result = await described(house, CLIENT_METRICS, "q", include_synonyms=True)
+async def test_a_subscription_to_client_metrics_is_altered_described_and_replaced(harness: Harness) -> None:
+    assert (await altered(harness, CLIENT_METRICS, "q", ("interval.ms", OpType.SET, "100"))).error_code == 0
+    assert (await altered(harness, CLIENT_METRICS, "q", ("interval.ms", OpType.SET, "99"))).error_code == 42
+    result = await described(harness, CLIENT_METRICS, "q", include_synonyms=True)
     assert [(row.name, row.value, row.config_source) for row in result.configs] == [
         ("interval.ms", "100", 7),
         ("match", "", 5),
         ("metrics", "", 5),
     ]
-    assert (await replaced(house, CLIENT_METRICS, "q", metrics="*")).error_code == 0
-    assert house.control.image.client_metrics["q"].configs == {"metrics": "*"}
-    assert (await replaced(house, CLIENT_METRICS, "q")).error_code == 0
-    assert house.control.image.client_metrics == {}
+    assert (await replaced(harness, CLIENT_METRICS, "q", metrics="*")).error_code == 0
+    assert harness.control.image.client_metrics["q"].configs == {"metrics": "*"}
+    assert (await replaced(harness, CLIENT_METRICS, "q")).error_code == 0
+    assert harness.control.image.client_metrics == {}

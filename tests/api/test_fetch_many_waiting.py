@@ -18,7 +18,7 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from broker.purgatory.operation import Outcome
 from broker.records.slices import SLICE, run_through
 from tests.api.fetch_cases import WAIT_MS, log_of, pass_ms
-from tests.api.house import WALL_MS, Asking, Connection, House
+from tests.api.harness import WALL_MS, Asking, Connection, Harness
 from tests.support.produce import batch_of, produce_request
 
 VERSION = 12
@@ -29,10 +29,10 @@ BATCH = len(batch_of(b"x"))
 
 
 @pytest.fixture
-async def topics(house: House) -> House:
+async def topics(harness: Harness) -> Harness:
     for name in ("first", "second", "third"):
-        await house.create_topic(name)
-    return house
+        await harness.create_topic(name)
+    return harness
 
 
 def request(
@@ -54,30 +54,30 @@ def request(
     )
 
 
-async def append(house: House, topic: str = "first") -> None:
-    produced = await house.put(produce_request(batch_of(b"x"), topic), 9)
+async def append(harness: Harness, topic: str = "first") -> None:
+    produced = await harness.put(produce_request(batch_of(b"x"), topic), 9)
     assert produced.outcome is not None
 
 
-def bytes_of(house: House, asking: Asking) -> int:
-    answer = house.answer(asking)
+def bytes_of(harness: Harness, asking: Asking) -> int:
+    answer = harness.answer(asking)
     assert answer.error_code == ErrorCode.NONE
     return sum(len(each.records) for topic in answer.responses for each in topic.partitions)
 
 
-def is_unwatched(house: House) -> bool:
-    fetches = house.broker.fetches
+def is_unwatched(harness: Harness) -> bool:
+    fetches = harness.broker.fetches
     return (fetches.watched, fetches.delayed, len(fetches.any_watchers)) == (0, 0, 0)
 
 
-async def test_it_is_large_enough_to_be_read_in_slices(topics: House) -> None:
+async def test_it_is_large_enough_to_be_read_in_slices(topics: Harness) -> None:
     asking = await topics.put(request(1), VERSION)
     assert asking.size > a01_fetch.MANY_BYTES and PARTITIONS > SLICE
     assert len(topics.broker.fetches.any_watchers) == 1
 
 
 @pytest.mark.parametrize("min_bytes", [1, 1_000])
-async def test_without_records_it_waits_for_its_whole_time(topics: House, min_bytes: int) -> None:
+async def test_without_records_it_waits_for_its_whole_time(topics: Harness, min_bytes: int) -> None:
     asking = await topics.put(request(min_bytes), VERSION)
     pass_ms(topics, WAIT_MS - 1)
     assert asking.outcome is None
@@ -86,7 +86,7 @@ async def test_without_records_it_waits_for_its_whole_time(topics: House, min_by
 
 
 @pytest.mark.parametrize(("over", "appends"), [(-1, 2), (0, 2), (1, 3)])
-async def test_it_waits_for_min_bytes_of_all_its_partitions(topics: House, over: int, appends: int) -> None:
+async def test_it_waits_for_min_bytes_of_all_its_partitions(topics: Harness, over: int, appends: int) -> None:
     asking = await topics.put(request(2 * BATCH + over), VERSION)
     for at, name in enumerate(("first", "second", "third")[:appends]):
         assert asking.outcome is None, at
@@ -94,7 +94,7 @@ async def test_it_waits_for_min_bytes_of_all_its_partitions(topics: House, over:
     assert bytes_of(topics, asking) == appends * BATCH and is_unwatched(topics)
 
 
-async def test_what_a_partition_has_already_counts(topics: House) -> None:
+async def test_what_a_partition_has_already_counts(topics: Harness) -> None:
     await append(topics, "second")
     asking = await topics.put(request(2 * BATCH), VERSION)
     assert asking.outcome is None
@@ -102,7 +102,7 @@ async def test_what_a_partition_has_already_counts(topics: House) -> None:
     assert bytes_of(topics, asking) == 2 * BATCH
 
 
-async def test_records_that_suffice_are_answered_at_once(topics: House) -> None:
+async def test_records_that_suffice_are_answered_at_once(topics: Harness) -> None:
     await append(topics)
     asking = await topics.put(request(BATCH), VERSION)
     assert bytes_of(topics, asking) == BATCH and is_unwatched(topics)
@@ -110,13 +110,13 @@ async def test_records_that_suffice_are_answered_at_once(topics: House) -> None:
 
 @pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1_000), (WAIT_MS, 0)])
 async def test_a_fetch_that_wants_no_wait_or_no_bytes_is_answered_at_once(
-    topics: House, max_wait_ms: int, min_bytes: int
+    topics: Harness, max_wait_ms: int, min_bytes: int
 ) -> None:
     asking = await topics.put(request(min_bytes, max_wait_ms=max_wait_ms), VERSION)
     assert bytes_of(topics, asking) == 0 and is_unwatched(topics)
 
 
-async def test_a_partition_counts_up_to_its_own_limit(topics: House) -> None:
+async def test_a_partition_counts_up_to_its_own_limit(topics: Harness) -> None:
     asking = await topics.put(request(BATCH + 1, partition_max_bytes=BATCH), VERSION)
     for _ in range(3):
         await append(topics, "first")
@@ -125,7 +125,7 @@ async def test_a_partition_counts_up_to_its_own_limit(topics: House) -> None:
     assert bytes_of(topics, asking) == 2 * BATCH
 
 
-async def test_a_partition_that_is_named_twice_counts_once(topics: House) -> None:
+async def test_a_partition_that_is_named_twice_counts_once(topics: Harness) -> None:
     asking = await topics.put(request(2 * BATCH, twice=True), VERSION)
     await append(topics)
     assert asking.outcome is None
@@ -133,7 +133,7 @@ async def test_a_partition_that_is_named_twice_counts_once(topics: House) -> Non
     assert asking.outcome is not None
 
 
-async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(topics: House) -> None:
+async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(topics: Harness) -> None:
     asking = await topics.put(request(1_000), VERSION)
     pass_ms(topics, 300)
     await topics.ask(DeleteTopicsRequest(topic_names=["second"], timeout_ms=1_000), 5)
@@ -142,7 +142,7 @@ async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(topics: House) ->
     assert is_unwatched(topics)
 
 
-async def test_a_partition_that_cannot_be_read_any_longer_ends_the_wait(topics: House) -> None:
+async def test_a_partition_that_cannot_be_read_any_longer_ends_the_wait(topics: Harness) -> None:
     asking = await topics.put(request(1_000), VERSION)
     log_of(topics, "second").go_offline(OSError(5, "Input/output error"))
     await append(topics, "first")
@@ -152,7 +152,7 @@ async def test_a_partition_that_cannot_be_read_any_longer_ends_the_wait(topics: 
 
 
 async def test_only_the_partition_that_has_moved_is_read(
-    topics: House, monkeypatch: pytest.MonkeyPatch
+    topics: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
     really = PartitionLog.read
@@ -168,7 +168,7 @@ async def test_only_the_partition_that_has_moved_is_read(
     assert read == ["second", "third"]
 
 
-async def test_a_client_that_goes_is_waited_for_no_longer(topics: House) -> None:
+async def test_a_client_that_goes_is_waited_for_no_longer(topics: Harness) -> None:
     connection = Connection()
     await topics.put(request(1_000), VERSION, connection=connection)
     assert connection.waiting is not None
@@ -177,7 +177,7 @@ async def test_a_client_that_goes_is_waited_for_no_longer(topics: House) -> None
 
 
 async def test_nothing_that_is_appended_between_two_slices_is_missed(
-    topics: House,
+    topics: Harness,
 ) -> None:
     """Wherever the slice ends after which the append comes."""
     fetch = fetch_many.fetch_many
@@ -198,12 +198,12 @@ async def test_nothing_that_is_appended_between_two_slices_is_missed(
         assert is_unwatched(topics)
 
 
-async def _context(house: House) -> Asking:
+async def _context(harness: Harness) -> Asking:
     """That of a request which has been answered."""
-    return await house.put(request(0), VERSION)
+    return await harness.put(request(0), VERSION)
 
 
-async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topics: House) -> None:
+async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topics: Harness) -> None:
     slices = sum(1 for _ in fetch_many.fetch_many(request(1), -1, await _context(topics), topics.broker))
     pass_ms(topics, WAIT_MS)
     for stop in range(1, slices):
@@ -216,14 +216,14 @@ async def test_a_fetch_that_is_given_up_between_two_slices_watches_nothing(topic
 
 @pytest.mark.parametrize(("over", "waits"), [(-1, False), (0, True), (1, True)])
 async def test_the_fetches_that_wait_have_so_many_partitions_together(
-    topics: House, monkeypatch: pytest.MonkeyPatch, over: int, waits: bool
+    topics: Harness, monkeypatch: pytest.MonkeyPatch, over: int, waits: bool
 ) -> None:
     monkeypatch.setattr(fetch_many, "MOST_WAITING", 2 * (PARTITIONS + 2) + over)
     asked = [await topics.put(request(1), VERSION) for _ in range(2)]
     assert [asking.outcome is None for asking in asked] == [True, waits]
 
 
-async def test_a_small_fetch_beside_it_is_completed_too(topics: House) -> None:
+async def test_a_small_fetch_beside_it_is_completed_too(topics: Harness) -> None:
     large = await topics.put(request(1), VERSION)
     topic = FetchTopic("first", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)])
     small = await topics.put(FetchRequest(max_wait_ms=WAIT_MS, min_bytes=1, topics=[topic]), VERSION)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from broker.api.delayed_fetch import expire_fetches
 from broker.api.fetch_pending import FetchAnswer
-from broker.api.waking import expire_fetches
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.kinds import QuotaKind
 from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare, whole_size
-from tests.api.house import House
+from tests.api.harness import Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
 
 WAITS_MS = [500, 9_000, 10_900, 11_000, 30_000]
@@ -24,8 +24,8 @@ WAITS_MS = [500, 9_000, 10_900, 11_000, 30_000]
 class TrueTime:
     """A fetch quota that is told every size at the time of its answer."""
 
-    def __init__(self, house: House, rate: int = RATE) -> None:
-        self.clock = house.clock
+    def __init__(self, harness: Harness, rate: int = RATE) -> None:
+        self.clock = harness.clock
         self.quota = RateQuotaManager(QuotaKind.FETCH, paced=True)
         self.quota.set_bound("ANONYMOUS", None, rate)
 
@@ -44,15 +44,15 @@ class TrueTime:
 
 
 @pytest.fixture
-async def shared(house: House) -> House:
-    await prepare(house)
-    return house
+async def shared(harness: Harness) -> Harness:
+    await prepare(harness)
+    return harness
 
 
 @SESSIONS
 @pytest.mark.parametrize("wait_ms", WAITS_MS)
 async def test_a_fetch_is_recorded_when_it_is_answered_however_long_it_waited(
-    shared: House, wait_ms: int, in_session: bool
+    shared: Harness, wait_ms: int, in_session: bool
 ) -> None:
     busy, idle = Consumer(shared, "busy"), Consumer(shared, "idle", in_session=in_session)
     if in_session:
@@ -85,7 +85,7 @@ async def test_a_fetch_is_recorded_when_it_is_answered_however_long_it_waited(
 
 
 @SESSIONS
-async def test_whoever_waited_is_not_held_for_the_time_of_its_wait(shared: House, in_session: bool) -> None:
+async def test_whoever_waited_is_not_held_for_the_time_of_its_wait(shared: Harness, in_session: bool) -> None:
     busy, idle = Consumer(shared, "busy"), Consumer(shared, "idle", in_session=in_session)
     if in_session:
         await idle.fetch()
@@ -101,7 +101,7 @@ async def test_whoever_waited_is_not_held_for_the_time_of_its_wait(shared: House
     assert (throttle_ms, size > 0) == (0, True)
 
 
-async def test_a_wait_of_eleven_seconds_erases_nothing(shared: House) -> None:
+async def test_a_wait_of_eleven_seconds_erases_nothing(shared: Harness) -> None:
     busy, idle = Consumer(shared, "busy"), Consumer(shared, "idle")
     shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     waiting = await idle.ask(max_wait_ms=60_000)
@@ -114,7 +114,7 @@ async def test_a_wait_of_eleven_seconds_erases_nothing(shared: House) -> None:
 
 
 @pytest.mark.parametrize("wait_ms", WAITS_MS)
-async def test_an_expired_fetch_is_recorded_when_it_expires(shared: House, wait_ms: int) -> None:
+async def test_an_expired_fetch_is_recorded_when_it_expires(shared: Harness, wait_ms: int) -> None:
     idle = Consumer(shared, "idle")
     shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     waiting = await idle.ask(max_wait_ms=wait_ms)
@@ -141,7 +141,7 @@ def replica_fetch(**changes: Any) -> FetchRequest:
     return message
 
 
-async def test_a_replicas_fetch_that_waited_is_recorded_when_it_is_answered(shared: House) -> None:
+async def test_a_replicas_fetch_that_waited_is_recorded_when_it_is_answered(shared: Harness) -> None:
     quota = shared.broker.replication.leader
     quota.mark("idle")
     waiting = await shared.put(replica_fetch(), VERSION)
@@ -155,7 +155,7 @@ async def test_a_replicas_fetch_that_waited_is_recorded_when_it_is_answered(shar
 
 
 @pytest.mark.parametrize("limited", [False, True])
-async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: House, limited: bool) -> None:
+async def test_answers_to_replicas_and_their_refusals_are_exempt(shared: Harness, limited: bool) -> None:
     if limited:
         shared.quotas.apply(SHARED, "request_percentage", 1)
     refused = await shared.put(replica_fetch(session_id=99, session_epoch=5), VERSION)

@@ -7,24 +7,24 @@ from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchRe
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.verdict import Throttle
 from tests.api.consumers import RATE, SESSIONS, SHARED, VERSION, Consumer, observed, prepare
-from tests.api.house import Asking, House
+from tests.api.harness import Asking, Harness
 from tests.support.produce import PRODUCE_VERSION, batch_of, produce_request
 
 
 @pytest.fixture
-async def shared(house: House) -> House:
-    await prepare(house)
-    return house
+async def shared(harness: Harness) -> Harness:
+    await prepare(harness)
+    return harness
 
 
-def over(house: House, ms: int = 300) -> Throttle:
+def over(harness: Harness, ms: int = 300) -> Throttle:
     """The request quota's verdict on somebody who used that much of 2 %, which are 200 ms."""
-    throttle = house.quotas.request.record_handled("ANONYMOUS", None, ms * 1_000_000, house.clock.ms())
+    throttle = harness.quotas.request.record_handled("ANONYMOUS", None, ms * 1_000_000, harness.clock.ms())
     assert throttle is not None and throttle.kind is QuotaKind.REQUEST
     return throttle
 
 
-def withheld(house: House, asking: Asking, throttle: Throttle) -> Answered:
+def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Answered:
     """What `RequestTime.charge` makes of the outcome."""
     assert isinstance(asking.outcome, Answered)
     asking.outcome.throttle = throttle
@@ -45,8 +45,8 @@ def told(answer: FetchResponse) -> list[str]:
     return [topic.topic for topic in answer.responses]
 
 
-def bytes_out(house: House) -> int:
-    log = house.partitions.log("busy", 0)
+def bytes_out(harness: Harness) -> int:
+    log = harness.partitions.log("busy", 0)
     assert log is not None
     return log.traffic.bytes_out
 
@@ -54,7 +54,7 @@ def bytes_out(house: House) -> int:
 @SESSIONS
 @pytest.mark.parametrize("byte_rate", [None, 1_000_000])
 async def test_over_the_request_quota_the_records_are_held_back(
-    shared: House, in_session: bool, byte_rate: int | None
+    shared: Harness, in_session: bool, byte_rate: int | None
 ) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     shared.quotas.apply(SHARED, "consumer_byte_rate", byte_rate)
@@ -74,7 +74,7 @@ async def test_over_the_request_quota_the_records_are_held_back(
     assert bytes_out(shared) == sent
 
 
-async def test_a_session_hears_later_of_what_was_held_back(shared: House) -> None:
+async def test_a_session_hears_later_of_what_was_held_back(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     idle = Consumer(shared, "idle", in_session=True)
     await idle.fetch()
@@ -87,7 +87,7 @@ async def test_a_session_hears_later_of_what_was_held_back(shared: House) -> Non
     assert (await idle.fetch())[1] > 0
 
 
-async def test_a_session_hears_later_of_a_partition_without_records_too(shared: House) -> None:
+async def test_a_session_hears_later_of_a_partition_without_records_too(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     begun = await shared.ask(in_session(0, 0, "idle"), VERSION)
     assert told(begun) == ["idle"]
@@ -99,7 +99,7 @@ async def test_a_session_hears_later_of_a_partition_without_records_too(shared: 
     assert told(await shared.ask(in_session(begun.session_id, 3), VERSION)) == []
 
 
-async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: House) -> None:
+async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     busy = Consumer(shared, "busy")
@@ -114,7 +114,9 @@ async def test_a_fetch_that_the_byte_rate_emptied_is_not_emptied_again(shared: H
     assert (observed(shared), bytes_out(shared)) == (used, sent)
 
 
-async def test_what_waited_and_is_held_back_is_taken_back_at_the_time_it_was_recorded(shared: House) -> None:
+async def test_what_waited_and_is_held_back_is_taken_back_at_the_time_it_was_recorded(
+    shared: Harness,
+) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     busy, idle = Consumer(shared, "busy"), Consumer(shared, "idle")
@@ -135,7 +137,7 @@ async def test_what_waited_and_is_held_back_is_taken_back_at_the_time_it_was_rec
     assert observed(shared) == 0, "the window in which it was taken back is not below zero"
 
 
-async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: House) -> None:
+async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     asking = await shared.put(produce_request(batch_of(b"i"), "idle"), PRODUCE_VERSION)
     outcome = asking.outcome
@@ -144,7 +146,7 @@ async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: Ho
 
 @SESSIONS
 async def test_v85_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
-    shared: House, in_session: bool
+    shared: Harness, in_session: bool
 ) -> None:
     """Every fetch breaks the quota, and a throttle is one second at most."""
     shared.quotas.apply(SHARED, "request_percentage", 2)
@@ -160,7 +162,7 @@ async def test_v85_a_consumer_gets_records_once_in_the_time_that_the_request_quo
     assert [index for index, has in enumerate(got) if has] == [11, 23]
 
 
-async def test_a_fetch_that_found_nothing_is_no_sign_of_starving(shared: House) -> None:
+async def test_a_fetch_that_found_nothing_is_no_sign_of_starving(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     idle = Consumer(shared, "idle")
     for _ in range(13):
@@ -173,7 +175,7 @@ async def test_a_fetch_that_found_nothing_is_no_sign_of_starving(shared: House) 
     assert idle.answer(asking) == (1_000, 0)
 
 
-async def test_records_that_went_out_end_what_counts_as_starving(shared: House) -> None:
+async def test_records_that_went_out_end_what_counts_as_starving(shared: Harness) -> None:
     shared.quotas.apply(SHARED, "request_percentage", 2)
     busy = Consumer(shared, "busy")
     withheld(shared, await busy.ask(), over(shared))

@@ -30,20 +30,20 @@ from tests.api.fetch_cases import (
     pass_ms,
     prepare,
 )
-from tests.api.house import House
+from tests.api.harness import Harness
 from tests.support.produce import batch_of, produce_request
 
 
-def starts_later(house: House, patch: pytest.MonkeyPatch) -> None:
-    log_of(house, "other").delete_records_before(2)
+def starts_later(harness: Harness, patch: pytest.MonkeyPatch) -> None:
+    log_of(harness, "other").delete_records_before(2)
 
 
-def goes_offline(house: House, patch: pytest.MonkeyPatch) -> None:
-    log_of(house, "other").go_offline(OSError(5, "Input/output error"))
+def goes_offline(harness: Harness, patch: pytest.MonkeyPatch) -> None:
+    log_of(harness, "other").go_offline(OSError(5, "Input/output error"))
 
 
-def cannot_be_made(house: House, patch: pytest.MonkeyPatch) -> None:
-    house.partitions.by_name["other"]._logs.clear()
+def cannot_be_made(harness: Harness, patch: pytest.MonkeyPatch) -> None:
+    harness.partitions.by_name["other"]._logs.clear()
 
     create = LogStore.create_partition
 
@@ -56,7 +56,7 @@ def cannot_be_made(house: House, patch: pytest.MonkeyPatch) -> None:
 
 
 def fails_with(code: ErrorCode) -> Prepare:
-    def prepare(house: House, patch: pytest.MonkeyPatch) -> None:
+    def prepare(harness: Harness, patch: pytest.MonkeyPatch) -> None:
         def fail(log: PartitionLog, offset: int, max_bytes: int, *, min_one_batch: bool) -> Any:
             raise ApiError(code)
 
@@ -101,15 +101,15 @@ ROWS = [
 
 
 @pytest.fixture
-async def topics(house: House) -> House:
-    await prepare(house)
-    return house
+async def topics(harness: Harness) -> Harness:
+    await prepare(harness)
+    return harness
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["before", "behind"])
 @pytest.mark.parametrize(("case", "version", "way"), ROWS, ids=str)
 async def test_beside_a_partition_without_records(
-    topics: House, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str, first: bool
+    topics: Harness, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str, first: bool
 ) -> None:
     asker = Asker(topics, version, way)
     both = [case, EMPTY] if first else [EMPTY, case]
@@ -130,7 +130,7 @@ async def test_beside_a_partition_without_records(
 
 @pytest.mark.parametrize(("case", "version", "way"), ROWS, ids=str)
 async def test_with_nothing_beside_it_any_error_is_answered_at_once(
-    topics: House, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str
+    topics: Harness, monkeypatch: pytest.MonkeyPatch, case: Case, version: int, way: str
 ) -> None:
     asker = Asker(topics, version, way)
     await asker.begin(case)
@@ -145,7 +145,7 @@ async def test_with_nothing_beside_it_any_error_is_answered_at_once(
 @pytest.mark.parametrize("case", ERRORS, ids=str)
 @pytest.mark.parametrize("version", [12, 13])
 async def test_two_refused_or_failed_partitions_are_answered_at_once(
-    topics: House, monkeypatch: pytest.MonkeyPatch, case: Case, version: int
+    topics: Harness, monkeypatch: pytest.MonkeyPatch, case: Case, version: int
 ) -> None:
     asker = Asker(topics, version, ALONE)
     missing = replace(UNKNOWN, partition=7)
@@ -158,7 +158,7 @@ async def test_two_refused_or_failed_partitions_are_answered_at_once(
 
 
 @pytest.mark.parametrize("version", [4, 12, 13, 18])
-async def test_records_beside_a_refused_partition_are_answered_at_once(topics: House, version: int) -> None:
+async def test_records_beside_a_refused_partition_are_answered_at_once(topics: Harness, version: int) -> None:
     asker = Asker(topics, version, ALONE)
     asking = await asker.put(UNKNOWN, FULL)
     assert asker.told(asking) == {("gone", 0): asker.error(UNKNOWN), ("full", 0): NONE}
@@ -166,7 +166,7 @@ async def test_records_beside_a_refused_partition_are_answered_at_once(topics: H
 
 @pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1), (-1, 1), (WAIT_MS, 0)])
 async def test_a_fetch_that_wants_no_wait_or_no_bytes_is_answered_at_once(
-    topics: House, max_wait_ms: int, min_bytes: int
+    topics: Harness, max_wait_ms: int, min_bytes: int
 ) -> None:
     asker = Asker(topics, 12, ALONE)
     asking = await asker.put(UNKNOWN, EMPTY, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
@@ -175,7 +175,7 @@ async def test_a_fetch_that_wants_no_wait_or_no_bytes_is_answered_at_once(
 
 @pytest.mark.parametrize(("version", "way"), WAYS)
 async def test_an_append_ends_the_wait_beside_a_refused_partition(
-    topics: House, version: int, way: str
+    topics: Harness, version: int, way: str
 ) -> None:
     asker = Asker(topics, version, way)
     await asker.begin(UNKNOWN, EMPTY)
@@ -190,7 +190,7 @@ async def test_an_append_ends_the_wait_beside_a_refused_partition(
 @pytest.mark.parametrize("beside", [True, False], ids=["beside another", "alone"])
 @pytest.mark.parametrize(("version", "way"), WAYS)
 async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait_and_the_next_fetch_waits(
-    topics: House, version: int, way: str, beside: bool
+    topics: Harness, version: int, way: str, beside: bool
 ) -> None:
     """Kafka's read of a partition that it knew answers UNKNOWN_TOPIC_OR_PARTITION, with topic ids too."""
     asker = Asker(topics, version, way)
@@ -215,7 +215,7 @@ async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait_and_the_next_fetc
     assert asker.told(asking)["other", 0] == gone
 
 
-async def test_a_topic_that_is_made_meanwhile_is_told_of_by_the_next_fetch(topics: House) -> None:
+async def test_a_topic_that_is_made_meanwhile_is_told_of_by_the_next_fetch(topics: Harness) -> None:
     asker, later = Asker(topics, 12, ALONE), replace(UNKNOWN, offset=0)
     asking = await asker.put(later, EMPTY)
     await topics.create_topic("gone")
@@ -227,7 +227,7 @@ async def test_a_topic_that_is_made_meanwhile_is_told_of_by_the_next_fetch(topic
     assert asker.told(asking) == {("gone", 0): NONE, ("empty", 0): NONE}
 
 
-async def test_a_partition_that_goes_offline_meanwhile_is_told_when_the_wait_ends(topics: House) -> None:
+async def test_a_partition_that_goes_offline_meanwhile_is_told_when_the_wait_ends(topics: Harness) -> None:
     asker = Asker(topics, 12, ALONE)
     asking = await asker.put(Case("other", NONE, True), EMPTY)
     log_of(topics, "other").go_offline(OSError(5, "Input/output error"))
@@ -238,7 +238,7 @@ async def test_a_partition_that_goes_offline_meanwhile_is_told_when_the_wait_end
 
 
 async def test_a_partition_that_went_offline_ends_the_wait_when_the_fetch_is_next_checked(
-    topics: House,
+    topics: Harness,
 ) -> None:
     asker = Asker(topics, 12, ALONE)
     asking = await asker.put(Case("other", NONE, True), EMPTY, min_bytes=100_000)

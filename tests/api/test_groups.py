@@ -8,18 +8,18 @@ from broker.protocol.messages.describe_groups import DescribeGroupsRequest
 from broker.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from broker.protocol.messages.list_groups import ListGroupsRequest
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 @pytest.fixture
-async def ready(house: House) -> House:
-    await house.create_topic("orders")
-    await find_coordinator(house)
-    return house
+async def ready(harness: Harness) -> Harness:
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
+    return harness
 
 
 @pytest.mark.parametrize("version", range(7))
-async def test_a_group_is_described_with_its_members(ready: House, version: int) -> None:
+async def test_a_group_is_described_with_its_members(ready: Harness, version: int) -> None:
     member_id, _ = await stable_member(ready)
     (group,) = (await ready.ask(DescribeGroupsRequest([GROUP]), version)).groups
     assert (group.error_code, group.group_id, group.group_state) == (ErrorCode.NONE, GROUP, "Stable")
@@ -29,7 +29,7 @@ async def test_a_group_is_described_with_its_members(ready: House, version: int)
     assert (bytes(member.member_metadata), bytes(member.member_assignment)) == (b"subscription", b"all")
 
 
-async def test_every_group_asked_for_has_an_entry(ready: House) -> None:
+async def test_every_group_asked_for_has_an_entry(ready: Harness) -> None:
     await commit(ready, 1)
     asked = ["nobody", GROUP, "", "nobody"]
     for version in (0, 5):
@@ -46,16 +46,16 @@ async def test_every_group_asked_for_has_an_entry(ready: House) -> None:
     assert newest.groups[0].error_message
 
 
-async def test_without_a_coordinator_every_entry_says_so(house: House) -> None:
-    reply = await house.ask(DescribeGroupsRequest(["a", "b"]))
+async def test_without_a_coordinator_every_entry_says_so(harness: Harness) -> None:
+    reply = await harness.ask(DescribeGroupsRequest(["a", "b"]))
     assert [each.error_code for each in reply.groups] == [ErrorCode.NOT_COORDINATOR] * 2
-    deleted = await house.ask(DeleteGroupsRequest(["a"]))
+    deleted = await harness.ask(DeleteGroupsRequest(["a"]))
     assert [each.error_code for each in deleted.results] == [ErrorCode.NOT_COORDINATOR]
-    assert (await house.ask(ListGroupsRequest())).groups == []
+    assert (await harness.ask(ListGroupsRequest())).groups == []
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_groups_are_listed(ready: House, version: int) -> None:
+async def test_groups_are_listed(ready: Harness, version: int) -> None:
     await stable_member(ready)
     await commit(ready, 1, group="assigned by hand")
     reply = await ready.ask(ListGroupsRequest(), version)
@@ -81,7 +81,7 @@ async def test_groups_are_listed(ready: House, version: int) -> None:
     ],
 )
 async def test_lists_are_filtered_by_state_and_type(
-    ready: House, states: list[str], types: list[str], expected: list[str]
+    ready: Harness, states: list[str], types: list[str], expected: list[str]
 ) -> None:
     await stable_member(ready)
     await commit(ready, 1, group="simple")
@@ -90,7 +90,7 @@ async def test_lists_are_filtered_by_state_and_type(
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_empty_groups_are_deleted_with_their_offsets(ready: House, version: int) -> None:
+async def test_empty_groups_are_deleted_with_their_offsets(ready: Harness, version: int) -> None:
     member_id, generation = await stable_member(ready)
     await commit(ready, 5, member_id=member_id, generation=generation)
     await commit(ready, 6, group="simple")

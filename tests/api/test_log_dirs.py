@@ -8,13 +8,15 @@ from broker.errors import ErrorCode
 from broker.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from broker.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from broker.records.build import NewRecord, build_batch
-from tests.api.house import WALL_MS, House
+from tests.api.harness import WALL_MS, Harness
 
 Sizes = dict[str, dict[str, dict[int, int]]]
 
 
-async def sizes(house: House, topics: list[DescribableLogDirTopic] | None = None, version: int = 4) -> Sizes:
-    reply = await house.ask(DescribeLogDirsRequest(topics), version)
+async def sizes(
+    harness: Harness, topics: list[DescribableLogDirTopic] | None = None, version: int = 4
+) -> Sizes:
+    reply = await harness.ask(DescribeLogDirsRequest(topics), version)
     assert {each.error_code for each in (reply, *reply.results)} == {ErrorCode.NONE}
     return {
         result.log_dir: {
@@ -27,47 +29,47 @@ async def sizes(house: House, topics: list[DescribableLogDirTopic] | None = None
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_a_directory_without_partitions_has_an_entry(
-    house: House, tmp_path: Path, version: int
+    harness: Harness, tmp_path: Path, version: int
 ) -> None:
-    assert await sizes(house, version=version) == {str(tmp_path): {}}
+    assert await sizes(harness, version=version) == {str(tmp_path): {}}
 
 
 async def test_partitions_are_found_in_their_directories_with_their_sizes(tmp_path: Path) -> None:
     directories = [tmp_path / "one", tmp_path / "two"]
     for directory in directories:
         directory.mkdir()
-    house = House(tmp_path, f"log.dirs={directories[0]},{directories[1]}")
-    await house.create_topic("orders", 2)
+    harness = Harness(tmp_path, f"log.dirs={directories[0]},{directories[1]}")
+    await harness.create_topic("orders", 2)
     for partition in range(2):
-        house.append("orders", WALL_MS, partition=partition)
+        harness.append("orders", WALL_MS, partition=partition)
     size = len(build_batch([NewRecord(b"key", b"value", WALL_MS)]))
-    found = await sizes(house)
+    found = await sizes(harness)
     assert set(found) == {str(directory) for directory in directories}
     assert sorted(index for topics in found.values() for index in topics["orders"]) == [0, 1]
     assert {each for topics in found.values() for each in topics["orders"].values()} == {size}
-    house.close()
+    harness.close()
 
 
-async def test_only_what_was_asked_for_is_answered(house: House, tmp_path: Path) -> None:
-    await house.create_topic("orders", 2)
+async def test_only_what_was_asked_for_is_answered(harness: Harness, tmp_path: Path) -> None:
+    await harness.create_topic("orders", 2)
     for partition in range(2):
-        house.append("orders", WALL_MS, partition=partition)
+        harness.append("orders", WALL_MS, partition=partition)
     wanted = [DescribableLogDirTopic("orders", [1, 5]), DescribableLogDirTopic("missing", [0])]
-    assert set((await sizes(house, wanted))[str(tmp_path)]["orders"]) == {1}
-    assert await sizes(house, []) == {str(tmp_path): {}}
+    assert set((await sizes(harness, wanted))[str(tmp_path)]["orders"]) == {1}
+    assert await sizes(harness, []) == {str(tmp_path): {}}
 
 
-async def test_producers_are_described_with_what_they_wrote_last(house: House) -> None:
-    await house.create_topic("orders")
-    log = house.partitions.log("orders", 0)
+async def test_producers_are_described_with_what_they_wrote_last(harness: Harness) -> None:
+    await harness.create_topic("orders")
+    log = harness.partitions.log("orders", 0)
     assert log is not None
     for sequence in (0, 2):
         records = [NewRecord(None, b"value", WALL_MS + sequence + each) for each in range(2)]
         batch = build_batch(records, producer_id=7, producer_epoch=3, base_sequence=sequence)
         log.stage(batch, now_wall_ms=WALL_MS)
-    house.partitions.commit()
+    harness.partitions.commit()
     request = DescribeProducersRequest([TopicRequest("orders", [0, 1]), TopicRequest("missing", [0])])
-    orders, missing = (await house.ask(request)).topics
+    orders, missing = (await harness.ask(request)).topics
     assert [each.error_code for each in (*orders.partitions, *missing.partitions)] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

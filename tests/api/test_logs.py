@@ -22,23 +22,23 @@ from broker.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.api.house import WALL_MS, House
+from tests.api.harness import WALL_MS, Harness
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
 
 @pytest.fixture
-async def orders(house: House) -> House:
+async def orders(harness: Harness) -> Harness:
     """Five records in three batches; the third is the youngest."""
-    await house.create_topic("orders", 2)
-    assert house.append("orders", 1_000, 1_010) == 0
-    assert house.append("orders", 5_000) == 2
-    assert house.append("orders", 3_000, 3_000) == 3
-    return house
+    await harness.create_topic("orders", 2)
+    assert harness.append("orders", 1_000, 1_010) == 0
+    assert harness.append("orders", 5_000) == 2
+    assert harness.append("orders", 3_000, 3_000) == 3
+    return harness
 
 
 async def offset(
-    house: House,
+    harness: Harness,
     timestamp: int,
     *,
     topic: str = "orders",
@@ -48,7 +48,7 @@ async def offset(
 ) -> tuple[int, int, int, int]:
     """(error, timestamp, offset, leader epoch)"""
     asked = ListOffsetsTopic(topic, [ListOffsetsPartition(partition, epoch, timestamp)])
-    reply = await house.ask(ListOffsetsRequest(-1, 0, [asked]), version)
+    reply = await harness.ask(ListOffsetsRequest(-1, 0, [asked]), version)
     (answer,) = reply.topics[0].partitions
     assert (reply.topics[0].name, answer.partition_index) == (topic, partition)
     return answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch
@@ -72,7 +72,7 @@ async def offset(
     ],
 )
 async def test_offsets_are_found_by_time(
-    orders: House, timestamp: int, expected: tuple[int, int, int, int]
+    orders: Harness, timestamp: int, expected: tuple[int, int, int, int]
 ) -> None:
     assert await offset(orders, timestamp) == expected
 
@@ -87,7 +87,7 @@ async def test_offsets_are_found_by_time(
     ],
 )
 async def test_an_empty_partition_begins_and_ends_at_0(
-    orders: House, timestamp: int, expected: tuple[int, int, int, int]
+    orders: Harness, timestamp: int, expected: tuple[int, int, int, int]
 ) -> None:
     assert await offset(orders, timestamp, partition=1) == expected
 
@@ -96,7 +96,7 @@ async def test_an_empty_partition_begins_and_ends_at_0(
     ("timestamp", "first"),
     [(LATEST, 1), (EARLIEST, 1), (MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9)],
 )
-async def test_a_special_time_has_a_first_version(orders: House, timestamp: int, first: int) -> None:
+async def test_a_special_time_has_a_first_version(orders: Harness, timestamp: int, first: int) -> None:
     for version in range(1, 11):
         error, *_ = await offset(orders, timestamp, version=version)
         assert error == (ErrorCode.NONE if version >= first else ErrorCode.UNSUPPORTED_VERSION)
@@ -114,13 +114,13 @@ async def test_a_special_time_has_a_first_version(orders: House, timestamp: int,
     ],
 )
 async def test_what_is_not_there_has_its_error(
-    orders: House, topic: str, partition: int, epoch: int, error: ErrorCode
+    orders: Harness, topic: str, partition: int, epoch: int, error: ErrorCode
 ) -> None:
     found = await offset(orders, EARLIEST, topic=topic, partition=partition, epoch=epoch)
     assert found == ((error, -1, 0, 0) if not error else (error, -1, -1, -1))
 
 
-async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: House) -> None:
+async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: Harness) -> None:
     asked = [ListOffsetsPartition(index, -1, LATEST) for index in (0, 1, 0)]
     reply = await orders.ask(ListOffsetsRequest(-1, 0, [ListOffsetsTopic("orders", asked)]))
     assert [(each.partition_index, each.error_code) for each in reply.topics[0].partitions] == [
@@ -130,10 +130,10 @@ async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: House) 
     ]
 
 
-async def delete(house: House, before: int, topic: str = "orders", partition: int = 0) -> tuple[int, int]:
+async def delete(harness: Harness, before: int, topic: str = "orders", partition: int = 0) -> tuple[int, int]:
     """(error, low watermark)"""
     asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, before)])
-    (answer,) = (await house.ask(DeleteRecordsRequest([asked]))).topics[0].partitions
+    (answer,) = (await harness.ask(DeleteRecordsRequest([asked]))).topics[0].partitions
     return answer.error_code, answer.low_watermark
 
 
@@ -150,18 +150,18 @@ async def delete(house: House, before: int, topic: str = "orders", partition: in
     ],
 )
 async def test_records_before_an_offset_are_deleted(
-    orders: House, before: int, expected: tuple[int, int]
+    orders: Harness, before: int, expected: tuple[int, int]
 ) -> None:
     assert await delete(orders, before) == expected
     assert (await offset(orders, EARLIEST))[2] == max(expected[1], 0)
 
 
-async def test_what_was_deleted_stays_deleted(orders: House) -> None:
+async def test_what_was_deleted_stays_deleted(orders: Harness) -> None:
     assert await delete(orders, 3) == (ErrorCode.NONE, 3)
     assert await delete(orders, 2) == (ErrorCode.NONE, 3)
 
 
-async def test_records_of_some_topics_cannot_be_deleted(orders: House) -> None:
+async def test_records_of_some_topics_cannot_be_deleted(orders: Harness) -> None:
     await orders.ask(FindCoordinatorRequest(coordinator_keys=["readers"]))
     compacted = CreatableTopic("compacted", 1, 1, configs=[CreatableTopicConfig("cleanup.policy", "compact")])
     await orders.ask(CreateTopicsRequest([compacted]))
@@ -173,39 +173,39 @@ async def test_records_of_some_topics_cannot_be_deleted(orders: House) -> None:
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])
 async def test_only_administrators_delete_records(tmp_path: Path, role: str) -> None:
-    house = House(tmp_path, f"wire.role={role}")
-    assert await delete(house, 0) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
-    house.close()
+    harness = Harness(tmp_path, f"wire.role={role}")
+    assert await delete(harness, 0) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)
+    harness.close()
 
 
 async def end_of(
-    house: House, epoch: int, current: int = -1, topic: str = "orders", partition: int = 0
+    harness: Harness, epoch: int, current: int = -1, topic: str = "orders", partition: int = 0
 ) -> tuple[int, int, int]:
     """(error, leader epoch, end offset)"""
     asked = OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(partition, current, epoch)])
     for version in (2, 3, 4):
-        reply = await house.ask(OffsetForLeaderEpochRequest(-2, [asked]), version)
+        reply = await harness.ask(OffsetForLeaderEpochRequest(-2, [asked]), version)
         (answer,) = reply.topics[0].partitions
     return answer.error_code, answer.leader_epoch, answer.end_offset
 
 
-async def test_the_only_epoch_ends_where_the_log_ends(orders: House) -> None:
+async def test_the_only_epoch_ends_where_the_log_ends(orders: Harness) -> None:
     assert await end_of(orders, 0) == (ErrorCode.NONE, 0, 5)
     assert await end_of(orders, 0, partition=1) == (ErrorCode.NONE, 0, 0)
 
 
 @pytest.mark.parametrize("epoch", [-1, 1])
-async def test_an_epoch_that_never_was_has_no_end(orders: House, epoch: int) -> None:
+async def test_an_epoch_that_never_was_has_no_end(orders: Harness, epoch: int) -> None:
     assert await end_of(orders, epoch) == (ErrorCode.NONE, -1, -1)
 
 
-async def test_a_client_with_another_idea_of_the_epoch_is_told(orders: House) -> None:
+async def test_a_client_with_another_idea_of_the_epoch_is_told(orders: Harness) -> None:
     assert await end_of(orders, 0, current=0) == (ErrorCode.NONE, 0, 5)
     assert await end_of(orders, 0, current=1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
     assert await end_of(orders, 0, topic="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert await end_of(orders, 0, partition=2) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
 
 
-async def test_times_are_the_records_own(orders: House) -> None:
+async def test_times_are_the_records_own(orders: Harness) -> None:
     orders.append("orders", WALL_MS, partition=1)
     assert await offset(orders, WALL_MS, partition=1) == (0, WALL_MS, 0, 0)

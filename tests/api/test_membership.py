@@ -19,30 +19,32 @@ from tests.api.group import (
     stable_member,
     sync_request,
 )
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 @pytest.fixture
-async def ready(house: House) -> House:
-    await find_coordinator(house)
-    return house
+async def ready(harness: Harness) -> Harness:
+    await find_coordinator(harness)
+    return harness
 
 
 @pytest.mark.parametrize(
     "request_",
     [join_request(), sync_request(1, "m"), HeartbeatRequest(GROUP, 1, "m"), LeaveGroupRequest(GROUP)],
 )
-async def test_before_anybody_found_the_coordinator_there_is_none(house: House, request_: Message) -> None:
-    assert (await house.ask(request_)).error_code == ErrorCode.NOT_COORDINATOR
+async def test_before_anybody_found_the_coordinator_there_is_none(
+    harness: Harness, request_: Message
+) -> None:
+    assert (await harness.ask(request_)).error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_new_member_is_given_its_id_first(ready: House) -> None:
+async def test_a_new_member_is_given_its_id_first(ready: Harness) -> None:
     reply = await ready.ask(join_request(), client_id="app")
     assert (reply.error_code, reply.generation_id) == (ErrorCode.MEMBER_ID_REQUIRED, -1)
     assert reply.member_id.startswith("app-")
 
 
-async def test_the_first_rebalance_waits_for_the_initial_delay(ready: House) -> None:
+async def test_the_first_rebalance_waits_for_the_initial_delay(ready: Harness) -> None:
     member_id, joining = await begin_join(ready)
     ready.advance(INITIAL_DELAY_MS - 1)
     assert joining.outcome is None
@@ -56,7 +58,7 @@ async def test_the_first_rebalance_waits_for_the_initial_delay(ready: House) -> 
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_before_version_4_a_member_joins_at_once(ready: House, version: int) -> None:
+async def test_before_version_4_a_member_joins_at_once(ready: Harness, version: int) -> None:
     joining = await ready.put(join_request(), version)
     ready.advance(INITIAL_DELAY_MS)
     reply = ready.answer(joining)
@@ -65,7 +67,7 @@ async def test_before_version_4_a_member_joins_at_once(ready: House, version: in
 
 
 @pytest.mark.parametrize("version", range(10))
-async def test_a_refusal_can_be_said_in_every_version(ready: House, version: int) -> None:
+async def test_a_refusal_can_be_said_in_every_version(ready: Harness, version: int) -> None:
     reply = await ready.ask(join_request("stranger"), version)
     assert (reply.error_code, reply.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
     assert reply.protocol_name == (None if version >= 7 else "")
@@ -87,11 +89,13 @@ async def test_a_refusal_can_be_said_in_every_version(ready: House, version: int
         ),
     ],
 )
-async def test_what_cannot_join_says_why(ready: House, request_: JoinGroupRequest, error: ErrorCode) -> None:
+async def test_what_cannot_join_says_why(
+    ready: Harness, request_: JoinGroupRequest, error: ErrorCode
+) -> None:
     assert (await ready.ask(request_)).error_code == error
 
 
-async def test_members_get_the_parts_that_the_leader_hands_out(ready: House) -> None:
+async def test_members_get_the_parts_that_the_leader_hands_out(ready: Harness) -> None:
     (first, one), (second, two) = await begin_join(ready), await begin_join(ready)
     ready.advance(2 * INITIAL_DELAY_MS)
     replies = {first: ready.answer(one), second: ready.answer(two)}
@@ -106,7 +110,7 @@ async def test_members_get_the_parts_that_the_leader_hands_out(ready: House) -> 
     assert (followed.error_code, followed.protocol_type, followed.protocol_name) == (0, "consumer", "range")
 
 
-async def test_a_third_member_calls_everybody_to_a_rebalance(ready: House) -> None:
+async def test_a_third_member_calls_everybody_to_a_rebalance(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     newcomer, joining = await begin_join(ready)
     assert await heartbeat(ready, member_id, generation) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -116,7 +120,7 @@ async def test_a_third_member_calls_everybody_to_a_rebalance(ready: House) -> No
 
 
 @pytest.mark.parametrize("version", [0, 3, 5])
-async def test_a_sync_for_another_generation_or_member_is_refused(ready: House, version: int) -> None:
+async def test_a_sync_for_another_generation_or_member_is_refused(ready: Harness, version: int) -> None:
     member_id, generation = await stable_member(ready)
     late = await ready.ask(sync_request(generation - 1, member_id), version)
     strange = await ready.ask(sync_request(generation, "stranger"), version)
@@ -126,7 +130,7 @@ async def test_a_sync_for_another_generation_or_member_is_refused(ready: House, 
     )
 
 
-async def test_a_sync_says_the_protocol_from_version_5_on(ready: House) -> None:
+async def test_a_sync_says_the_protocol_from_version_5_on(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     for kind, name in ((None, "range"), ("consumer", None), ("connect", "range"), ("consumer", "sticky")):
         request = SyncGroupRequest(GROUP, generation, member_id, None, kind, name)
@@ -134,7 +138,7 @@ async def test_a_sync_says_the_protocol_from_version_5_on(ready: House) -> None:
     assert (await ready.ask(SyncGroupRequest(GROUP, generation, member_id), 4)).error_code == ErrorCode.NONE
 
 
-async def test_heartbeats_keep_a_member_alive_to_the_millisecond(ready: House) -> None:
+async def test_heartbeats_keep_a_member_alive_to_the_millisecond(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     for _ in range(3):
         ready.advance(SESSION_MS - 1)
@@ -143,7 +147,7 @@ async def test_heartbeats_keep_a_member_alive_to_the_millisecond(ready: House) -
     assert await heartbeat(ready, member_id, generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_a_heartbeat_says_what_is_wrong(ready: House) -> None:
+async def test_a_heartbeat_says_what_is_wrong(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     assert await heartbeat(ready, member_id, generation + 1) == ErrorCode.ILLEGAL_GENERATION
     assert await heartbeat(ready, "stranger", generation) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -152,7 +156,7 @@ async def test_a_heartbeat_says_what_is_wrong(ready: House) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_one_member_leaves_and_its_error_is_the_answers(ready: House, version: int) -> None:
+async def test_one_member_leaves_and_its_error_is_the_answers(ready: Harness, version: int) -> None:
     member_id, generation = await stable_member(ready)
     assert (await ready.ask(LeaveGroupRequest(GROUP, member_id), version)).error_code == ErrorCode.NONE
     again = await ready.ask(LeaveGroupRequest(GROUP, member_id), version)
@@ -161,7 +165,7 @@ async def test_one_member_leaves_and_its_error_is_the_answers(ready: House, vers
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-async def test_several_members_leave_each_with_an_error_of_its_own(ready: House, version: int) -> None:
+async def test_several_members_leave_each_with_an_error_of_its_own(ready: Harness, version: int) -> None:
     member_id, _ = await stable_member(ready)
     members = [MemberIdentity(member_id), MemberIdentity("stranger"), MemberIdentity("", "static")]
     reply = await ready.ask(LeaveGroupRequest(GROUP, members=members), version)
@@ -173,12 +177,12 @@ async def test_several_members_leave_each_with_an_error_of_its_own(ready: House,
     ]
 
 
-async def test_leaving_no_group_is_an_invalid_group(ready: House) -> None:
+async def test_leaving_no_group_is_an_invalid_group(ready: Harness) -> None:
     reply = await ready.ask(LeaveGroupRequest("", members=[MemberIdentity("m")]))
     assert (reply.error_code, reply.members) == (ErrorCode.INVALID_GROUP_ID, [])
 
 
-async def test_one_who_leaves_gives_the_others_a_rebalance(ready: House) -> None:
+async def test_one_who_leaves_gives_the_others_a_rebalance(ready: Harness) -> None:
     (first, one), (second, two) = await begin_join(ready), await begin_join(ready)
     ready.advance(2 * INITIAL_DELAY_MS)
     await ready.ask(sync_request(1, ready.answer(one).leader, {first: b"a", second: b"b"}))

@@ -14,33 +14,33 @@ from broker.protocol.messages.alter_replica_log_dirs import (
 )
 from broker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 from broker.records.build import NewRecord, build_batch
-from tests.api.house import WALL_MS, House
+from tests.api.harness import WALL_MS, Harness
 
 SIZE = len(build_batch([NewRecord(b"key", b"value", WALL_MS)]))
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
-    yield house
-    house.close()
+def two(tmp_path: Path) -> Iterator[Harness]:
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    yield harness
+    harness.close()
 
 
 async def alter(
-    house: House, path: Path | str, topic: str = "orders", *partitions: int, version: int = 2
+    harness: Harness, path: Path | str, topic: str = "orders", *partitions: int, version: int = 2
 ) -> list[ErrorCode]:
     topics = [AlterReplicaLogDirTopic(topic, list(partitions or (0,)))]
-    answer = await house.ask(AlterReplicaLogDirsRequest([AlterReplicaLogDir(str(path), topics)]), version)
+    answer = await harness.ask(AlterReplicaLogDirsRequest([AlterReplicaLogDir(str(path), topics)]), version)
     (result,) = answer.results
     assert result.topic_name == topic
     return [ErrorCode(each.error_code) for each in result.partitions]
 
 
-async def described(house: House, version: int = 4) -> list[DescribeLogDirsResult]:
-    return list((await house.ask(DescribeLogDirsRequest(None), version)).results)
+async def described(harness: Harness, version: int = 4) -> list[DescribeLogDirsResult]:
+    return list((await harness.ask(DescribeLogDirsRequest(None), version)).results)
 
 
-async def futures(house: House) -> dict[str, list[tuple[int, int, int]]]:
+async def futures(harness: Harness) -> dict[str, list[tuple[int, int, int]]]:
     """(partition, bytes, lag) of the copies in each directory."""
     return {
         Path(result.log_dir).name: [
@@ -49,19 +49,19 @@ async def futures(house: House) -> dict[str, list[tuple[int, int, int]]]:
             for each in topic.partitions
             if each.is_future_key
         ]
-        for result in await described(house)
+        for result in await described(harness)
     }
 
 
-async def filled(house: House, count: int = 4) -> None:
-    await house.create_topic("orders", 2)
+async def filled(harness: Harness, count: int = 4) -> None:
+    await harness.create_topic("orders", 2)
     for _ in range(count):
-        house.append("orders", WALL_MS)
+        harness.append("orders", WALL_MS)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_a_move_is_begun_and_shown_as_a_future_replica(
-    two: House, tmp_path: Path, version: int
+    two: Harness, tmp_path: Path, version: int
 ) -> None:
     await filled(two)
     assert await alter(two, tmp_path / "b", version=version) == [ErrorCode.NONE]
@@ -76,7 +76,9 @@ async def test_a_move_is_begun_and_shown_as_a_future_replica(
     assert [each.partition_size for each in of_a.topics[0].partitions] == [4 * SIZE]
 
 
-async def test_to_where_it_is_ends_the_move_and_to_where_it_goes_goes_on(two: House, tmp_path: Path) -> None:
+async def test_to_where_it_is_ends_the_move_and_to_where_it_goes_goes_on(
+    two: Harness, tmp_path: Path
+) -> None:
     await filled(two)
     assert await alter(two, tmp_path / "a") == [ErrorCode.NONE]
     assert two.log.moves.running == {}
@@ -89,22 +91,22 @@ async def test_to_where_it_is_ends_the_move_and_to_where_it_goes_goes_on(two: Ho
 
 
 async def test_another_directory_replaces_the_one_that_it_goes_to(tmp_path: Path) -> None:
-    house = House(tmp_path, "log.dirs=" + ",".join(str(tmp_path / name) for name in "abc"))
-    await filled(house)
-    await alter(house, tmp_path / "b")
-    await alter(house, tmp_path / "c")
-    assert await futures(house) == {"a": [], "b": [], "c": [(0, 0, 4)]}
-    house.close()
+    harness = Harness(tmp_path, "log.dirs=" + ",".join(str(tmp_path / name) for name in "abc"))
+    await filled(harness)
+    await alter(harness, tmp_path / "b")
+    await alter(harness, tmp_path / "c")
+    assert await futures(harness) == {"a": [], "b": [], "c": [(0, 0, 4)]}
+    harness.close()
 
 
 @pytest.mark.parametrize("path", ["{}/c", "", "b", "{}/b/", "{}/a/../b", "/"])
-async def test_a_path_that_is_not_one_of_ours_is_not_found(two: House, tmp_path: Path, path: str) -> None:
+async def test_a_path_that_is_not_one_of_ours_is_not_found(two: Harness, tmp_path: Path, path: str) -> None:
     await filled(two)
     assert await alter(two, path.format(tmp_path)) == [ErrorCode.LOG_DIR_NOT_FOUND]
     assert two.log.moves.running == {}
 
 
-async def test_a_partition_that_does_not_exist_is_made_there_later(two: House, tmp_path: Path) -> None:
+async def test_a_partition_that_does_not_exist_is_made_there_later(two: Harness, tmp_path: Path) -> None:
     assert await alter(two, tmp_path / "b", "orders", 0, 1) == [ErrorCode.REPLICA_NOT_AVAILABLE] * 2
     await filled(two)
     house_of = {log.index: two.log.directories.of(log).path for log in two.log}
@@ -112,7 +114,7 @@ async def test_a_partition_that_does_not_exist_is_made_there_later(two: House, t
     assert await alter(two, tmp_path / "a", "orders", 2) == [ErrorCode.REPLICA_NOT_AVAILABLE]
 
 
-async def test_partitions_fail_each_for_itself(two: House, tmp_path: Path) -> None:
+async def test_partitions_fail_each_for_itself(two: Harness, tmp_path: Path) -> None:
     await filled(two)
     assert await alter(two, tmp_path / "b", "orders", 0, 7) == [
         ErrorCode.NONE,
@@ -125,14 +127,14 @@ async def test_partitions_fail_each_for_itself(two: House, tmp_path: Path) -> No
 
 
 async def test_only_administrators_move(tmp_path: Path) -> None:
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}", "wire.role=editor")
-    await filled(house)
-    assert await alter(house, tmp_path / "b") == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
-    assert house.log.moves.running == {}
-    house.close()
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}", "wire.role=editor")
+    await filled(harness)
+    assert await alter(harness, tmp_path / "b") == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    assert harness.log.moves.running == {}
+    harness.close()
 
 
-async def test_the_volume_is_told_from_version_4_on(two: House, tmp_path: Path) -> None:
+async def test_the_volume_is_told_from_version_4_on(two: Harness, tmp_path: Path) -> None:
     volume = os.statvfs(tmp_path)
     for result in await described(two):
         assert result.total_bytes == volume.f_blocks * volume.f_frsize
@@ -142,49 +144,49 @@ async def test_the_volume_is_told_from_version_4_on(two: House, tmp_path: Path) 
 
 async def test_a_directory_that_cannot_be_read_takes_its_partitions_offline(tmp_path: Path) -> None:
     """A file is where the second directory should be; what lay in it may be anything not found elsewhere."""
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
-    await house.create_topic("orders", 4)
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    await harness.create_topic("orders", 4)
     for partition in range(4):
-        house.append("orders", WALL_MS, partition=partition)
-    house.close()
+        harness.append("orders", WALL_MS, partition=partition)
+    harness.close()
     (tmp_path / "b").rename(tmp_path / "unplugged")
     (tmp_path / "b").write_text("not a directory")
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
-    house.partitions.begin(house.control.image)
-    assert [each.error_code for each in await described(house)] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
-    logs = [house.partitions.log("orders", index) for index in range(4)]
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    harness.partitions.begin(harness.control.image)
+    assert [each.error_code for each in await described(harness)] == [0, ErrorCode.KAFKA_STORAGE_ERROR]
+    logs = [harness.partitions.log("orders", index) for index in range(4)]
     assert [log is not None and log.offline is None for log in logs] == [True, False, True, False]
-    assert await alter(house, tmp_path / "b", "orders", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    assert await alter(house, tmp_path / "a", "orders", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
-    await house.create_topic("new", 2)
-    assert [house.append("new", WALL_MS, partition=partition) for partition in range(2)] == [0, 0]
-    house.close()
+    assert await alter(harness, tmp_path / "b", "orders", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert await alter(harness, tmp_path / "a", "orders", 1) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    await harness.create_topic("new", 2)
+    assert [harness.append("new", WALL_MS, partition=partition) for partition in range(2)] == [0, 0]
+    harness.close()
     (tmp_path / "b").unlink()
     (tmp_path / "unplugged").rename(tmp_path / "b")
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
-    house.partitions.begin(house.control.image)
-    assert [log.high_watermark for log in house.log if log.topic == "orders"] == [1] * 4
-    house.close()
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    harness.partitions.begin(harness.control.image)
+    assert [log.high_watermark for log in harness.log if log.topic == "orders"] == [1] * 4
+    harness.close()
 
 
 async def test_a_topic_of_which_a_part_is_offline_can_be_deleted(tmp_path: Path) -> None:
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
-    await house.create_topic("orders", 2)
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    await harness.create_topic("orders", 2)
     for partition in range(2):
-        house.append("orders", WALL_MS, partition=partition)
-    house.close()
+        harness.append("orders", WALL_MS, partition=partition)
+    harness.close()
     (tmp_path / "b").rename(tmp_path / "unplugged")
     (tmp_path / "b").write_text("not a directory")
-    house = House(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
-    house.partitions.begin(house.control.image)
+    harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
+    harness.partitions.begin(harness.control.image)
     for index in range(2):
-        house.log.delete_partition("orders", index)
-    assert len(house.log) == 0
-    house.close()
+        harness.log.delete_partition("orders", index)
+    assert len(harness.log) == 0
+    harness.close()
 
 
-async def test_a_directory_that_another_broker_uses_ends_the_start(two: House, tmp_path: Path) -> None:
+async def test_a_directory_that_another_broker_uses_ends_the_start(two: Harness, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     with pytest.raises(BlockingIOError):
-        House(other, f"log.dirs={other / 'a'},{tmp_path / 'b'}")
+        Harness(other, f"log.dirs={other / 'a'},{tmp_path / 'b'}")

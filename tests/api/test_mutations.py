@@ -17,7 +17,7 @@ from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from broker.protocol.schema import Message
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from tests.api.house import House
+from tests.api.harness import Harness
 
 NONE, EXCEEDED = ErrorCode.NONE, ErrorCode.THROTTLING_QUOTA_EXCEEDED
 OPERATOR = "operator"
@@ -25,11 +25,11 @@ CLIENT = Entity(client_id="test")
 
 
 @pytest.fixture
-def limited(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path, "controller.quota.window.num=10")
-    house.quotas.apply(CLIENT, "controller_mutation_rate", 2)
-    yield house
-    house.close()
+def limited(tmp_path: Path) -> Iterator[Harness]:
+    harness = Harness(tmp_path, "controller.quota.window.num=10")
+    harness.quotas.apply(CLIENT, "controller_mutation_rate", 2)
+    yield harness
+    harness.close()
 
 
 def create(partitions: int = 30, *, validate_only: bool = False) -> CreateTopicsRequest:
@@ -51,11 +51,11 @@ strict.
 
 
 async def put(
-    house: House, message: Message, version: int | None = None, **more: str
+    harness: Harness, message: Message, version: int | None = None, **more: str
 ) -> tuple[list[int], int]:
     """Each topic's error, and the throttle time that is told, which is also what holds the connection."""
-    asking = await house.put(message, version, **more)  # type: ignore[arg-type]
-    reply = house.answer(asking)
+    asking = await harness.put(message, version, **more)  # type: ignore[arg-type]
+    reply = harness.answer(asking)
     assert isinstance(asking.outcome, Answered)
     throttle = asking.outcome.throttle
     assert reply.throttle_time_ms == (0 if throttle is None else throttle.throttle_ms)
@@ -64,14 +64,14 @@ async def put(
     return [each.error_code for each in answers], reply.throttle_time_ms
 
 
-async def prepare(house: House, partitions: int | None) -> None:
+async def prepare(harness: Harness, partitions: int | None) -> None:
     if partitions is not None:
-        assert await put(house, create(partitions), client_id=OPERATOR) == ([NONE, NONE], 0)
+        assert await put(harness, create(partitions), client_id=OPERATOR) == ([NONE, NONE], 0)
 
 
 @pytest.mark.parametrize(("before", "message", "strict_from"), CASES)
 async def test_v36_a_strict_version_refuses_the_second_topic_and_the_retry_goes_through(
-    limited: House, before: int | None, message: Message, strict_from: int
+    limited: Harness, before: int | None, message: Message, strict_from: int
 ) -> None:
     await prepare(limited, before)
     assert await put(limited, message, strict_from) == ([NONE, EXCEEDED], 5_000)
@@ -84,7 +84,7 @@ async def test_v36_a_strict_version_refuses_the_second_topic_and_the_retry_goes_
 
 @pytest.mark.parametrize(("before", "message", "strict_from"), CASES)
 async def test_v36_an_older_version_is_served_and_waits(
-    limited: House, before: int | None, message: Message, strict_from: int
+    limited: Harness, before: int | None, message: Message, strict_from: int
 ) -> None:
     await prepare(limited, before)
     assert await put(limited, message, strict_from - 1) == ([NONE, NONE], 20_000)
@@ -92,18 +92,18 @@ async def test_v36_an_older_version_is_served_and_waits(
 
 @pytest.mark.parametrize(("before", "message", "strict_from"), CASES)
 async def test_v36_without_a_quota_both_are_served_at_once(
-    house: House, before: int | None, message: Message, strict_from: int
+    harness: Harness, before: int | None, message: Message, strict_from: int
 ) -> None:
-    await prepare(house, before)
-    assert await put(house, message, strict_from) == ([NONE, NONE], 0)
+    await prepare(harness, before)
+    assert await put(harness, message, strict_from) == ([NONE, NONE], 0)
 
 
-async def test_what_is_refused_is_not_written(limited: House) -> None:
+async def test_what_is_refused_is_not_written(limited: Harness) -> None:
     await put(limited, create())
     assert set(limited.control.image.topics) == {"a"}
 
 
-async def test_what_is_wrong_is_not_charged(limited: House) -> None:
+async def test_what_is_wrong_is_not_charged(limited: Harness) -> None:
     wrong = CreateTopicsRequest([CreatableTopic(name, 30, 3) for name in ("a", "b", "c")])
     errors, throttle_ms = await put(limited, wrong)
     assert (errors, throttle_ms) == ([ErrorCode.INVALID_REPLICATION_FACTOR] * 3, 0)
@@ -115,23 +115,23 @@ async def test_what_is_wrong_is_not_charged(limited: House) -> None:
     [(9, [NONE] * 2, 0), (10, [NONE] * 2, 0), (11, [NONE] * 2, 1_000)],
 )
 async def test_twenty_are_saved_up(
-    limited: House, partitions: int, answers: list[int], throttle_ms: int
+    limited: Harness, partitions: int, answers: list[int], throttle_ms: int
 ) -> None:
     """Two owed are repaid in a second; older versions tell, newer ones do once they refuse."""
     assert await put(limited, create(partitions), 5) == (answers, throttle_ms)
 
 
-async def test_validation_is_charged_too(limited: House) -> None:
+async def test_validation_is_charged_too(limited: Harness) -> None:
     assert await put(limited, create(validate_only=True), 6) == ([NONE, EXCEEDED], 5_000)
     assert not limited.control.image.topics
 
 
-async def test_time_that_the_change_took_is_not_waited_for_again(limited: House) -> None:
+async def test_time_that_the_change_took_is_not_waited_for_again(limited: Harness) -> None:
     limited.control.subscribe(lambda *_: limited.clock.advance(1_200))
     assert await put(limited, create(), 6) == ([NONE, EXCEEDED], 3_800)
 
 
-async def test_automatic_creation_is_never_refused_and_is_owed(limited: House) -> None:
+async def test_automatic_creation_is_never_refused_and_is_owed(limited: Harness) -> None:
     for number in range(3):
         asked = MetadataRequest([MetadataRequestTopic(name=f"made-{number}-{each}") for each in range(10)])
         reply = await limited.ask(asked)

@@ -19,7 +19,7 @@ from broker.protocol.messages.list_offsets import (
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from broker.protocol.schema import Message
 from broker.records.slices import Slices
-from tests.api.house import House
+from tests.api.harness import Harness
 from tests.support.produce import batch_of
 
 PARTITIONS = 20
@@ -43,7 +43,7 @@ def produce() -> ProduceRequest:
 
 
 @pytest.fixture
-def made(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def made(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many logs were made since the test emptied it."""
     made: list[int] = []
     create = LogStore.create_partition
@@ -57,15 +57,15 @@ def made(house: House, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("api", ["fetch", "list offsets", "produce"])
-async def test_a_slice_makes_one_log_at_most(house: House, made: list[int], api: str) -> None:
-    await house.create_topic("wide", PARTITIONS)
+async def test_a_slice_makes_one_log_at_most(harness: Harness, made: list[int], api: str) -> None:
+    await harness.create_topic("wide", PARTITIONS)
     made.clear()
     message: Message = {"fetch": fetch, "list offsets": list_offsets, "produce": produce}[api]()
-    context: RequestContext = await house.put(ListOffsetsRequest(-1, 0, []), 7)
+    context: RequestContext = await harness.put(ListOffsetsRequest(-1, 0, []), 7)
     slices: Slices[Any] = {
-        "fetch": lambda: fetch_many(message, -1, context, house.broker),  # type: ignore[arg-type]
-        "list offsets": lambda: _answers(message, context, house.broker),  # type: ignore[arg-type]
-        "produce": lambda: _append_all(message, context, house.broker),  # type: ignore[arg-type]
+        "fetch": lambda: fetch_many(message, -1, context, harness.broker),  # type: ignore[arg-type]
+        "list offsets": lambda: _answers(message, context, harness.broker),  # type: ignore[arg-type]
+        "produce": lambda: _append_all(message, context, harness.broker),  # type: ignore[arg-type]
     }[api]()
     most = before = 0
     for _ in slices:
@@ -74,9 +74,9 @@ async def test_a_slice_makes_one_log_at_most(house: House, made: list[int], api:
 
 
 async def test_a_small_fetch_that_makes_logs_is_read_in_slices(
-    house: House, made: list[int], monkeypatch: pytest.MonkeyPatch
+    harness: Harness, made: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await house.create_topic("wide", PARTITIONS)
+    await harness.create_topic("wide", PARTITIONS)
     made.clear()
     in_slices: list[int] = []
 
@@ -85,7 +85,7 @@ async def test_a_small_fetch_that_makes_logs_is_read_in_slices(
         return fetch_many(*args)
 
     monkeypatch.setattr("broker.api.a01_fetch.fetch_many", seen)
-    assert (await house.put(fetch(), 12)).size > SOME_BYTES
+    assert (await harness.put(fetch(), 12)).size > SOME_BYTES
     assert in_slices == [0] and len(made) == PARTITIONS
-    await house.put(fetch(), 12)
+    await harness.put(fetch(), 12)
     assert in_slices == [0], "they are there now"

@@ -23,18 +23,18 @@ from broker.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from tests.api.group import GROUP, commit, committed, find_coordinator, stable_member
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 @pytest.fixture
-async def ready(house: House) -> House:
-    await house.create_topic("orders", 2)
-    await find_coordinator(house)
-    return house
+async def ready(harness: Harness) -> Harness:
+    await harness.create_topic("orders", 2)
+    await find_coordinator(harness)
+    return harness
 
 
 @pytest.mark.parametrize("version", range(2, 10))
-async def test_what_was_committed_is_fetched(ready: House, version: int) -> None:
+async def test_what_was_committed_is_fetched(ready: Harness, version: int) -> None:
     assert await commit(ready, 42, version, metadata="note") == ErrorCode.NONE
     topics = [OffsetFetchRequestTopic("orders", [0, 1])]
     for reader in range(1, 8):
@@ -44,7 +44,7 @@ async def test_what_was_committed_is_fetched(ready: House, version: int) -> None
         assert (second.committed_offset, second.metadata, second.error_code) == (-1, "", ErrorCode.NONE)
 
 
-async def test_the_leader_epoch_comes_back(ready: House) -> None:
+async def test_the_leader_epoch_comes_back(ready: Harness) -> None:
     part = OffsetCommitRequestPartition(0, 42, 0, "note")
     request = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("orders", partitions=[part])])
     await ready.ask(request)
@@ -53,7 +53,7 @@ async def test_the_leader_epoch_comes_back(ready: House) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 7])
-async def test_null_asks_for_everything_that_is_committed(ready: House, version: int) -> None:
+async def test_null_asks_for_everything_that_is_committed(ready: Harness, version: int) -> None:
     await commit(ready, 1)
     await commit(ready, 2, partition=1)
     reply = await ready.ask(OffsetFetchRequest(GROUP, None), version)
@@ -62,7 +62,7 @@ async def test_null_asks_for_everything_that_is_committed(ready: House, version:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-async def test_several_groups_are_asked_for_at_once(ready: House, version: int) -> None:
+async def test_several_groups_are_asked_for_at_once(ready: Harness, version: int) -> None:
     await commit(ready, 1)
     groups = [
         OffsetFetchRequestGroup(GROUP, topics=None),
@@ -77,20 +77,20 @@ async def test_several_groups_are_asked_for_at_once(ready: House, version: int) 
     assert found == [(GROUP, 0, [[1]]), ("nobody", 0, []), ("nobody", 0, [[-1]])]
 
 
-async def test_without_a_coordinator_every_version_says_so_in_its_place(house: House) -> None:
-    await house.create_topic("orders")
+async def test_without_a_coordinator_every_version_says_so_in_its_place(harness: Harness) -> None:
+    await harness.create_topic("orders")
     topics = [OffsetFetchRequestTopic("orders", [0])]
-    oldest = await house.ask(OffsetFetchRequest(GROUP, topics), 1)
+    oldest = await harness.ask(OffsetFetchRequest(GROUP, topics), 1)
     assert oldest.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
-    assert (await house.ask(OffsetFetchRequest(GROUP, topics), 7)).error_code == ErrorCode.NOT_COORDINATOR
-    newest = await house.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP)]))
+    assert (await harness.ask(OffsetFetchRequest(GROUP, topics), 7)).error_code == ErrorCode.NOT_COORDINATOR
+    newest = await harness.ask(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP)]))
     assert newest.groups[0].error_code == ErrorCode.NOT_COORDINATOR
-    assert await commit(house, 1) == ErrorCode.NOT_COORDINATOR
-    deleted = await house.ask(OffsetDeleteRequest(GROUP))
+    assert await commit(harness, 1) == ErrorCode.NOT_COORDINATOR
+    deleted = await harness.ask(OffsetDeleteRequest(GROUP))
     assert deleted.error_code == ErrorCode.NOT_COORDINATOR
 
 
-async def test_partitions_that_do_not_exist_are_refused_one_by_one(ready: House) -> None:
+async def test_partitions_that_do_not_exist_are_refused_one_by_one(ready: Harness) -> None:
     parts = [OffsetCommitRequestPartition(index, 5) for index in (-1, 0, 2)]
     topics = [OffsetCommitRequestTopic(name, partitions=parts) for name in ("missing", "orders")]
     reply = await ready.ask(OffsetCommitRequest(GROUP, topics=topics))
@@ -103,12 +103,12 @@ async def test_partitions_that_do_not_exist_are_refused_one_by_one(ready: House)
 
 
 @pytest.mark.parametrize("size", [4_095, 4_096, 4_097])
-async def test_metadata_has_a_longest(ready: House, size: int) -> None:
+async def test_metadata_has_a_longest(ready: Harness, size: int) -> None:
     error = await commit(ready, 1, metadata="x" * size)
     assert error == (ErrorCode.NONE if size <= 4_096 else ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
-async def test_only_its_members_commit_to_a_group(ready: House) -> None:
+async def test_only_its_members_commit_to_a_group(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     assert await commit(ready, 1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert await commit(ready, 1, member_id="stranger", generation=1) == ErrorCode.UNKNOWN_MEMBER_ID
@@ -121,25 +121,25 @@ async def test_only_its_members_commit_to_a_group(ready: House) -> None:
     ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
 async def test_a_generation_of_no_group_is_refused_in_the_words_of_its_version(
-    ready: House, version: int, error: ErrorCode
+    ready: Harness, version: int, error: ErrorCode
 ) -> None:
     assert await commit(ready, 1, version, member_id="m", generation=3) == error
 
 
-async def test_a_group_id_that_no_record_can_hold_is_refused(ready: House) -> None:
+async def test_a_group_id_that_no_record_can_hold_is_refused(ready: Harness) -> None:
     assert await commit(ready, 1, group="x" * 8_000) == ErrorCode.NONE
     assert await commit(ready, 1, group="x" * 8_001) == ErrorCode.INVALID_GROUP_ID
 
 
-async def delete(house: House, *partitions: tuple[str, int], group: str = GROUP) -> tuple[int, list[int]]:
+async def delete(harness: Harness, *partitions: tuple[str, int], group: str = GROUP) -> tuple[int, list[int]]:
     topics = [
         OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(index)]) for name, index in partitions
     ]
-    reply = await house.ask(OffsetDeleteRequest(group, topics))
+    reply = await harness.ask(OffsetDeleteRequest(group, topics))
     return reply.error_code, [each.partitions[0].error_code for each in reply.topics]
 
 
-async def test_offsets_are_deleted_one_by_one(ready: House) -> None:
+async def test_offsets_are_deleted_one_by_one(ready: Harness) -> None:
     await commit(ready, 1)
     await commit(ready, 2, partition=1)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -147,18 +147,18 @@ async def test_offsets_are_deleted_one_by_one(ready: House) -> None:
     assert (await committed(ready), await committed(ready, partition=1)) == (-1, 2)
 
 
-async def test_offsets_in_use_stay(ready: House) -> None:
+async def test_offsets_in_use_stay(ready: Harness) -> None:
     member_id, generation = await stable_member(ready)
     await commit(ready, 1, member_id=member_id, generation=generation)
     assert await delete(ready, ("orders", 0)) == (0, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC])
     assert await committed(ready) == 1
 
 
-async def test_no_group_has_no_offsets_to_delete(ready: House) -> None:
+async def test_no_group_has_no_offsets_to_delete(ready: Harness) -> None:
     assert await delete(ready, ("orders", 0), group="nobody") == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
-async def test_offsets_go_with_their_topic(ready: House) -> None:
+async def test_offsets_go_with_their_topic(ready: Harness) -> None:
     await commit(ready, 1)
     await ready.ask(DeleteTopicsRequest(topics=[DeleteTopicState("orders")]))
     await ready.create_topic("orders", 2)
@@ -166,43 +166,43 @@ async def test_offsets_go_with_their_topic(ready: House) -> None:
 
 
 @pytest.mark.parametrize("count", [255, 256, 257, 600])
-async def test_many_offsets_are_committed_and_deleted_in_parts(house: House, count: int) -> None:
-    await house.create_topic("wide", count)
-    await find_coordinator(house)
+async def test_many_offsets_are_committed_and_deleted_in_parts(harness: Harness, count: int) -> None:
+    await harness.create_topic("wide", count)
+    await find_coordinator(harness)
     parts = [OffsetCommitRequestPartition(index, 100 + index) for index in (*range(count), count)]
     request = OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)])
-    (topic,) = (await house.ask(request)).topics
+    (topic,) = (await harness.ask(request)).topics
     assert [each.error_code for each in topic.partitions] == [0] * count + [3]
-    reply = await house.ask(OffsetFetchRequest(GROUP, None), 7)
+    reply = await harness.ask(OffsetFetchRequest(GROUP, None), 7)
     found = {each.partition_index: each.committed_offset for each in reply.topics[0].partitions}
     assert found == {index: 100 + index for index in range(count)}
-    answer = await delete(house, *(("wide", index) for index in (*range(count), count)))
+    answer = await delete(harness, *(("wide", index) for index in (*range(count), count)))
     assert answer == (0, [0] * count + [3])
-    assert not (await house.ask(OffsetFetchRequest(GROUP, None), 7)).topics
+    assert not (await harness.ask(OffsetFetchRequest(GROUP, None), 7)).topics
 
 
 async def test_a_group_that_goes_between_two_parts_refuses_the_other_partitions(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """513 partitions are two parts; the error of the second one belongs to its partition."""
-    await house.create_topic("wide", 513)
-    await find_coordinator(house)
+    await harness.create_topic("wide", 513)
+    await find_coordinator(harness)
     parts = [OffsetCommitRequestPartition(index, 1) for index in range(513)]
-    await house.ask(OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)]))
-    coordinator = house.broker.groups.coordinator
+    await harness.ask(OffsetCommitRequest(GROUP, topics=[OffsetCommitRequestTopic("wide", partitions=parts)]))
+    coordinator = harness.broker.groups.coordinator
     really = coordinator.delete_offsets
 
     def last(group_id: str, partitions: Any, *rest: Any) -> Any:
         return really("nobody" if len(partitions) == 1 else group_id, partitions, *rest)
 
     monkeypatch.setattr(coordinator, "delete_offsets", last)
-    assert await delete(house, *(("wide", index) for index in range(513))) == (
+    assert await delete(harness, *(("wide", index) for index in range(513))) == (
         0,
         [0] * 512 + [ErrorCode.GROUP_ID_NOT_FOUND],
     )
 
 
-async def test_commits_of_many_are_refused_one_by_one(ready: House) -> None:
+async def test_commits_of_many_are_refused_one_by_one(ready: Harness) -> None:
     parts = [OffsetCommitRequestPartition(index, 1) for index in range(3)]
     request = OffsetCommitRequest("g" * 8_001, topics=[OffsetCommitRequestTopic("orders", partitions=parts)])
     (topic,) = (await ready.ask(request)).topics

@@ -13,7 +13,7 @@ from broker.protocol.messages.alter_client_quotas import (
     ResponseEntryData,
 )
 from broker.protocol.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
-from tests.api.house import House
+from tests.api.harness import Harness
 
 Parts = list[tuple[str, str | None]]
 
@@ -31,17 +31,17 @@ def entry(parts: Parts, *ops: tuple[str, float]) -> RequestEntryData:
     return RequestEntryData([EntityData(*part) for part in parts], [OpData(*op) for op in ops])
 
 
-async def altered(house: House, *entries: RequestEntryData, version: int = 1) -> list[ResponseEntryData]:
+async def altered(harness: Harness, *entries: RequestEntryData, version: int = 1) -> list[ResponseEntryData]:
     """The answers, which must be one for each entry, of the same entity."""
-    reply = await house.ask(AlterClientQuotasRequest(list(entries)), version)
+    reply = await harness.ask(AlterClientQuotasRequest(list(entries)), version)
     for asked, answered in zip(entries, reply.entries, strict=True):
         assert answered.entity == asked.entity
     answers: list[ResponseEntryData] = reply.entries
     return answers
 
 
-def limits(house: House) -> dict[Parts, dict[str, float]]:
-    quotas = house.control.image.quotas
+def limits(harness: Harness) -> dict[Parts, dict[str, float]]:
+    quotas = harness.control.image.quotas
     return {pairs: {key: limit.value for key, limit in each.limits.items()} for pairs, each in quotas.items()}
 
 
@@ -101,54 +101,54 @@ def limits(house: House) -> dict[Parts, dict[str, float]]:
     ],
 )
 async def test_v79_what_is_wrong_is_named_and_what_stands_beside_it_holds(
-    house: House, parts: Parts, key: str, value: float, words: str
+    harness: Harness, parts: Parts, key: str, value: float, words: str
 ) -> None:
     bad = entry(parts, (PERCENT if key == RATE else RATE, 7.0), (key, value))
     if parts and parts[0][0] == "ip":
         bad = entry(parts, (key, value))
-    wrong, right = await altered(house, bad, GOOD)
+    wrong, right = await altered(harness, bad, GOOD)
     assert (wrong.error_code, wrong.error_message) == (ErrorCode.INVALID_REQUEST, words)
     assert (right.error_code, right.error_message) == (ErrorCode.NONE, None)
-    assert limits(house) == {(("client-id", "good"),): {RATE: 5.0}}
+    assert limits(harness) == {(("client-id", "good"),): {RATE: 5.0}}
 
 
 @pytest.mark.parametrize(
     "other", [("user", "ann"), ("client-id", "app"), ("user", None), ("client-id", None)]
 )
-async def test_v79_an_address_stands_alone(house: House, other: tuple[str, str | None]) -> None:
+async def test_v79_an_address_stands_alone(harness: Harness, other: tuple[str, str | None]) -> None:
     for parts in ([("ip", "10.0.0.1"), other], [other, ("ip", None)]):
-        (answer,) = await altered(house, entry(parts, (CONNECTIONS, 1.0)))
+        (answer,) = await altered(harness, entry(parts, (CONNECTIONS, 1.0)))
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert answer.error_message.startswith("Invalid quota entity combination, IP entity should")
-    assert limits(house) == {}
+    assert limits(harness) == {}
 
 
 async def test_an_entity_asked_for_twice_is_left_as_it_was_whatever_the_order_of_its_parts(
-    house: House,
+    harness: Harness,
 ) -> None:
     both: Parts = [("user", "ann"), ("client-id", None)]
-    answers = await altered(house, entry(both, (RATE, 1.0)), GOOD, entry(both[::-1], (RATE, 2.0)))
+    answers = await altered(harness, entry(both, (RATE, 1.0)), GOOD, entry(both[::-1], (RATE, 2.0)))
     assert [each.error_code for each in answers] == [
         ErrorCode.INVALID_REQUEST,
         ErrorCode.NONE,
         ErrorCode.INVALID_REQUEST,
     ]
     assert answers[0].error_message == "Ignoring duplicate entity user ann default client-id"
-    assert limits(house) == {(("client-id", "good"),): {RATE: 5.0}}
+    assert limits(harness) == {(("client-id", "good"),): {RATE: 5.0}}
 
 
-async def test_a_key_given_twice_refuses_its_entity_and_no_other(house: House) -> None:
-    wrong, right = await altered(house, entry(ANN, (RATE, 1.0), (RATE, 2.0)), GOOD)
+async def test_a_key_given_twice_refuses_its_entity_and_no_other(harness: Harness) -> None:
+    wrong, right = await altered(harness, entry(ANN, (RATE, 1.0), (RATE, 2.0)), GOOD)
     assert (wrong.error_code, right.error_code) == (ErrorCode.INVALID_REQUEST, ErrorCode.NONE)
     assert wrong.error_message == f"Duplicate quota key {RATE} not updating quota for this entity user ann"
-    assert limits(house) == {(("client-id", "good"),): {RATE: 5.0}}
+    assert limits(harness) == {(("client-id", "good"),): {RATE: 5.0}}
 
 
-async def test_an_entry_without_ops_and_a_request_without_entries_change_nothing(house: House) -> None:
-    (answer,) = await altered(house, entry(ANN))
+async def test_an_entry_without_ops_and_a_request_without_entries_change_nothing(harness: Harness) -> None:
+    (answer,) = await altered(harness, entry(ANN))
     assert answer.error_code == ErrorCode.NONE
-    assert await altered(house) == []
-    assert limits(house) == {}
+    assert await altered(harness) == []
+    assert limits(harness) == {}
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -164,17 +164,17 @@ async def test_an_entry_without_ops_and_a_request_without_entries_change_nothing
     ids=["type", "user", "ip", "key", "key twice"],
 )
 async def test_what_is_as_long_as_a_string_can_be_is_answered(
-    house: House, bad: RequestEntryData, version: int
+    harness: Harness, bad: RequestEntryData, version: int
 ) -> None:
-    (answer,) = await altered(house, bad, version=version)
+    (answer,) = await altered(harness, bad, version=version)
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert 0 < len(answer.error_message) <= LONGEST_MESSAGE
-    assert limits(house) == {}
+    assert limits(harness) == {}
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_filter_as_long_as_a_string_can_be_is_answered(house: House, version: int) -> None:
+async def test_a_filter_as_long_as_a_string_can_be_is_answered(harness: Harness, version: int) -> None:
     request = DescribeClientQuotasRequest([ComponentData(LONGEST, 0, LONGEST)])
-    reply = await house.ask(request, version)
+    reply = await harness.ask(request, version)
     assert reply.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert len(reply.error_message) <= LONGEST_MESSAGE

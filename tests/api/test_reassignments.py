@@ -12,14 +12,14 @@ from broker.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 async def reassign(
-    house: House, topic: str, index: int, replicas: list[int] | None, version: int = 1
+    harness: Harness, topic: str, index: int, replicas: list[int] | None, version: int = 1
 ) -> tuple[ErrorCode, str | None]:
     topics = [ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
-    answer = await house.ask(AlterPartitionReassignmentsRequest(60_000, True, topics), version)
+    answer = await harness.ask(AlterPartitionReassignmentsRequest(60_000, True, topics), version)
     assert answer.error_code == 0
     partition = answer.responses[0].partitions[0]
     assert (answer.responses[0].name, partition.partition_index) == (topic, index)
@@ -27,9 +27,9 @@ async def reassign(
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_partition_may_stay_where_it_is(house: House, version: int) -> None:
-    await house.create_topic("orders", 2)
-    assert await reassign(house, "orders", 1, [1], version) == (ErrorCode.NONE, None)
+async def test_a_partition_may_stay_where_it_is(harness: Harness, version: int) -> None:
+    await harness.create_topic("orders", 2)
+    assert await reassign(harness, "orders", 1, [1], version) == (ErrorCode.NONE, None)
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ async def test_a_partition_may_stay_where_it_is(house: House, version: int) -> N
     ],
 )
 async def test_anything_else_is_refused(
-    house: House, topic: str, index: int, replicas: list[int] | None, code: ErrorCode, words: str | None
+    harness: Harness, topic: str, index: int, replicas: list[int] | None, code: ErrorCode, words: str | None
 ) -> None:
-    await house.create_topic("orders", 2)
-    found, told = await reassign(house, topic, index, replicas)
+    await harness.create_topic("orders", 2)
+    found, told = await reassign(harness, topic, index, replicas)
     assert found == code
     assert (told is None) == (words is None) and (words or "") in (told or "")
 
 
-async def test_nothing_is_ever_on_its_way(house: House) -> None:
-    await house.create_topic("orders", 2)
+async def test_nothing_is_ever_on_its_way(harness: Harness) -> None:
+    await harness.create_topic("orders", 2)
     for topics in (None, [ListPartitionReassignmentsTopics("orders", [0, 1])]):
-        answer = await house.ask(ListPartitionReassignmentsRequest(60_000, topics))
+        answer = await harness.ask(ListPartitionReassignmentsRequest(60_000, topics))
         assert (answer.error_code, answer.topics) == (0, [])

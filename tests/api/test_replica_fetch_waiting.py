@@ -23,18 +23,18 @@ from tests.api.fetch_cases import (
     pass_ms,
     prepare,
 )
-from tests.api.house import Asking, House
+from tests.api.harness import Asking, Harness
 from tests.support.produce import batch_of, produce_request
 
 
 @pytest.fixture
-async def topics(house: House) -> House:
-    await prepare(house)
-    return house
+async def topics(harness: Harness) -> Harness:
+    await prepare(harness)
+    return harness
 
 
-async def ask_as_replica(house: House, *cases: Case) -> Asking:
-    asker = Asker(house, 12, ALONE)
+async def ask_as_replica(harness: Harness, *cases: Case) -> Asking:
+    asker = Asker(harness, 12, ALONE)
     message = FetchRequest(
         replica_id=2,
         max_wait_ms=WAIT_MS,
@@ -43,32 +43,32 @@ async def ask_as_replica(house: House, *cases: Case) -> Asking:
         session_epoch=-1,
         topics=[asker.topic(case) for case in cases],
     )
-    return await house.put(message, 12)
+    return await harness.put(message, 12)
 
 
 @contextmanager
-def throttled(house: House, topic: str) -> Iterator[None]:
-    quota = house.broker.replication.leader
+def throttled(harness: Harness, topic: str) -> Iterator[None]:
+    quota = harness.broker.replication.leader
     quota.mark(topic)
     quota.bound = 1
-    quota.record(1_000_000, house.clock.ms())
-    assert quota.is_exceeded(house.clock.ms())
+    quota.record(1_000_000, harness.clock.ms())
+    assert quota.is_exceeded(harness.clock.ms())
     yield
 
 
-def codes(house: House, asking: Asking) -> list[int]:
-    return [each.error_code for topic in house.answer(asking).responses for each in topic.partitions]
+def codes(harness: Harness, asking: Asking) -> list[int]:
+    return [each.error_code for topic in harness.answer(asking).responses for each in topic.partitions]
 
 
 @pytest.mark.parametrize("case", [UNKNOWN, replace(UNKNOWN, topic="other", partition=1)], ids=str)
-async def test_a_replica_waits_beside_an_unknown_partition_too(topics: House, case: Case) -> None:
+async def test_a_replica_waits_beside_an_unknown_partition_too(topics: Harness, case: Case) -> None:
     asking = await ask_as_replica(topics, case, EMPTY)
     assert asking.outcome is None
     pass_ms(topics, WAIT_MS)
     assert codes(topics, asking) == [3, 0]
 
 
-async def test_a_partition_that_is_held_is_one_to_wait_for(topics: House) -> None:
+async def test_a_partition_that_is_held_is_one_to_wait_for(topics: Harness) -> None:
     with throttled(topics, "full"):
         asking = await ask_as_replica(topics, UNKNOWN, FULL)
         assert asking.outcome is None
@@ -76,13 +76,13 @@ async def test_a_partition_that_is_held_is_one_to_wait_for(topics: House) -> Non
         assert codes(topics, asking) == [3, 0]
 
 
-async def test_a_held_partition_that_cannot_be_read_is_answered_at_once(topics: House) -> None:
+async def test_a_held_partition_that_cannot_be_read_is_answered_at_once(topics: Harness) -> None:
     with throttled(topics, "full"):
         log_of(topics, "full").go_offline(OSError(5, "Input/output error"))
         assert codes(topics, await ask_as_replica(topics, UNKNOWN, FULL)) == [3, 56]
 
 
-async def test_a_failed_partition_ends_a_wait_that_an_append_to_a_held_one_does_not(topics: House) -> None:
+async def test_a_failed_partition_ends_a_wait_that_an_append_to_a_held_one_does_not(topics: Harness) -> None:
     with throttled(topics, "full"):
         other = Case("other", NONE, True)
         asking = await ask_as_replica(topics, other, FULL)
@@ -93,7 +93,7 @@ async def test_a_failed_partition_ends_a_wait_that_an_append_to_a_held_one_does_
         assert codes(topics, asking) == [ErrorCode.KAFKA_STORAGE_ERROR, 0]
 
 
-async def test_a_replica_that_is_refused_everything_is_answered_at_once(topics: House) -> None:
+async def test_a_replica_that_is_refused_everything_is_answered_at_once(topics: Harness) -> None:
     security = topics.broker.security_config
     topics.broker.security_config = type(security)(wire_role="editor")
     asking = await ask_as_replica(topics, UNKNOWN, EMPTY)

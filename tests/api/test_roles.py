@@ -52,7 +52,7 @@ from broker.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from broker.protocol.schema import Message, Struct
-from tests.api.house import Connection, House
+from tests.api.harness import Connection, Harness
 
 TOPIC, BROKER, METRICS = 2, 4, 16
 REFUSALS = {
@@ -160,18 +160,18 @@ async def test_a_client_changes_what_its_role_may_and_nothing_else(
     tmp_path: Path, what: str, role: Role
 ) -> None:
     needed, message, version = NEEDS[what]
-    house = House(tmp_path, f"wire.role={role.name.lower()}", "super.users=User:ops")
+    harness = Harness(tmp_path, f"wire.role={role.name.lower()}", "super.users=User:ops")
     topic = CreateTopicsRequest([CreatableTopic("orders", 1, 1)])
-    assert set(errors_in(await house.ask(topic, connection=operator()))) == {ErrorCode.NONE}
-    before = house.control.image
-    refused = REFUSALS & set(errors_in(await house.ask(message, version)))
+    assert set(errors_in(await harness.ask(topic, connection=operator()))) == {ErrorCode.NONE}
+    before = harness.control.image
+    refused = REFUSALS & set(errors_in(await harness.ask(message, version)))
     assert bool(refused) == (role < needed)
     if refused:
-        assert house.control.image is before
+        assert harness.control.image is before
         # A user whom super.users names may, whatever the others may.
-        again = await house.ask(message, version, connection=operator())
+        again = await harness.ask(message, version, connection=operator())
         assert not REFUSALS & set(errors_in(again))
-    house.close()
+    harness.close()
 
 
 def operator() -> Connection:
@@ -180,11 +180,11 @@ def operator() -> Connection:
     return connection
 
 
-async def test_no_api_is_left_out(house: House) -> None:
+async def test_no_api_is_left_out(harness: Harness) -> None:
     """A new one has to be put into one of the two tables above."""
     asked = {message.API_KEY for _, message, _ in NEEDS.values()}
     changing = {ApiKey(key).name for key in asked if key} - {"FETCH"}
-    assert changing | FOR_EVERYBODY == {entry.key.name for entry in house.broker.registry}
+    assert changing | FOR_EVERYBODY == {entry.key.name for entry in harness.broker.registry}
     assert not changing & FOR_EVERYBODY
 
 
@@ -201,27 +201,27 @@ async def test_unless_it_is_said_otherwise_only_local_clients_without_a_login_ad
     tmp_path: Path, listener: str, allowed: bool
 ) -> None:
     name = listener.partition(":")[0]
-    house = House(
+    harness = Harness(
         tmp_path,
         f"listeners={listener}",
         f"advertised.listeners={name}://broker.example:9092",
         "super.users=User:ops",
     )
     request = CreateTopicsRequest([CreatableTopic("orders", 1, 1)])
-    refused = set(errors_in(await house.ask(request, connection=Connection(name)))) & REFUSALS
+    refused = set(errors_in(await harness.ask(request, connection=Connection(name)))) & REFUSALS
     assert not refused if allowed else refused == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     named = operator()
     named.listener = name
     again = CreateTopicsRequest([CreatableTopic("others", 1, 1)])
-    assert set(errors_in(await house.ask(again, connection=named))) == {ErrorCode.NONE}
-    house.close()
+    assert set(errors_in(await harness.ask(again, connection=named))) == {ErrorCode.NONE}
+    harness.close()
 
 
 async def test_each_listener_has_its_own_role(tmp_path: Path) -> None:
     listeners = "listeners=PLAINTEXT://127.0.0.1:9092,SASL_PLAINTEXT://127.0.0.1:9093"
-    house = House(tmp_path, listeners)
+    harness = Harness(tmp_path, listeners)
     for number, (name, refused) in enumerate((("PLAINTEXT", False), ("SASL_PLAINTEXT", True))):
         request = CreateTopicsRequest([CreatableTopic(f"orders-{number}", 1, 1)])
-        answer = await house.ask(request, connection=Connection(name))
+        answer = await harness.ask(request, connection=Connection(name))
         assert bool(set(errors_in(answer)) & REFUSALS) is refused, name
-    house.close()
+    harness.close()

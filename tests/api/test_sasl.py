@@ -16,7 +16,7 @@ from broker.protocol.messages.alter_user_scram_credentials import (
 )
 from broker.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from broker.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tests.api.house import Asking, Connection, House
+from tests.api.harness import Asking, Connection, Harness
 
 JAAS = (
     "listener.name.sasl_plaintext.plain.sasl.jaas.config="
@@ -25,10 +25,10 @@ JAAS = (
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[House]:
-    house = House(tmp_path, "listeners=SASL_PLAINTEXT://127.0.0.1:0", JAAS)
-    yield house
-    house.close()
+def guarded(tmp_path: Path) -> Iterator[Harness]:
+    harness = Harness(tmp_path, "listeners=SASL_PLAINTEXT://127.0.0.1:0", JAAS)
+    yield harness
+    harness.close()
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def login_of(asking: Asking) -> Login | None:
     return asking.outcome.login
 
 
-async def test_a_good_login_names_the_connection(guarded: House, stranger: Connection) -> None:
+async def test_a_good_login_names_the_connection(guarded: Harness, stranger: Connection) -> None:
     shaken = await guarded.put(SaslHandshakeRequest("PLAIN"), connection=stranger)
     assert guarded.answer(shaken).error_code == ErrorCode.NONE
     assert guarded.answer(shaken).mechanisms == ["PLAIN"]
@@ -57,7 +57,7 @@ async def test_a_good_login_names_the_connection(guarded: House, stranger: Conne
     "token", [b"\0ann\0wrong", b"\0bob\0secret", b"", b"\xff\0ann\0secret", b"ann\0secret"]
 )
 async def test_a_bad_login_is_told_so_and_the_connection_is_to_end(
-    guarded: House, stranger: Connection, token: bytes
+    guarded: Harness, stranger: Connection, token: bytes
 ) -> None:
     await guarded.ask(SaslHandshakeRequest("PLAIN"), connection=stranger)
     asking = await guarded.put(SaslAuthenticateRequest(token), connection=stranger)
@@ -66,7 +66,7 @@ async def test_a_bad_login_is_told_so_and_the_connection_is_to_end(
     assert (stranger.principal, stranger.authenticated) == ("ANONYMOUS", False)
 
 
-async def test_an_unknown_user_and_a_wrong_password_get_the_same_words(guarded: House) -> None:
+async def test_an_unknown_user_and_a_wrong_password_get_the_same_words(guarded: Harness) -> None:
     words = set()
     for token in (b"\0ann\0wrong", b"\0bob\0secret"):
         connection = Connection("SASL_PLAINTEXT", authenticated=False)
@@ -77,7 +77,7 @@ async def test_an_unknown_user_and_a_wrong_password_get_the_same_words(guarded: 
 
 
 async def test_an_unknown_mechanism_is_answered_with_those_there_are(
-    guarded: House, stranger: Connection
+    guarded: Harness, stranger: Connection
 ) -> None:
     asking = await guarded.put(SaslHandshakeRequest("SCRAM-SHA-256"), connection=stranger)
     reply = guarded.answer(asking)
@@ -85,13 +85,15 @@ async def test_an_unknown_mechanism_is_answered_with_those_there_are(
     assert login_of(asking) is Login.FAILED and stranger.sasl_mechanism is None
 
 
-async def test_a_token_before_the_handshake_ends_the_connection(guarded: House, stranger: Connection) -> None:
+async def test_a_token_before_the_handshake_ends_the_connection(
+    guarded: Harness, stranger: Connection
+) -> None:
     asking = await guarded.put(SaslAuthenticateRequest(b"\0ann\0secret"), connection=stranger)
     assert guarded.answer(asking).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert login_of(asking) is Login.FAILED and not stranger.authenticated
 
 
-async def test_after_a_login_there_is_no_other(guarded: House) -> None:
+async def test_after_a_login_there_is_no_other(guarded: Harness) -> None:
     friend = Connection("SASL_PLAINTEXT")
     for message in (SaslHandshakeRequest("PLAIN"), SaslAuthenticateRequest(b"\0bob\0secret")):
         asking = await guarded.put(message, connection=friend)
@@ -100,25 +102,25 @@ async def test_after_a_login_there_is_no_other(guarded: House) -> None:
     assert friend.principal == "ANONYMOUS"
 
 
-async def scram_user(house: House, name: str = "ann", password: bytes = b"secret") -> None:
+async def scram_user(harness: Harness, name: str = "ann", password: bytes = b"secret") -> None:
     salted = hashlib.pbkdf2_hmac("sha256", password, b"salt", 4_096)
     wanted = ScramCredentialUpsertion(name, 1, 4_096, b"salt", salted)
-    reply = await house.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]))
+    reply = await harness.ask(AlterUserScramCredentialsRequest(upsertions=[wanted]))
     assert reply.results[0].error_code == ErrorCode.NONE
 
 
 @pytest.fixture
-async def scrambled(tmp_path: Path) -> AsyncIterator[House]:
-    house = House(
+async def scrambled(tmp_path: Path) -> AsyncIterator[Harness]:
+    harness = Harness(
         tmp_path,
         "listeners=SASL_PLAINTEXT://127.0.0.1:0",
         "sasl.enabled.mechanisms=SCRAM-SHA-256,PLAIN",
         "wire.role=admin",
         JAAS,
     )
-    await scram_user(house)
-    yield house
-    house.close()
+    await scram_user(harness)
+    yield harness
+    harness.close()
 
 
 def final_message(first: bytes, challenge: bytes, password: bytes) -> bytes:
@@ -138,7 +140,7 @@ FIRST = b"n,,n=ann,r=abc"
 
 @pytest.mark.parametrize(("password", "how"), [(b"secret", Login.SUCCEEDED), (b"wrong", Login.FAILED)])
 async def test_scram_takes_two_steps(
-    scrambled: House, stranger: Connection, password: bytes, how: Login
+    scrambled: Harness, stranger: Connection, password: bytes, how: Login
 ) -> None:
     shaken = await scrambled.ask(SaslHandshakeRequest("SCRAM-SHA-256"), connection=stranger)
     assert shaken.mechanisms == ["SCRAM-SHA-256", "PLAIN"]
@@ -152,20 +154,20 @@ async def test_scram_takes_two_steps(
     assert stranger.principal == ("ann" if how is Login.SUCCEEDED else "ANONYMOUS")
 
 
-async def test_a_mechanism_that_is_not_enabled_is_refused(scrambled: House, stranger: Connection) -> None:
+async def test_a_mechanism_that_is_not_enabled_is_refused(scrambled: Harness, stranger: Connection) -> None:
     asking = await scrambled.put(SaslHandshakeRequest("SCRAM-SHA-512"), connection=stranger)
     assert scrambled.answer(asking).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert login_of(asking) is Login.FAILED
 
 
-async def test_another_handshake_begins_the_login_anew(scrambled: House, stranger: Connection) -> None:
+async def test_another_handshake_begins_the_login_anew(scrambled: Harness, stranger: Connection) -> None:
     for _ in range(2):
         await scrambled.ask(SaslHandshakeRequest("SCRAM-SHA-256"), connection=stranger)
         reply = await scrambled.ask(SaslAuthenticateRequest(FIRST), connection=stranger)
         assert reply.error_code == ErrorCode.NONE
 
 
-async def test_plain_beside_it_is_as_it_was(scrambled: House, stranger: Connection) -> None:
+async def test_plain_beside_it_is_as_it_was(scrambled: Harness, stranger: Connection) -> None:
     await scrambled.ask(SaslHandshakeRequest("PLAIN"), connection=stranger)
     reply = await scrambled.ask(SaslAuthenticateRequest(b"\0ann\0secret"), connection=stranger)
     assert (reply.error_code, stranger.principal) == (ErrorCode.NONE, "ann")

@@ -17,32 +17,32 @@ from broker.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from broker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.api.house import House
+from tests.api.harness import Harness
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-async def test_a_topic_is_made_in_every_version(house: House, version: int) -> None:
-    reply = await house.ask(CreateTopicsRequest([CreatableTopic("orders", 3, 1)]), version)
+async def test_a_topic_is_made_in_every_version(harness: Harness, version: int) -> None:
+    reply = await harness.ask(CreateTopicsRequest([CreatableTopic("orders", 3, 1)]), version)
     assert [(each.name, each.error_code) for each in reply.topics] == [("orders", ErrorCode.NONE)]
-    assert house.control.image.topics["orders"].partitions == 3
-    assert house.partitions.log("orders", 2) is not None
+    assert harness.control.image.topics["orders"].partitions == 3
+    assert harness.partitions.log("orders", 2) is not None
 
 
-async def test_the_answer_says_what_the_topic_has_become(house: House) -> None:
+async def test_the_answer_says_what_the_topic_has_become(harness: Harness) -> None:
     topic = CreatableTopic("orders", -1, -1, configs=[CreatableTopicConfig("retention.ms", "5000")])
-    (made,) = (await house.ask(CreateTopicsRequest([topic]))).topics
-    assert made.topic_id == house.control.image.topics["orders"].topic_id
+    (made,) = (await harness.ask(CreateTopicsRequest([topic]))).topics
+    assert made.topic_id == harness.control.image.topics["orders"].topic_id
     assert (made.num_partitions, made.replication_factor) == (1, 1)
     configs = {each.name: (each.value, each.config_source) for each in made.configs}
     assert configs["retention.ms"] == ("5000", 1)
     assert configs["cleanup.policy"] == ("delete", 5)
 
 
-async def test_validating_answers_the_same_and_makes_nothing(house: House) -> None:
+async def test_validating_answers_the_same_and_makes_nothing(harness: Harness) -> None:
     request = CreateTopicsRequest([CreatableTopic("orders", 2, 1)], validate_only=True)
-    (made,) = (await house.ask(request)).topics
+    (made,) = (await harness.ask(request)).topics
     assert (made.error_code, made.num_partitions) == (ErrorCode.NONE, 2)
-    assert not house.control.image.topics
+    assert not harness.control.image.topics
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ async def test_validating_answers_the_same_and_makes_nothing(house: House) -> No
     ],
 )
 async def test_one_refusal_leaves_the_others_alone(
-    house: House, topic: CreatableTopic, error: ErrorCode
+    harness: Harness, topic: CreatableTopic, error: ErrorCode
 ) -> None:
-    await house.create_topic("exists")
-    reply = await house.ask(CreateTopicsRequest([topic, CreatableTopic("fine", 1, 1)]))
+    await harness.create_topic("exists")
+    reply = await harness.ask(CreateTopicsRequest([topic, CreatableTopic("fine", 1, 1)]))
     refused, made = reply.topics
     assert (refused.name, refused.error_code, refused.num_partitions) == (topic.name, error, -1)
     assert refused.error_message
@@ -74,20 +74,20 @@ async def test_one_refusal_leaves_the_others_alone(
 
 
 @pytest.mark.parametrize("version", [1, 5])
-async def test_topics_are_deleted_by_name(house: House, version: int) -> None:
-    await house.create_topic("orders")
-    reply = await house.ask(DeleteTopicsRequest(["orders", "missing"]), version)
+async def test_topics_are_deleted_by_name(harness: Harness, version: int) -> None:
+    await harness.create_topic("orders")
+    reply = await harness.ask(DeleteTopicsRequest(["orders", "missing"]), version)
     assert [(each.name, each.error_code) for each in reply.responses] == [
         ("orders", ErrorCode.NONE),
         ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert house.partitions.log("orders", 0) is None
+    assert harness.partitions.log("orders", 0) is None
 
 
-async def test_topics_are_deleted_by_name_or_id(house: House) -> None:
+async def test_topics_are_deleted_by_name_or_id(harness: Harness) -> None:
     for name in ("orders", "payments"):
-        await house.create_topic(name)
-    by_id = house.control.image.topics["payments"].topic_id
+        await harness.create_topic(name)
+    by_id = harness.control.image.topics["payments"].topic_id
     request = DeleteTopicsRequest(
         topics=[
             DeleteTopicState("orders"),
@@ -96,14 +96,14 @@ async def test_topics_are_deleted_by_name_or_id(house: House) -> None:
             DeleteTopicState("both", by_id),
         ]
     )
-    reply = await house.ask(request, 6)
+    reply = await harness.ask(request, 6)
     assert [(each.name, each.error_code) for each in reply.responses] == [
         ("orders", ErrorCode.NONE),
         ("payments", ErrorCode.NONE),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
         ("both", ErrorCode.INVALID_REQUEST),
     ]
-    assert not house.control.image.topics
+    assert not harness.control.image.topics
 
 
 @pytest.mark.parametrize(
@@ -112,23 +112,23 @@ async def test_topics_are_deleted_by_name_or_id(house: House) -> None:
 async def test_a_broker_that_deletes_no_topics_says_so_to_who_knows_the_code(
     tmp_path: Path, version: int, error: ErrorCode
 ) -> None:
-    house = House(tmp_path, "delete.topic.enable=false")
-    await house.create_topic("orders")
-    reply = await house.ask(DeleteTopicsRequest(["orders"]), version)
+    harness = Harness(tmp_path, "delete.topic.enable=false")
+    await harness.create_topic("orders")
+    reply = await harness.ask(DeleteTopicsRequest(["orders"]), version)
     assert reply.responses[0].error_code == error
-    house.close()
+    harness.close()
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_partitions_are_added(house: House, version: int) -> None:
-    await house.create_topic("orders", 2)
+async def test_partitions_are_added(harness: Harness, version: int) -> None:
+    await harness.create_topic("orders", 2)
     topics = [CreatePartitionsTopic("orders", 4, None), CreatePartitionsTopic("missing", 4, None)]
-    reply = await house.ask(CreatePartitionsRequest(topics), version)
+    reply = await harness.ask(CreatePartitionsRequest(topics), version)
     assert [(each.name, each.error_code) for each in reply.results] == [
         ("orders", ErrorCode.NONE),
         ("missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert house.partitions.log("orders", 3) is not None
+    assert harness.partitions.log("orders", 3) is not None
 
 
 @pytest.mark.parametrize(
@@ -142,18 +142,18 @@ async def test_partitions_are_added(house: House, version: int) -> None:
     ],
 )
 async def test_partitions_are_added_as_asked_or_not_at_all(
-    house: House, count: int, brokers: list[list[int]] | None, error: ErrorCode
+    harness: Harness, count: int, brokers: list[list[int]] | None, error: ErrorCode
 ) -> None:
-    await house.create_topic("orders", 2)
+    await harness.create_topic("orders", 2)
     assignments = None if brokers is None else [CreatePartitionsAssignment(each) for each in brokers]
     topic = CreatePartitionsTopic("orders", count, assignments)
-    reply = await house.ask(CreatePartitionsRequest([topic]))
+    reply = await harness.ask(CreatePartitionsRequest([topic]))
     assert reply.results[0].error_code == error
-    assert house.control.image.topics["orders"].partitions == (2 if error else count)
+    assert harness.control.image.topics["orders"].partitions == (2 if error else count)
 
 
-async def test_validating_partitions_adds_none(house: House) -> None:
-    await house.create_topic("orders")
+async def test_validating_partitions_adds_none(harness: Harness) -> None:
+    await harness.create_topic("orders")
     request = CreatePartitionsRequest([CreatePartitionsTopic("orders", 5, None)], validate_only=True)
-    assert (await house.ask(request)).results[0].error_code == ErrorCode.NONE
-    assert house.control.image.topics["orders"].partitions == 1
+    assert (await harness.ask(request)).results[0].error_code == ErrorCode.NONE
+    assert harness.control.image.topics["orders"].partitions == 1

@@ -2,30 +2,30 @@
 
 import pytest
 
-from broker.config.load import build_rooms
-from broker.config.rooms import AutomqConfig
+from broker.config.load import build_config
+from broker.config.sections import AutomqConfig
 from broker.errors import ConfigError
 
 
 def test_kafkas_mode_is_the_default_and_the_limits_are_automqs() -> None:
-    assert build_rooms({}).automq == AutomqConfig("kafka", 104_857_600, 64, 8)
+    assert build_config({}).automq == AutomqConfig("kafka", 104_857_600, 64, 8)
 
 
 @pytest.mark.parametrize(("mode", "allowed"), [("kafka", True), ("automq", True), ("AutoMQ", False)])
 def test_there_are_two_modes(mode: str, allowed: bool) -> None:
     values = {"socket.server.mode": mode}
     if allowed:
-        assert build_rooms(values).automq.server_mode == mode
+        assert build_config(values).automq.server_mode == mode
     else:
         with pytest.raises(ConfigError):
-            build_rooms(values)
+            build_config(values)
 
 
 @pytest.mark.parametrize(("low", "allowed"), [("0", False), ("1", True), ("64", True), ("65", False)])
 def test_the_low_watermark_is_not_above_the_high_one(low: str, allowed: bool) -> None:
     values = {"pipeline.low.watermark": low}
     if allowed:
-        assert build_rooms(values).automq.pipeline_low == int(low)
+        assert build_config(values).automq.pipeline_low == int(low)
     else:
         with pytest.raises(ConfigError, match=r"pipeline\.low\.watermark"):
-            build_rooms(values)
+            build_config(values)

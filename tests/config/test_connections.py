@@ -4,24 +4,24 @@ import pytest
 
 from broker.config.kinds import INT_MAX
 from broker.config.load import load
-from broker.config.rooms import ConnectionConfig
+from broker.config.sections import ConnectionConfig
 from broker.errors import ConfigError
 
 
 def room_of(*settings: str) -> ConnectionConfig:
-    return load(None, settings, {}).rooms.connections
+    return load(None, settings, {}).config.connections
 
 
 def test_nothing_is_limited_at_first() -> None:
-    room = room_of()
-    assert {room.max_connections, room.max_creation_rate, room.max_connections_per_ip} == {INT_MAX}
-    assert (room.max_connections_per_ip_overrides, room.ip_throttle_mode) == ((), "kip")
+    section = room_of()
+    assert {section.max_connections, section.max_creation_rate, section.max_connections_per_ip} == {INT_MAX}
+    assert (section.max_connections_per_ip_overrides, section.ip_throttle_mode) == ((), "kip")
 
 
 def test_a_listener_without_a_limit_of_its_own_has_the_brokers() -> None:
-    room = room_of("max.connections=9", "listener.name.external.max.connections=5")
-    assert room.for_listener("EXTERNAL").max_connections == 5
-    assert room.for_listener("PLAINTEXT").max_connections == 9
+    section = room_of("max.connections=9", "listener.name.external.max.connections=5")
+    assert section.for_listener("EXTERNAL").max_connections == 5
+    assert section.for_listener("PLAINTEXT").max_connections == 9
 
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.external."])
@@ -100,8 +100,8 @@ def test_any_number_of_connections_may_be_throttled_at_once() -> None:
 def test_users_may_have_commas_and_colons_in_their_names(
     text: str, overrides: tuple[tuple[str, int], ...]
 ) -> None:
-    room = room_of(f"max.connections.per.user.overrides={text}")
-    assert room.max_connections_per_user_overrides == overrides
+    section = room_of(f"max.connections.per.user.overrides={text}")
+    assert section.max_connections_per_user_overrides == overrides
     written = ",".join(f"{user}:{count}" for user, count in overrides)
     again = room_of(f"max.connections.per.user.overrides={written}")
     assert again.max_connections_per_user_overrides == overrides

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.config.listeners import Address, Endpoint, Listener, SecurityProtocol, Server, read_address
-from broker.config.load import build_rooms
+from broker.config.load import build_config
 from broker.errors import ConfigError
 
 
@@ -49,7 +49,7 @@ def test_loopback_is_known_by_its_address(host: str, loopback: bool) -> None:
 
 
 def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
-    network = build_rooms(
+    network = build_config(
         {
             "listeners": "internal://127.0.0.1:0, CLIENTS://0.0.0.0:9094",
             "advertised.listeners": "CLIENTS://broker.example:19094",
@@ -83,7 +83,7 @@ def test_listeners_get_their_protocol_and_their_advertised_address() -> None:
 )
 def test_listener_keys_that_do_not_fit_stop_the_start(values: dict[str, str], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        build_rooms(values)
+        build_config(values)
     assert caught.value.key == key
 
 
@@ -113,18 +113,18 @@ def test_a_bad_listener_is_told_with_its_value_and_the_form_that_is_allowed(
     listeners: str, reason: str
 ) -> None:
     with pytest.raises(ConfigError) as refused:
-        build_rooms({"listeners": listeners})
+        build_config({"listeners": listeners})
     assert str(refused.value) == f"listeners='{listeners}' is not allowed: {reason}"
 
 
 def test_a_port_of_65535_is_the_last_one() -> None:
-    assert build_rooms({"listeners": "PLAINTEXT://h:65535"}).network.listeners[0].address.port == 65535
+    assert build_config({"listeners": "PLAINTEXT://h:65535"}).network.listeners[0].address.port == 65535
 
 
 def test_a_bad_advertised_address_is_told_as_it_was_written() -> None:
     values = {"listeners": "PLAINTEXT://:1", "advertised.listeners": "PLAINTEXT://0.0.0.0:1"}
     with pytest.raises(ConfigError) as refused:
-        build_rooms(values)
+        build_config(values)
     assert str(refused.value) == (
         "advertised.listeners='PLAINTEXT://0.0.0.0:1' is not allowed: an address that clients can reach; "
         "0.0.0.0 is every interface of this machine"
@@ -149,14 +149,14 @@ def test_two_listeners_cannot_be_in_one_place(first: str, second: str, fits: boo
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
     }
     if fits:
-        assert len(build_rooms(values).network.resolved_listeners()) == 2
+        assert len(build_config(values).network.resolved_listeners()) == 2
         return
     with pytest.raises(ConfigError, match="a port of its own"):
-        build_rooms(values)
+        build_config(values)
 
 
 def planes(**values: str) -> dict[str, str]:
-    listeners = build_rooms({key.replace("_", "."): text for key, text in values.items()}).network
+    listeners = build_config({key.replace("_", "."): text for key, text in values.items()}).network
     return {each.name: each.plane.value for each in listeners.resolved_listeners()}
 
 
@@ -230,7 +230,7 @@ def test_the_listener_of_other_brokers_is_named_or_has_the_name_of_its_protocol(
     more: dict[str, str], name: str
 ) -> None:
     values = {"listeners": TWO, "listener.security.protocol.map": MAP, **more}
-    assert build_rooms(values).network.inter_broker_listener == name
+    assert build_config(values).network.inter_broker_listener == name
 
 
 @pytest.mark.parametrize(
@@ -248,11 +248,11 @@ def test_a_controllers_listener_alone_has_a_socket_server_of_its_own(
     more: dict[str, str], servers: tuple[Server, ...]
 ) -> None:
     values = {"listeners": TWO, "listener.security.protocol.map": MAP, **more}
-    assert build_rooms(values).network.servers == servers
+    assert build_config(values).network.servers == servers
 
 
 def test_a_listeners_own_value_wins_over_the_common_one() -> None:
     values = {"num.network.threads": "2", "listener.name.clients.num.network.threads": "3"}
-    network = build_rooms(values).network
+    network = build_config(values).network
     assert network.for_listener("CLIENTS").num_network_threads == 3
     assert network.for_listener("OTHER") is network

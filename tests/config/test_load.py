@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from broker.config.listeners import Address
-from broker.config.load import Configuration, build_rooms, load
-from broker.config.rooms import LogConfig, SecurityConfig
+from broker.config.load import Configuration, build_config, load
+from broker.config.sections import LogConfig, SecurityConfig
 from broker.config.setting import settings_of
-from broker.config.table import ROOM_TYPES, SETTINGS, SPELLINGS, Rooms
+from broker.config.table import SECTION_TYPES, SETTINGS, SPELLINGS, BrokerConfig
 from broker.errors import ConfigError
 from broker.network.processor import NEW_CONNECTIONS
 
@@ -23,19 +23,19 @@ def from_file(tmp_path: Path, text: str, *overrides: str, **environ: str) -> Con
 def test_nothing_set_is_every_rooms_defaults() -> None:
     configuration = load(None, [], {})
     security = replace(SecurityConfig(), local_listeners=frozenset({"PLAINTEXT"}))
-    assert configuration.rooms == Rooms(security=security)
+    assert configuration.config == BrokerConfig(security=security)
     assert configuration.warnings == ()
     assert configuration.static == {}
 
 
 def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
     configuration = from_file(tmp_path, "num.partitions=3\nnum.io.threads=2", "num.partitions=5")
-    assert configuration.rooms.topics.num_partitions == 5
-    assert configuration.rooms.network.num_io_threads == 2
+    assert configuration.config.topics.num_partitions == 5
+    assert configuration.config.network.num_io_threads == 2
 
 
 def test_the_later_line_of_a_file_wins(tmp_path: Path) -> None:
-    assert from_file(tmp_path, "num.partitions=3\nnum.partitions=4").rooms.topics.num_partitions == 4
+    assert from_file(tmp_path, "num.partitions=3\nnum.partitions=4").config.topics.num_partitions == 4
 
 
 def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_a_kraft_quickstart_file_starts_with_warnings_only(tmp_path: Path) -> No
         "log.dirs=/tmp/x, /tmp/y\nlog.retention.hours=1\n"
     )
     configuration = from_file(tmp_path, text)
-    assert configuration.rooms.broker.node_id == 7
-    assert configuration.rooms.log.dirs == ("/tmp/x", "/tmp/y")
-    assert configuration.rooms.topic_settings.retention_ms == 3_600_000
+    assert configuration.config.broker.node_id == 7
+    assert configuration.config.log.dirs == ("/tmp/x", "/tmp/y")
+    assert configuration.config.topic_settings.retention_ms == 3_600_000
     (warning,) = configuration.warnings
     assert warning == f"{tmp_path}/server.properties line 2: there is no key node.rack; it is ignored"
 
@@ -65,9 +65,9 @@ def test_an_override_needs_a_key_and_an_equals_sign(override: str) -> None:
 
 
 def test_an_override_may_hold_more_equals_signs_and_be_empty() -> None:
-    rooms = load(None, ["console.listener=", "super.users=User:a=b;User:c"], {}).rooms
-    assert rooms.console.listener is None
-    assert rooms.security.super_users == ("User:a=b", "User:c")
+    config = load(None, ["console.listener=", "super.users=User:a=b;User:c"], {}).config
+    assert config.console.listener is None
+    assert config.security.super_users == ("User:a=b", "User:c")
 
 
 def test_a_bad_value_names_key_value_and_what_is_allowed() -> None:
@@ -111,10 +111,10 @@ def test_a_bad_value_of_a_file_names_file_and_line_and_keeps_the_warnings(
 def test_the_range_of_a_coarser_spelling_is_told_in_its_own_unit(hours: int, allowed: bool) -> None:
     values = {"log.retention.hours": str(hours)}
     if allowed:
-        assert build_rooms(values).topic_settings.retention_ms == hours * 3_600_000
+        assert build_config(values).topic_settings.retention_ms == hours * 3_600_000
     else:
         with pytest.raises(ConfigError, match=r"from -1 to 2562047788015$"):
-            build_rooms(values)
+            build_config(values)
 
 
 def test_a_bad_escape_and_a_bad_byte_name_file_and_line(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_file_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_is_not_part_of_the_first_key(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_bytes(b"\xef\xbb\xbfnum.partitions=3")
-    assert load(path, [], {}).rooms.topics.num_partitions == 3
+    assert load(path, [], {}).config.topics.num_partitions == 3
 
 
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     ],
 )
 def test_the_finer_spelling_wins_and_minus_one_is_never(values: dict[str, str], expected: int) -> None:
-    assert build_rooms(values).topic_settings.retention_ms == expected
+    assert build_config(values).topic_settings.retention_ms == expected
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_a_coarse_spelling_out_of_range_is_refused_by_its_own_name(override: str
 
 
 def test_older_spellings_are_read() -> None:
-    rooms = build_rooms({"broker.id": "9", "log.dir": "/tmp/z"})
-    assert (rooms.broker.node_id, rooms.log.dirs) == (9, ("/tmp/z",))
+    config = build_config({"broker.id": "9", "log.dir": "/tmp/z"})
+    assert (config.broker.node_id, config.log.dirs) == (9, ("/tmp/z",))
 
 
 # Rules between keys
@@ -186,47 +186,47 @@ def test_older_spellings_are_read() -> None:
 def test_the_memory_pool_holds_at_least_one_request(pool: str, allowed: bool) -> None:
     values = {"socket.request.max.bytes": "100", "queued.max.request.bytes": pool}
     if allowed:
-        assert build_rooms(values).network.queued_max_request_bytes == int(pool)
+        assert build_config(values).network.queued_max_request_bytes == int(pool)
     else:
         with pytest.raises(ConfigError, match=r"queued\.max\.request\.bytes"):
-            build_rooms(values)
+            build_config(values)
 
 
 @pytest.mark.parametrize(("delay", "allowed"), [("99", True), ("100", False), ("101", False)])
 def test_the_failed_login_delay_is_less_than_the_idle_time(delay: str, allowed: bool) -> None:
     values = {"connections.max.idle.ms": "100", "connection.failed.authentication.delay.ms": delay}
     if allowed:
-        assert build_rooms(values).network.connection_failed_authentication_delay_ms == 99
+        assert build_config(values).network.connection_failed_authentication_delay_ms == 99
     else:
         with pytest.raises(ConfigError):
-            build_rooms(values)
+            build_config(values)
 
 
 @pytest.mark.parametrize("never", ["-1", "-2", "-9223372036854775808"])
 def test_a_negative_idle_time_is_never_and_bounds_no_delay(never: str) -> None:
     """Kafka: KafkaConfig.validateValues compares the two only where the idle time is 0 or more."""
     values = {"connections.max.idle.ms": never, "connection.failed.authentication.delay.ms": "2147483647"}
-    assert build_rooms(values).network.connections_max_idle_ms == int(never)
+    assert build_config(values).network.connections_max_idle_ms == int(never)
 
 
 @pytest.mark.parametrize(("idle", "allowed"), [("0", False), ("1", True)])
 def test_an_idle_time_of_0_is_less_than_any_delay(idle: str, allowed: bool) -> None:
     values = {"connections.max.idle.ms": idle, "connection.failed.authentication.delay.ms": "0"}
     if allowed:
-        assert build_rooms(values).network.connections_max_idle_ms == 1
+        assert build_config(values).network.connections_max_idle_ms == 1
     else:
         with pytest.raises(ConfigError, match=r"less than connections\.max\.idle\.ms \(0\)"):
-            build_rooms(values)
+            build_config(values)
 
 
 @pytest.mark.parametrize(("low", "allowed"), [("99", True), ("100", True), ("101", False)])
 def test_the_least_session_time_out_is_not_above_the_most(low: str, allowed: bool) -> None:
     values = {"group.max.session.timeout.ms": "100", "group.min.session.timeout.ms": low}
     if allowed:
-        assert build_rooms(values).groups.min_session_timeout_ms == int(low)
+        assert build_config(values).groups.min_session_timeout_ms == int(low)
     else:
         with pytest.raises(ConfigError):
-            build_rooms(values)
+            build_config(values)
 
 
 # Listeners with users
@@ -241,10 +241,10 @@ def test_a_listeners_users_are_read_by_its_name_and_are_not_printed() -> None:
         ],
         {},
     )
-    assert configuration.rooms.security.plain_jaas == (
+    assert configuration.config.security.plain_jaas == (
         ("SASL_PLAINTEXT", 'module required user_alice="hush";'),
     )
-    assert "hush" not in repr(configuration.rooms)
+    assert "hush" not in repr(configuration.config)
     assert configuration.warnings == ()
 
 
@@ -296,18 +296,18 @@ def test_doubtful_listeners_are_warned_about() -> None:
 )
 def test_unset_the_wire_role_is_admin_on_a_plain_loopback_listener_only(listener: str, role: str) -> None:
     name = listener.partition(":")[0]
-    rooms = build_rooms({"listeners": listener, "advertised.listeners": f"{name}://h:1"})
-    assert rooms.security.role_on(name) == role
+    config = build_config({"listeners": listener, "advertised.listeners": f"{name}://h:1"})
+    assert config.security.role_on(name) == role
 
 
 def test_a_wire_role_that_is_set_holds_on_every_listener_that_has_none_of_its_own() -> None:
     listeners = "PLAINTEXT://127.0.0.1:9092,SASL_PLAINTEXT://127.0.0.1:9093"
-    both = build_rooms({"listeners": listeners, "wire.role": "editor"}).security
+    both = build_config({"listeners": listeners, "wire.role": "editor"}).security
     assert (both.role_on("PLAINTEXT"), both.role_on("SASL_PLAINTEXT")) == ("editor", "editor")
     own = {"listener.name.sasl_plaintext.wire.role": "admin"}
-    one = build_rooms({"listeners": listeners, **own}).security
+    one = build_config({"listeners": listeners, **own}).security
     assert (one.role_on("PLAINTEXT"), one.role_on("SASL_PLAINTEXT")) == ("admin", "admin")
-    other = build_rooms({"listeners": listeners, "wire.role": "viewer", **own}).security
+    other = build_config({"listeners": listeners, "wire.role": "viewer", **own}).security
     assert (other.role_on("PLAINTEXT"), other.role_on("SASL_PLAINTEXT")) == ("viewer", "admin")
 
 
@@ -395,7 +395,7 @@ def test_administration_that_is_open_to_the_network_is_one_warning_that_names_th
     ],
 )
 def test_the_public_url_is_a_scheme_and_a_host(text: str, url: str) -> None:
-    assert build_rooms({"console.public.url": text}).console.public_url == url
+    assert build_config({"console.public.url": text}).console.public_url == url
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_the_public_url_is_a_scheme_and_a_host(text: str, url: str) -> None:
 )
 def test_what_is_no_public_url_stops_the_start(text: str) -> None:
     with pytest.raises(ConfigError, match=r"console\.public\.url") as caught:
-        build_rooms({"console.public.url": text})
+        build_config({"console.public.url": text})
     assert "https://host" in caught.value.allowed
 
 
@@ -427,7 +427,7 @@ def test_what_is_no_public_url_stops_the_start(text: str) -> None:
 
 def test_the_token_comes_from_the_environment_and_is_not_printed() -> None:
     configuration = load(None, [], {"WEIR_ADMIN_TOKEN": "a-token-of-good-length"})
-    assert configuration.rooms.security.admin_token == "a-token-of-good-length"
+    assert configuration.config.security.admin_token == "a-token-of-good-length"
     assert "a-token-of" not in repr(configuration)
     assert configuration.warnings == ()
 
@@ -435,7 +435,7 @@ def test_the_token_comes_from_the_environment_and_is_not_printed() -> None:
 def test_the_token_comes_from_a_file_without_its_last_line_end(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("a-token-of-good-length\n")
     configuration = load(None, [], {"WEIR_ADMIN_TOKEN_FILE": str(tmp_path / "token")})
-    assert configuration.rooms.security.admin_token == "a-token-of-good-length"
+    assert configuration.config.security.admin_token == "a-token-of-good-length"
 
 
 @pytest.mark.parametrize(("length", "warned"), [(15, True), (16, False), (17, False)])
@@ -446,7 +446,7 @@ def test_a_short_token_is_warned_about(length: int, warned: bool) -> None:
 @pytest.mark.parametrize(("length", "allowed"), [(511, True), (512, True), (513, False)])
 def test_a_token_is_at_most_512_characters_long(length: int, allowed: bool) -> None:
     if allowed:
-        assert load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length}).rooms.security.admin_token == "x" * length
+        assert load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length}).config.security.admin_token == "x" * length
     else:
         with pytest.raises(ConfigError):
             load(None, [], {"WEIR_ADMIN_TOKEN": "x" * length})
@@ -472,7 +472,7 @@ def test_two_tokens_an_empty_file_or_none_are_refused(tmp_path: Path) -> None:
 
 def test_empty_variables_are_no_token() -> None:
     assert (
-        load(None, [], {"WEIR_ADMIN_TOKEN": "", "WEIR_ADMIN_TOKEN_FILE": ""}).rooms.security.admin_token
+        load(None, [], {"WEIR_ADMIN_TOKEN": "", "WEIR_ADMIN_TOKEN_FILE": ""}).config.security.admin_token
         is None
     )
 
@@ -482,11 +482,11 @@ def test_empty_variables_are_no_token() -> None:
 
 def test_dynamic_settings_lie_over_static_ones_and_keep_the_token() -> None:
     configuration = load(None, ["log.retention.ms=5", "num.partitions=3"], {"WEIR_ADMIN_TOKEN": "x" * 20})
-    rooms = configuration.with_dynamic({"log.retention.ms": "6"})
-    assert rooms.topic_settings.retention_ms == 6
-    assert rooms.topics.num_partitions == 3
-    assert rooms.security.admin_token == "x" * 20
-    assert configuration.rooms.topic_settings.retention_ms == 5
+    config = configuration.with_dynamic({"log.retention.ms": "6"})
+    assert config.topic_settings.retention_ms == 6
+    assert config.topics.num_partitions == 3
+    assert config.security.admin_token == "x" * 20
+    assert configuration.config.topic_settings.retention_ms == 5
 
 
 def test_a_constant_that_some_texts_call_a_key_is_told_to_be_one() -> None:
@@ -524,7 +524,7 @@ def test_z14_a_key_that_only_texts_have_is_ignored_with_the_name_of_the_real_one
 
 
 def test_every_field_of_every_room_has_a_key_and_every_key_one_room() -> None:
-    keys = [setting.key for room in ROOM_TYPES.values() for _, setting in settings_of(room)]
+    keys = [setting.key for section in SECTION_TYPES.values() for _, setting in settings_of(section)]
     assert sorted(keys) == sorted(SETTINGS)
     spellings = [key for setting in SETTINGS.values() for key, _ in setting.spellings]
     assert len(spellings) == len(set(spellings)) == len(SPELLINGS)
@@ -554,7 +554,7 @@ def test_every_key_of_ours_that_differs_from_kafkas_says_why(key: str) -> None:
 
 def test_a_room_can_be_made_by_hand(tmp_path: Path) -> None:
     assert LogConfig(dirs=(str(tmp_path),)).max_open_files == 512
-    assert Rooms().console.listener == Address("127.0.0.1", 8080)
+    assert BrokerConfig().console.listener == Address("127.0.0.1", 8080)
 
 
 # Keys without effect

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from broker.config.load import load
-from broker.config.rooms import TelemetryConfig
+from broker.config.sections import TelemetryConfig
 from broker.control.control import Control
 from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.metadata.store import MetadataStore
-from broker.telemetry.room import Telemetry
+from broker.telemetry.state import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, World
 

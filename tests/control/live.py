@@ -35,7 +35,7 @@ FIGURES = Figures(1, 2, 3, 4, 5.0, 6.0, 7.0, 8, 9, 10, 0.5, 0.5, 0.0, 0, None)
 
 
 class Live:
-    """A `LiveFigures` that says what it is told to."""
+    """A `LiveViewSource` that says what it is told to."""
 
     def __init__(self) -> None:
         self.use: list[QuotaUse] = []

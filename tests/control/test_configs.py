@@ -217,10 +217,10 @@ def test_resources_stand_or_fall_by_themselves_and_one_given_twice_falls(world: 
 def test_a_dynamic_setting_of_all_brokers_and_of_one(world: World) -> None:
     assert alter(world, ALL_BROKERS, put("log.retention.ms", "7"), put("log.segment.bytes", "100")).ok
     assert alter(world, BROKER, put("log.retention.ms", "8")).ok
-    settings = world.at().rooms.topic_settings
+    settings = world.at().config.topic_settings
     assert (settings.retention_ms, settings.segment_bytes) == (8, 100)
     assert alter(world, BROKER, ConfigOp("log.retention.ms", OpType.DELETE)).ok
-    assert world.at().rooms.topic_settings.retention_ms == 7
+    assert world.at().config.topic_settings.retention_ms == 7
 
 
 @pytest.mark.parametrize(
@@ -282,14 +282,14 @@ def test_a_value_that_another_level_hides_must_be_allowed_all_the_same(world: Wo
     assert alter(world, ALL_BROKERS, put("log.segment.bytes", "13")).error is ErrorCode.INVALID_REQUEST
     assert alter(world, ALL_BROKERS, put("log.segment.bytes", "14")).ok
     assert alter(world, BROKER, ConfigOp("log.segment.bytes", OpType.DELETE)).ok
-    assert world.at().rooms.topic_settings.segment_bytes == 14
+    assert world.at().config.topic_settings.segment_bytes == 14
 
 
 def test_taking_back_the_default_of_all_is_checked_without_it(world: World) -> None:
     assert alter(world, ALL_BROKERS, put("num.io.threads", "9")).ok
     assert alter(world, ALL_BROKERS, ConfigOp("num.io.threads", OpType.DELETE)).ok
     assert world.image.broker_configs == {}
-    assert world.at().rooms.network.num_io_threads == 8
+    assert world.at().config.network.num_io_threads == 8
 
 
 def test_append_on_a_broker_begins_from_the_file() -> None:

@@ -36,7 +36,7 @@ from broker.control.commands import (
 from broker.control.control import PLANNERS, Control
 from broker.control.passwords import HashedPassword, SetPassword
 from broker.errors import ApiError, ConfigError, ErrorCode
-from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.audit import AuditFilter
 from broker.metadata.changes import Delta, QuotaChange
 from broker.metadata.image import Image
@@ -116,9 +116,11 @@ def test_every_command_has_a_planner_and_is_in_the_list_above() -> None:
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND, ids=lambda command: type(command).__name__)
-@pytest.mark.parametrize("door", [Door.WIRE, Door.REST, Door.PAGE, Door.COMMAND_LINE])
+@pytest.mark.parametrize(
+    "door", [ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE]
+)
 async def test_a_viewer_changes_nothing_through_any_door(
-    prepared: Control, committer: StoreCommitter, command: Command[Any], door: Door
+    prepared: Control, committer: StoreCommitter, command: Command[Any], door: ChangeOrigin
 ) -> None:
     before = prepared.image
     refusals = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -132,7 +134,7 @@ async def test_an_administrator_changes_everything_and_is_in_the_trail(
     prepared: Control, committer: StoreCommitter, command: Command[Any]
 ) -> None:
     before = prepared.image.version
-    await prepared.apply(command, actor(name="root", door=Door.PAGE))
+    await prepared.apply(command, actor(name="root", door=ChangeOrigin.PAGE))
     assert prepared.image.version > before
     newest = committer.store.history(AuditFilter(limit=1))[0]
     assert (newest.actor, newest.role, newest.address, newest.door) == ("root", "admin", "10.0.0.1", "page")
@@ -142,10 +144,10 @@ async def test_an_administrator_changes_everything_and_is_in_the_trail(
 async def test_a_full_disk_refuses_every_command_and_leaves_everything_as_it_was(
     prepared: Control, committer: StoreCommitter, command: Command[Any]
 ) -> None:
-    before, rooms = prepared.image, prepared.rooms
+    before, config = prepared.image, prepared.config
     committer.fault = FULL
     assert await error_of(prepared, command, actor()) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (prepared.image, prepared.rooms) == (before, rooms)
+    assert (prepared.image, prepared.config) == (before, config)
     committer.fault = None
     await prepared.apply(command, actor())
     assert prepared.image.version > before.version
@@ -224,7 +226,7 @@ async def test_cancelled_before_the_commit_nothing_has_happened(
 
 async def test_dynamic_settings_hold_for_subscribers_already(control: Control) -> None:
     seen: list[int] = []
-    control.subscribe(lambda *_: seen.append(control.rooms.topic_settings.retention_ms))
+    control.subscribe(lambda *_: seen.append(control.config.topic_settings.retention_ms))
     await control.apply(setting(ResourceType.BROKER, "", "log.retention.ms", "77"), actor())
     assert seen == [77]
 
@@ -236,7 +238,7 @@ async def test_after_a_restart_everything_holds_as_before(
     await control.apply(setting(ResourceType.BROKER, "1", "log.retention.ms", "77"), actor())
     again = Control(committer.store.image, load(None, [], {}), committer)
     assert again.image == control.image
-    assert again.rooms.topic_settings.retention_ms == 77
+    assert again.config.topic_settings.retention_ms == 77
 
 
 async def test_a_dynamic_setting_that_no_longer_fits_stops_the_start(

@@ -84,7 +84,7 @@ def test_a_coarser_spelling_in_the_file_is_shown_in_the_unit_of_the_key() -> Non
 def test_a_finer_spelling_wins_wherever_it_stands() -> None:
     made = world("log.retention.ms=9", all={"log.retention.hours": "1"})
     assert rows(made, BROKER)["log.retention.ms"].value == "9"
-    assert made.at().rooms.topic_settings.retention_ms == 9
+    assert made.at().config.topic_settings.retention_ms == 9
 
 
 @pytest.mark.parametrize("key", ["retention.ms", "cleanup.policy", "segment.bytes", "message.timestamp.type"])
@@ -94,7 +94,7 @@ def test_what_is_described_is_what_holds(key: str) -> None:
         "log.retention.minutes=3", "log.segment.bytes=99", all={"log.cleanup.policy": "compact,delete"}
     )
     value = rows(made, TOPIC)[key].value
-    settings = made.at().rooms.topic_settings
+    settings = made.at().config.topic_settings
     held = {
         "retention.ms": str(settings.retention_ms),
         "cleanup.policy": ",".join(settings.cleanup_policy),

@@ -33,7 +33,7 @@ from broker.control.commands import (
 from broker.control.control import Control
 from broker.control.passwords import HashedPassword, SetPassword
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.audit import AuditFilter
 from tests.control.world import StoreCommitter, actor
 
@@ -134,7 +134,7 @@ async def test_a_command_is_done_for_its_role_and_above_and_for_none_below(
     control: Control, committer: StoreCommitter, connections: OneConnection, what: str, role: Role
 ) -> None:
     needed, command = NEEDS[what]
-    for door in (Door.WIRE, Door.REST, Door.PAGE, Door.COMMAND_LINE):
+    for door in (ChangeOrigin.WIRE, ChangeOrigin.REST, ChangeOrigin.PAGE, ChangeOrigin.COMMAND_LINE):
         before = control.image
         error = await carry_out(control, command, actor(role, door=door))
         if role < needed:
@@ -142,7 +142,9 @@ async def test_a_command_is_done_for_its_role_and_above_and_for_none_below(
             assert control.image is before and connections.open
         else:
             assert error not in REFUSALS
-            assert error is ErrorCode.NONE or door is not Door.WIRE  # there is one connection to close
+            assert (
+                error is ErrorCode.NONE or door is not ChangeOrigin.WIRE
+            )  # there is one connection to close
 
 
 def test_no_command_is_left_out() -> None:

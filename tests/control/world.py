@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import trio
 
 from broker.config.load import load
-from broker.control.live_rooms import LiveRooms
+from broker.control.dynamic_config import DynamicConfig
 from broker.control.plan import Plan, Situation
 from broker.errors import ApiError
-from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change
 from broker.metadata.image import Image, Stamp, State, project
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 Planner = Callable[[Any, Situation], Plan[Answer] | Steps[Plan[Answer]]]
 
 
-def actor(role: Role = Role.ADMIN, name: str = "ann", door: Door = Door.REST) -> Actor:
+def actor(role: Role = Role.ADMIN, name: str = "ann", door: ChangeOrigin = ChangeOrigin.REST) -> Actor:
     return Actor(name, role, "10.0.0.1", door)
 
 
@@ -31,13 +31,13 @@ class World:
 
     def __init__(self, *overrides: str) -> None:
         self.configuration = load(None, overrides, {})
-        self.live = LiveRooms(self.configuration.rooms)
+        self.live = DynamicConfig(self.configuration.config)
         self.image = Image()
         self._state: State = {}
 
     def at(self, role: Role = Role.ADMIN) -> Situation:
-        rooms = self.live.rooms = self.configuration.with_dynamic(self.image.dynamic_configs(1))
-        return Situation(self.image, self.configuration, rooms, actor(role), self.live.check)
+        config = self.live.config = self.configuration.with_dynamic(self.image.dynamic_configs(1))
+        return Situation(self.image, self.configuration, config, actor(role), self.live.check)
 
     def plan(
         self,

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from broker.disk.background import BackgroundThreads
-from broker.house import House
+from broker.server import BrokerServer
 from tests.support.live import alter, alter_through, takes_effect
 from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produce_request
 from tests.support.running import running_broker
@@ -86,7 +86,7 @@ async def test_fewer_threads_end_no_work_and_more_begin_what_waits(work: Blocked
         work.let_go(2)
 
 
-def held_up(monkeypatch: pytest.MonkeyPatch, house: House, work: BlockedWork) -> list[int]:
+def held_up(monkeypatch: pytest.MonkeyPatch, server: BrokerServer, work: BlockedWork) -> list[int]:
     """Retention blocks its thread from now on; the list grows by one for each recovery point."""
     checkpoints: list[int] = []
 
@@ -94,8 +94,8 @@ def held_up(monkeypatch: pytest.MonkeyPatch, house: House, work: BlockedWork) ->
         def run(self) -> None:
             checkpoints.append(1)
 
-    monkeypatch.setattr(house.log, "retention", lambda _now_wall_ms, _now_ms: [work])
-    monkeypatch.setattr(house.log, "checkpoint", Checkpoint)
+    monkeypatch.setattr(server.log, "retention", lambda _now_wall_ms, _now_ms: [work])
+    monkeypatch.setattr(server.log, "checkpoint", Checkpoint)
     return checkpoints
 
 
@@ -112,7 +112,7 @@ async def test_background_work_shares_the_threads_and_requests_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, work: BlockedWork
 ) -> None:
     async with running_broker(tmp_path, *SETTINGS) as broker:
-        checkpoints = held_up(monkeypatch, broker.house, work)
+        checkpoints = held_up(monkeypatch, broker.server, work)
         await until(lambda: work.running == 1)
         seen = len(checkpoints)
         client = await broker.connect()

@@ -22,13 +22,13 @@ async def test_a_clock_set_a_year_forward_deletes_only_if_it_stays_so(
     async with running_broker(tmp_path, "log.retention.check.interval.ms=300000") as broker:
         client = await broker.connect()
         await client.ask(create_topic("events", 1), 5)
-        batch = build_batch([NewRecord(None, b"one", broker.house.clock.wall_ms())])
+        batch = build_batch([NewRecord(None, b"one", broker.server.clock.wall_ms())])
         request = produce_request(bytearray(batch), "events", 0, acks=-1)
         assert (await client.ask(request, PRODUCE_VERSION)).responses[0].partition_responses[
             0
         ].error_code == 0
-        clock = broker.house.clock
-        log = broker.house.partitions.log("events", 0)
+        clock = broker.server.clock
+        log = broker.server.partitions.log("events", 0)
         assert log is not None
         right = clock.wall_ms
         clock.wall_ms = lambda: right() + YEAR_MS

@@ -3,7 +3,7 @@ clients come and go. (CHECKLIST 5, 6, 115)
 
 No limit of the stormed server holds up the other one, whichever is stormed: not `max.connections`, which the
 storm has reached, nor the creation rate, nor the request memory. What the limits do to the millisecond is
-tests/network/accepting/test_controller_isolation.py's.
+tests/network/acceptor/test_controller_isolation.py's.
 """
 
 import re

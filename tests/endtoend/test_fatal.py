@@ -113,7 +113,7 @@ async def acknowledged(port: int, records: int) -> None:
 async def kept(directory: Path) -> int:
     """Records that the next start finds."""
     async with running_broker(directory / "data") as broker:
-        log = broker.house.partitions.log("events", 0)
+        log = broker.server.partitions.log("events", 0)
         return 0 if log is None else log.log_end_offset
 
 
@@ -165,4 +165,4 @@ async def test_a_change_that_cannot_be_followed_ends_the_process_and_holds_after
     assert status == 1
     assert "could not be followed: KeyError: 'no such manager'" in said[-1]
     async with running_broker(tmp_path / "data") as broker:
-        assert broker.house.control.image.quotas
+        assert broker.server.control.image.quotas

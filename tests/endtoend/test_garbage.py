@@ -265,7 +265,7 @@ async def lived(place: Place, case: Case) -> None:
         await ends.pop()()
     OPENED.clear()
     with trio.fail_after(10):
-        while list(place.broker.house.server.channels()):  # noqa: ASYNC110 - the peer sees no event
+        while list(place.broker.server.socket_server.channels()):  # noqa: ASYNC110 - the peer sees no event
             await trio.sleep(0.01)
     await trio.sleep(0.2)
 

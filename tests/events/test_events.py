@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.config.rooms import BrokerQuotaConfig
+from broker.config.sections import BrokerQuotaConfig
 from broker.control.commands import AlterClientQuotas, DeleteTopics, QuotaAlteration, QuotaOp, TopicRef
-from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
+from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.entity import Entity
@@ -20,7 +20,7 @@ from tests.support.produce import PRODUCE_VERSION, batch_of, create_topic, produ
 from tests.support.running import RunningBroker, running_broker
 
 ALL = "events.topics=requests,throttles,connections,quota_changes"
-OPERATOR = Actor("olga", Role.EDITOR, "10.0.0.7", Door.REST)
+OPERATOR = Actor("olga", Role.EDITOR, "10.0.0.7", ChangeOrigin.REST)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ async def test_a_client_s_requests_of_a_second_are_one_row_by_api(
 async def test_errors_and_throttles_are_in_the_row_of_their_second(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+    broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     greedy = await broker.connect("greedy")
     answer = await greedy.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)
     assert answer.throttle_time_ms == 1_000
@@ -87,7 +87,7 @@ async def test_what_was_answered_by_heart_is_counted_by_api(
 
 
 async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, mock_clock: MockClock) -> None:
-    broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+    broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     greedy = await broker.connect("greedy")
     await greedy.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)
     await second_passes(broker, mock_clock)
@@ -117,7 +117,7 @@ async def test_a_throttle_by_the_quota_of_the_whole_broker_names_that_as_its_rul
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     config = BrokerQuotaConfig(quota_enabled=True, produce_bytes=1_000.0)
-    broker.house.quotas.configure_broker(config, broker.house.clock.ms())
+    broker.server.quotas.configure_broker(config, broker.server.clock.ms())
     greedy = await broker.connect("greedy")
     answer = await greedy.ask(produce_request_of(12_000, "greedy"), PRODUCE_VERSION)
     await second_passes(broker, mock_clock)
@@ -134,7 +134,7 @@ async def test_whether_a_client_waits_is_told_with_its_throttles_and_each_of_the
     async with running_broker(tmp_path, *settings) as broker:
         maker = await broker.connect("maker")
         await maker.ask(create_topic(), 5)
-        broker.house.quotas.apply(Entity(client_id="held"), "producer_byte_rate", 1_000)
+        broker.server.quotas.apply(Entity(client_id="held"), "producer_byte_rate", 1_000)
         client = await broker.connect("held")
         await client.send(produce_request_of(30_000, "held"), PRODUCE_VERSION)
         for _ in range(3):
@@ -195,7 +195,7 @@ async def test_a_change_of_a_quota_says_by_whom_and_from_what(
     entity = (("user", "alice"), ("client-id", None))
     for value in (1_000.0, 2_000.0, None):
         command = AlterClientQuotas((QuotaAlteration(entity, (QuotaOp("producer_byte_rate", value),)),))
-        assert all(outcome.ok for outcome in await broker.house.control.apply(command, OPERATOR))
+        assert all(outcome.ok for outcome in await broker.server.control.apply(command, OPERATOR))
     await second_passes(broker, mock_clock)
     rows = quota_events(broker, "limit")
     assert [(row["old"], row["new"]) for row in rows] == [(None, 1_000), (1_000, 2_000), (2_000, None)]
@@ -211,7 +211,7 @@ async def test_nothing_happens_and_nothing_is_written(broker: RunningBroker, moc
     for _ in range(5):
         await second_passes(broker, mock_clock)
     assert before == {name: len(values(broker, f"__weir_{name}")) for name in before}
-    assert "__weir_throttles" not in broker.house.partitions.by_name
+    assert "__weir_throttles" not in broker.server.partitions.by_name
 
 
 async def test_clients_beyond_the_rows_are_added_up(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -241,7 +241,7 @@ async def test_clients_can_read_the_topics_and_not_write_to_them(
 
 
 async def test_a_topic_that_was_deleted_is_made_again(broker: RunningBroker, mock_clock: MockClock) -> None:
-    await broker.house.control.apply(DeleteTopics((TopicRef("__weir_connections"),)), BROKER_ITSELF)
+    await broker.server.control.apply(DeleteTopics((TopicRef("__weir_connections"),)), BROKER_ITSELF)
     await broker.connect("late")
     await second_passes(broker, mock_clock)
     assert [row["event"] for row in written(broker, "connections")] == ["opened"]
@@ -257,7 +257,7 @@ async def test_events_are_switched_on_and_off_while_the_broker_runs(
         ask = produce_request_of(500, "steady")
         await client.ask(ask, PRODUCE_VERSION)
         await second_passes(broker, mock_clock)
-        assert not any(name.startswith("__weir_") for name in broker.house.partitions.by_name)
+        assert not any(name.startswith("__weir_") for name in broker.server.partitions.by_name)
 
         await alter(broker, events_topics="requests")
         await client.ask(ask, PRODUCE_VERSION)

@@ -12,7 +12,7 @@ from broker.control.commands import AlterClientQuotas, DeleteTopics, QuotaAltera
 from broker.events.quota_changes import QuotaChangeEvents
 from broker.events.quota_snapshot import DAY_MS, PARTS, RETRY_MS, SLICE_BYTES, QuotaSnapshots
 from broker.events.writer import PORTION
-from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
+from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.metadata.changes import EntityPairs
 from broker.metadata.image import Image, Limit, QuotaEntry
 from tests.events.written import quota_events, second_passes, values
@@ -21,7 +21,7 @@ from tests.support.running import RunningBroker, running_broker
 
 ON = "events.topics=quota_changes"
 TOPIC = "__weir_quota_changes"
-OPERATOR = Actor("olga", Role.EDITOR, "10.0.0.7", Door.REST)
+OPERATOR = Actor("olga", Role.EDITOR, "10.0.0.7", ChangeOrigin.REST)
 ALICE: EntityPairs = (("user", "alice"),)
 BOB: EntityPairs = (("user", "bob"), ("client-id", None))
 ADDRESS: EntityPairs = (("ip", "10.0.0.9"),)
@@ -54,7 +54,7 @@ async def set_limits(
 ) -> None:
     ops = tuple(QuotaOp(key, value) for key, value in limits.items())
     command = AlterClientQuotas((QuotaAlteration(entity, ops, shadow=shadow),))
-    assert all(outcome.ok for outcome in await broker.house.control.apply(command, OPERATOR))
+    assert all(outcome.ok for outcome in await broker.server.control.apply(command, OPERATOR))
 
 
 def last_snapshot(broker: RunningBroker) -> list[dict[str, Any]]:
@@ -193,9 +193,9 @@ async def test_a_broker_tells_all_rules_at_its_start(tmp_path: Path, mock_clock:
         await set_limits(broker, BOB, consumer_byte_rate=7.0)
         await set_limits(broker, ADDRESS, connection_creation_rate=3.0)
         await second_passes(broker, mock_clock)
-        assert TOPIC not in broker.house.partitions.by_name
+        assert TOPIC not in broker.server.partitions.by_name
     async with running_broker(tmp_path, ON) as again:
-        version = again.house.control.image.version
+        version = again.server.control.image.version
         await second_passes(again, mock_clock)
         head, *rules = last_snapshot(again)
         assert (head["part"], head["parts"], head["version"]) == (0, 4, version)
@@ -234,11 +234,11 @@ async def test_a_snapshot_is_no_row_of_the_audit(tmp_path: Path, mock_clock: Moc
     async with running_broker(tmp_path, ON) as broker:
         await set_limits(broker, ALICE, producer_byte_rate=1.0)
         await second_passes(broker, mock_clock)
-        version = broker.house.control.image.version
+        version = broker.server.control.image.version
     async with running_broker(tmp_path, ON) as again:
         await second_passes(again, mock_clock)
         assert len(last_snapshot(again)) == 2
-        assert again.house.control.image.version == version
+        assert again.server.control.image.version == version
 
 
 async def test_every_start_tells_them_again_and_without_what_was_removed(
@@ -259,7 +259,7 @@ async def test_every_start_tells_them_again_and_without_what_was_removed(
 async def test_a_change_of_the_mark_is_an_event_like_others(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path, ON) as broker:
         await set_limits(broker, BOB, True, producer_byte_rate=1_000.0)
-        first = broker.house.control.image.version
+        first = broker.server.control.image.version
         await set_limits(broker, BOB, False)
         await set_limits(broker, BOB, False)
         await set_limits(broker, BOB, True)
@@ -295,9 +295,9 @@ async def test_a_topic_that_was_deleted_gets_all_rules_again(tmp_path: Path, moc
     async with running_broker(tmp_path, ON) as broker:
         await set_limits(broker, ALICE, producer_byte_rate=1.0)
         await second_passes(broker, mock_clock)
-        await broker.house.control.apply(DeleteTopics((TopicRef(TOPIC),)), BROKER_ITSELF)
+        await broker.server.control.apply(DeleteTopics((TopicRef(TOPIC),)), BROKER_ITSELF)
         await second_passes(broker, mock_clock)
-        assert TOPIC not in broker.house.partitions.by_name
+        assert TOPIC not in broker.server.partitions.by_name
         mock_clock.jump(RETRY_MS / 1000)
         await second_passes(broker, mock_clock)
         assert [rule["limits"] for rule in last_snapshot(broker)[1:]] == [{"producer_byte_rate": 1.0}]
@@ -311,7 +311,7 @@ async def test_what_was_dropped_is_made_good(tmp_path: Path, mock_clock: MockClo
             await set_limits(broker, (("user", name),), producer_byte_rate=1.0)
         await second_passes(broker, mock_clock)
         assert [each["entity"]["user"] for each in quota_events(broker, "limit")] == ["a", "b"]
-        assert broker.house.events.log.topics[TOPIC].dropped == 1
+        assert broker.server.events.log.topics[TOPIC].dropped == 1
         assert len(quota_events(broker, "snapshot")) == before
         mock_clock.jump(RETRY_MS / 1000)
         for _ in range(3):
@@ -325,7 +325,7 @@ async def test_ten_thousand_rules_are_told_in_slices_and_others_have_their_turns
     names = (f"u{at}" for at in range(10_000))
     rules = tuple(QuotaAlteration((("user", each),), (QuotaOp("producer_byte_rate", 1.0),)) for each in names)
     async with running_broker(tmp_path) as unseen:
-        await unseen.house.control.apply(AlterClientQuotas(rules), OPERATOR)
+        await unseen.server.control.apply(AlterClientQuotas(rules), OPERATOR)
     async with running_broker(tmp_path, ON) as broker:
         turns = 0
 
@@ -340,7 +340,7 @@ async def test_ten_thousand_rules_are_told_in_slices_and_others_have_their_turns
             nursery.start_soon(count_turns)
             for _ in range(11):
                 before = turns
-                await broker.house.events.write()
+                await broker.server.events.write()
                 found.append((len(values(broker, TOPIC)), turns - before >= PARTS // PORTION - 1))
             nursery.cancel_scope.cancel()
         assert found[:-1] == [(PARTS * (at + 1), True) for at in range(10)]

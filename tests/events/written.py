@@ -16,7 +16,7 @@ async def second_passes(broker: RunningBroker, mock_clock: MockClock) -> None:
     """
     mock_clock.jump(1.0)
     await trio.testing.wait_all_tasks_blocked(0.02)
-    await broker.house.events.write()
+    await broker.server.events.write()
 
 
 def written(broker: RunningBroker, kind: str) -> list[dict[str, Any]]:
@@ -34,7 +34,7 @@ def quota_events(broker: RunningBroker, *kinds: str) -> list[dict[str, Any]]:
 
 
 def values(broker: RunningBroker, topic: str) -> list[bytes]:
-    hosted = broker.house.partitions.by_name.get(topic)
+    hosted = broker.server.partitions.by_name.get(topic)
     if hosted is None:
         return []
     log = hosted.log(0)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from broker.clock import BASE_MS
-from broker.config.rooms.groups import GroupConfig
+from broker.config.sections.groups import GroupConfig
 from broker.errors import ErrorCode
 from broker.groups.coordinator import GroupCoordinator
 from broker.groups.replies import Effects, Record

@@ -5,19 +5,19 @@ import pytest
 from broker.errors import BrokerBug
 from broker.groups.classic.group import Group
 from broker.groups.classic.member import Member
-from broker.groups.classic.phase import FOLLOWS, Phase
+from broker.groups.classic.state import FOLLOWS, State
 from broker.groups.classic.subscription import subscribed_topics
 from tests.groups.conversation import subscription
 
 
-@pytest.mark.parametrize("before", list(Phase))
-@pytest.mark.parametrize("after", list(Phase))
+@pytest.mark.parametrize("before", list(State))
+@pytest.mark.parametrize("after", list(State))
 def test_a_phase_follows_only_those_that_the_table_names(before, after):
     group = Group("g")
-    group.phase = before
+    group.state = before
     if before in FOLLOWS[after]:
         group.enter(after, 5)
-        assert (group.phase, group.state_ms) == (after, 5)
+        assert (group.state, group.state_ms) == (after, 5)
     else:
         with pytest.raises(BrokerBug, match=after.value):
             group.enter(after, 5)

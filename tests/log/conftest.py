@@ -7,7 +7,7 @@ import pytest
 
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
-from tests.log.house import make, open_store
+from tests.log.harness import make, open_store
 
 
 @pytest.fixture

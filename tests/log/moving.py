@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from broker.config.rooms.log import LogConfig
+from broker.config.sections.log import LogConfig
 from broker.log.move import Move
 from broker.log.partition import PartitionLog
 from broker.log.report import Recovery
 from broker.log.store import LogStore
-from tests.log.house import NOW
+from tests.log.harness import NOW
 
 MOST = 1_000_000
 

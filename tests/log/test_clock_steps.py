@@ -5,7 +5,7 @@ import pytest
 from broker.log.clock_steps import LARGEST_MS, ClockSteps
 from broker.log.partition import PartitionLog
 from broker.log.store import LogStore
-from tests.log.house import NOW, append, fill, sized
+from tests.log.harness import NOW, append, fill, sized
 
 WAIT_MS = 300_000
 YEAR_MS = 365 * LARGEST_MS

@@ -7,7 +7,7 @@ import pytest
 from broker.log.recovery import DamagedStretch
 from broker.records.header import CRC_FROM
 from broker.records.walk import batches, records
-from tests.log.house import (
+from tests.log.harness import (
     NOW,
     after_kill,
     all_records,
@@ -130,7 +130,7 @@ def test_a_byte_flipped_after_a_clean_end_is_not_served_and_told_once(where, max
     log = store.partition("events", 0)
     assert recovery.scanned_bytes == 0 and not recovery.damage
     assert consume(log, max_bytes) == [0, 1, 2, *range(4, 30)]
-    assert log.segments[0].proof.damage == [(300, 400)]
+    assert log.segments[0].verified.damage == [(300, 400)]
     assert consume(log, max_bytes) == [0, 1, 2, *range(4, 30)]
     (told,) = caplog.records
     assert told.where == f"{log_files(where)[0]}: bytes 300 to 400"
@@ -156,11 +156,11 @@ def test_a_segment_is_proven_once_for_readers_in_order(where):
     clean_end(where, count=100)
     store, _ = open_store(where)
     log = make(store)
-    assert log.segments[0].proof.doubtful
+    assert log.segments[0].verified.doubtful
     assert len(consume(log)) == 100
-    assert not log.segments[0].proof.doubtful
+    assert not log.segments[0].verified.doubtful
     fill(log, 5)
-    assert not log.segments[0].proof.doubtful
+    assert not log.segments[0].verified.doubtful
     store.close()
 
 
@@ -170,7 +170,7 @@ def test_what_is_appended_to_an_unproven_segment_is_good(where):
     log = make(store)
     fill(log, 5)
     assert len(log.read(6_000, 10_000, min_one_batch=True)) == 500
-    assert log.segments[0].proof.doubtful
+    assert log.segments[0].verified.doubtful
     store.close()
 
 

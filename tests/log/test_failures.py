@@ -6,9 +6,9 @@ import resource
 
 import pytest
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
-from tests.log.house import (
+from tests.log.harness import (
     NOW,
     after_kill,
     all_records,

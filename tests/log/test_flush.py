@@ -6,7 +6,7 @@ import os
 import pytest
 
 from broker.log.disk import flush_file_system
-from tests.log.house import NOW, append, batch, fill, make, open_store
+from tests.log.harness import NOW, append, batch, fill, make, open_store
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def synced(monkeypatch):
     return names
 
 
-def carry_out(chores):
-    for chore in chores:
+def carry_out(jobs):
+    for chore in jobs:
         chore.run()
         chore.finish()
         assert chore.error is None
-    return len(chores)
+    return len(jobs)
 
 
 def test_nothing_is_flushed_unless_a_topic_wants_it(store, log):

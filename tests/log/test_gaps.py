@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.recovery import Gap
 from broker.log.report import Missing
 from broker.log.store import LogStore
-from tests.log.house import (
+from tests.log.harness import (
     TOPIC_ID,
     after_kill,
     all_records,
@@ -240,7 +240,7 @@ def test_a_deleted_partition_is_not_missing_after_a_kill(where: Path, tmp_path: 
 
 
 def test_a_partition_that_moved_to_another_directory_is_not_missing(tmp_path: Path) -> None:
-    from broker.config.rooms.log import LogConfig
+    from broker.config.sections.log import LogConfig
 
     one, two = tmp_path / "one", tmp_path / "two"
     filled(one)

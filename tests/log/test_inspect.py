@@ -12,7 +12,7 @@ from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
 from broker.records.header import HEADER_BYTES, header_at
 from broker.records.validate import check_batch
-from tests.log.house import NOW, append, make
+from tests.log.harness import NOW, append, make
 from tests.support.batches import recounted, with_header
 
 HOUR = 3_600_000

@@ -11,7 +11,7 @@ import pytest
 
 from broker.records.build import NewRecord, build_batch
 from broker.records.compression import Codec
-from tests.log.house import NOW, append, batch, log_files, make, open_store
+from tests.log.harness import NOW, append, batch, log_files, make, open_store
 
 LIBS = os.environ.get("WEIR_KAFKA_LIBS")
 

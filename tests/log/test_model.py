@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.log.staged import Staged
 from broker.log.store import LogStore
 from broker.records.walk import batches, records
-from tests.log.house import NOW, after_kill, all_records, batch, make, open_store
+from tests.log.harness import NOW, after_kill, all_records, batch, make, open_store
 
 SETTINGS = {"segment_bytes": 1_500, "index_interval_bytes": 200, "file_delete_delay_ms": 0}
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from broker.log import disk
-from tests.log.house import NOW, all_records, append, fill, make, offsets, sized
+from tests.log.harness import NOW, all_records, append, fill, make, offsets, sized
 from tests.log.moving import begin, clear, directories, finish, open_two, settle, step
 
 

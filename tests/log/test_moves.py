@@ -5,10 +5,10 @@ import os
 
 import pytest
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log import disk
-from tests.log.house import (
+from tests.log.harness import (
     NOW,
     TOPIC_ID,
     all_records,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.rooms.log import LogConfig
+from broker.config.sections.log import LogConfig
 from broker.log.disk import FEWEST_OPEN, OpenFiles
 from broker.log.store import LogStore
-from tests.log.house import append, batch, bytes_from, make, open_store
+from tests.log.harness import append, batch, bytes_from, make, open_store
 
 
 class Kernel:

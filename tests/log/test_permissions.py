@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.log.permissions import tighten
-from tests.log.house import fill, make, open_store
+from tests.log.harness import fill, make, open_store
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o027, 0o077], ids=lambda umask: f"umask-{umask:04o}")

@@ -3,7 +3,18 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from tests.log.house import NOW, TOPIC_ID, all_records, append, batch, bytes_from, fill, make, offsets, sized
+from tests.log.harness import (
+    NOW,
+    TOPIC_ID,
+    all_records,
+    append,
+    batch,
+    bytes_from,
+    fill,
+    make,
+    offsets,
+    sized,
+)
 
 
 def refusal(log, offset):
@@ -91,7 +102,7 @@ def test_what_was_found_once_is_found_again_after_more_was_written(log):
 
 
 def test_more_remembered_places_than_allowed_are_all_forgotten(log, monkeypatch):
-    monkeypatch.setattr("broker.log.shared.MOST_MARKS", 100)
+    monkeypatch.setattr("broker.log.log_context.MOST_MARKS", 100)
     fill(log, 101)
     log._shared.count_mark(log)  # whatever was remembered while filling
     log.forget_marks()

@@ -9,7 +9,7 @@ import pytest
 
 from broker.log.layout import CLEAN_SHUTDOWN
 from broker.log.report import CutTail, Missing
-from tests.log.house import (
+from tests.log.harness import (
     NOW,
     after_kill,
     all_records,

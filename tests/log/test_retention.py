@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
-from tests.log.house import (
+from tests.log.harness import (
     NOW,
     after_kill,
     all_records,
@@ -24,8 +24,8 @@ def bases(log):
     return [segment.base_offset for segment in log.segments]
 
 
-def carry_out(chores):
-    for chore in chores:
+def carry_out(jobs):
+    for chore in jobs:
         chore.run()
         chore.finish()
         assert chore.error is None

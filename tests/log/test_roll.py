@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from tests.log.house import NOW, all_records, append, batch, fill, log_files, make, offsets, sized
+from tests.log.harness import NOW, all_records, append, batch, fill, log_files, make, offsets, sized
 
 
 def bases(log):
@@ -53,7 +53,7 @@ def test_older_records_do_not_roll(store):
 
 
 def test_segment_ms_counts_from_the_first_batch_also_after_a_restart(where):
-    from tests.log.house import open_store
+    from tests.log.harness import open_store
 
     store, _ = open_store(where)
     append(make(store, segment_ms=1_000), batch(b"a"))
@@ -94,7 +94,7 @@ def test_what_is_staged_before_the_roll_stays_in_the_segment_before(store):
 
 
 def test_smaller_segments_hold_from_the_next_append_on(store):
-    from broker.config.rooms.topics import TopicSettings
+    from broker.config.sections.topics import TopicSettings
 
     log = make(store)
     fill(log, 5)

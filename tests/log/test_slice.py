@@ -10,7 +10,7 @@ import pytest
 from broker.log.disk import OpenFile
 from broker.log.slice import EMPTY, FileSlice
 from broker.log.windows import COPIED, WINDOW_BYTES, MappedWindows, Sendfile
-from tests.log.house import append, make, open_store, sized
+from tests.log.harness import append, make, open_store, sized
 
 CONTENT = os.urandom(65_536) * 640
 """40 MB: two windows and a half."""

@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.config.rooms.topics import TopicSettings
+from broker.config.sections.topics import TopicSettings
 from broker.errors import ApiError, ErrorCode
 from broker.log.partition import PartitionLog
 from broker.records.build import NewRecord, build_batch
 from broker.records.header import header_at
 from broker.records.validate import check_batch
-from tests.log.house import NOW, all_records, append, batch, make, sized
+from tests.log.harness import NOW, all_records, append, batch, make, sized
 
 HOUR = 3_600_000
 

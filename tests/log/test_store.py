@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from broker.config.rooms.log import LogConfig
+from broker.config.sections.log import LogConfig
 from broker.errors import ApiError
 from broker.log.store import LogStore
-from tests.log.house import (
+from tests.log.harness import (
     NOW,
     TOPIC_ID,
     after_kill,

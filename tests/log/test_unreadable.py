@@ -16,7 +16,7 @@ from broker.log.partition import PartitionLog
 from broker.log.slice import READ_AHEAD
 from broker.log.store import LogStore
 from broker.records.slices import run_through
-from tests.log.house import NOW, append, fill, log_files, make, open_store, sized
+from tests.log.harness import NOW, append, fill, log_files, make, open_store, sized
 
 Use = Callable[[PartitionLog], object]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from broker.errors import ConfigError
-from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.audit import AuditFilter
 from broker.metadata.changes import Change, Kind
 from broker.metadata.sealing import NOT_EDITED, Unreadable
@@ -22,7 +22,7 @@ JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 KEY = "ssl.keystore.key"
 KEY_PASSWORD = "listener.name.ssl.ssl.key.password"
 SECRETS = {JAAS: "user_ann=hunter2-jaas", KEY: "-----BEGIN hunter2-key", KEY_PASSWORD: "hunter2-password"}
-EVE = Actor("eve", Role.ADMIN, "10.0.0.9", Door.PAGE)
+EVE = Actor("eve", Role.ADMIN, "10.0.0.9", ChangeOrigin.PAGE)
 
 
 @pytest.fixture

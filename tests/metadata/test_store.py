@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.errors import ApiError, ErrorCode
-from broker.metadata.actor import BROKER_ITSELF, Actor, Door, Role
+from broker.metadata.actor import BROKER_ITSELF, Actor, ChangeOrigin, Role
 from broker.metadata.audit import AuditFilter, AuditRow
 from broker.metadata.changes import Change, Kind, write_pairs
 from broker.metadata.sealing import Seals
@@ -17,7 +17,7 @@ from broker.metadata.secret_key import SecretKey
 from broker.metadata.store import MetadataStore, MetadataUnusable
 
 ALICE = write_pairs((("user", "alice"),))
-EVE = Actor("eve", Role.EDITOR, "10.0.0.9", Door.PAGE)
+EVE = Actor("eve", Role.EDITOR, "10.0.0.9", ChangeOrigin.PAGE)
 
 
 def limit(value: str | None, key: str = "producer_byte_rate", entity: str = ALICE) -> Change:
@@ -78,7 +78,7 @@ def test_a_commit_leaves_earlier_images_alone(store: MetadataStore) -> None:
 
 def test_the_trail_says_who_when_where_and_old_to_new(store: MetadataStore) -> None:
     store.commit([limit("1000"), limit("5", "request_percentage")], EVE, 2_000)
-    store.commit([limit("2000")], replace(EVE, name="bob", door=Door.WIRE), 3_000)
+    store.commit([limit("2000")], replace(EVE, name="bob", door=ChangeOrigin.WIRE), 3_000)
     row = AuditRow(
         seq=4,
         batch=4,

@@ -28,7 +28,7 @@ async def subscribe(broker: RunningBroker, name: str = "s", **configs: str) -> N
     ops = tuple(ConfigOp(key.replace("_", "."), OpType.SET, text) for key, text in configs.items())
     resource = ConfigResource(ResourceType.CLIENT_METRICS, name)
     command = IncrementalAlterConfigs((ConfigAlteration(resource, ops),))
-    (outcome,) = await broker.house.control.apply(command, BROKER_ITSELF)
+    (outcome,) = await broker.server.control.apply(command, BROKER_ITSELF)
     assert outcome.ok, outcome
 
 
@@ -62,7 +62,7 @@ async def push(
 def figures(broker: RunningBroker) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """What Prometheus reads, by family and labels."""
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-    for family in broker.house.exposition.families():
+    for family in broker.server.prometheus.families():
         for sample in family.samples:
             found.setdefault(family.name, {})[sample.labels] = sample.value
     return found

@@ -202,4 +202,4 @@ async def test_flipped_bits_end_the_own_connection_at_most(
         await hostile.stream.aclose()
     assert len(told(caplog)) <= 200
     assert await is_served(polite)
-    assert len(list(broker.house.server.channels())) == 1
+    assert len(list(broker.server.socket_server.channels())) == 1

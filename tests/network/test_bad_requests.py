@@ -45,7 +45,7 @@ async def produced(client: WireClient, request: ProduceRequest) -> tuple[int, in
 
 
 def end_of(broker: RunningBroker) -> int:
-    log = broker.house.partitions.log("events", 0)
+    log = broker.server.partitions.log("events", 0)
     assert log is not None
     return log.log_end_offset
 
@@ -268,7 +268,7 @@ async def test_a_name_that_could_be_a_path_is_never_a_topic(
 ) -> None:
     answer = await client.ask(CreateTopicsRequest([CreatableTopic(name, 1, 1)], 1_000), 5)
     assert answer.topics[0].error_code == 17
-    assert set(broker.house.control.image.topics) == {"events"}
+    assert set(broker.server.control.image.topics) == {"events"}
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ async def test_members_and_generations_that_never_were_have_their_codes(client: 
 async def test_metadata_by_id_before_it_had_a_meaning_is_an_invalid_request(
     broker: RunningBroker, client: WireClient, version: int
 ) -> None:
-    topic_id = broker.house.control.image.topics["events"].topic_id
+    topic_id = broker.server.control.image.topics["events"].topic_id
     for topic in (MetadataRequestTopic(topic_id, None), MetadataRequestTopic(topic_id, "events")):
         answer = await client.ask(MetadataRequest([topic]), version)
         assert [(each.error_code, each.name) for each in answer.topics] == [(42, topic.name or "")]

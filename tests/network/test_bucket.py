@@ -23,12 +23,12 @@ async def test_a_client_spends_its_burst_and_then_waits_for_what_it_sends(
     async with running_broker(tmp_path, *SETTINGS) as broker:
         client = await broker.connect("spender")
         assert (await client.ask(create_topic(), 5)).topics[0].error_code == 0
-        broker.house.quotas.apply(Entity(client_id="spender"), "producer_byte_rate", 1_000)
+        broker.server.quotas.apply(Entity(client_id="spender"), "producer_byte_rate", 1_000)
         answer = await client.ask(produce_request_of(size, "spender"), PRODUCE_VERSION)
         assert answer.throttle_time_ms == waits_ms[0]
         other = await broker.connect("spender")  # the same limit, and it is not held
         answer = await other.ask(produce_request_of(500, "spender"), PRODUCE_VERSION)
         assert answer.throttle_time_ms == waits_ms[1]
-        row = broker.house.broker.views.throttled()[0]
+        row = broker.server.broker.views.throttled()[0]
         assert (row.throttle_ms, row.bound) == (waits_ms[1], 1_000)
         assert row.observed == pytest.approx(1_000 * (1 + waits_ms[1] / 2_500))

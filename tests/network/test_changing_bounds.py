@@ -68,7 +68,7 @@ async def asked(
 
 
 async def token_of(broker: RunningBroker) -> str:
-    issued = await broker.house.control.apply(IssueAdminToken("automation", Role.EDITOR), BROKER_ITSELF)
+    issued = await broker.server.control.apply(IssueAdminToken("automation", Role.EDITOR), BROKER_ITSELF)
     assert issued.secret is not None
     return issued.secret
 
@@ -108,7 +108,7 @@ async def sent_while(
     broker: RunningBroker, clock: MockClock, changes: Sequence[Callable[[], Awaitable[None]]]
 ) -> int:
     """Bytes that clients which always want more send in the first minute; each second a change is made."""
-    held = broker.house.quotas.produce.throttled
+    held = broker.server.quotas.produce.throttled
     sent = 0
 
     async def insist() -> None:
@@ -123,7 +123,7 @@ async def sent_while(
                 sent += SIZE
             assert answer.responses[0].partition_responses[0].error_code == 0
 
-    now_ms = broker.house.clock.ms
+    now_ms = broker.server.clock.ms
     began = now_ms()
     async with trio.open_nursery() as clients:
         for _ in range(CLIENTS):
@@ -163,7 +163,7 @@ async def test_four_clients_under_a_limit_that_is_raised_each_second_get_the_lim
             return lambda: change(GREEDY, 50_001 + second)
 
         sent = await sent_while(broker, mock_clock, [raised(second) for second in range(SECONDS)])
-        assert broker.house.quotas.produce.bound("", GREEDY) == 50_000 + SECONDS
+        assert broker.server.quotas.produce.bound("", GREEDY) == 50_000 + SECONDS
     allowed, burst = 3_001_770, 50_000 if algorithm == "token_bucket" else 0
     assert allowed * 0.97 <= sent <= allowed * 1.03 + burst
 
@@ -196,7 +196,7 @@ async def test_a_limit_that_is_set_to_itself_moves_no_end(tmp_path: Path, mock_c
         for _ in range(3):
             mock_clock.jump(1)
             await change(GREEDY, 1_000)
-        (row,) = broker.house.broker.views.throttled()
+        (row,) = broker.server.broker.views.throttled()
         assert (row.remaining_ms, row.throttle_ms) == (1_000, 4_000)
 
 
@@ -219,7 +219,7 @@ async def test_a_held_connection_is_read_again_when_its_debt_is_repaid_under_the
         if left_ms:
             mock_clock.jump((left_ms - 1) / 1000)
             await trio.testing.wait_all_tasks_blocked(0.01)
-            (row,) = broker.house.broker.views.throttled()
+            (row,) = broker.server.broker.views.throttled()
             assert (row.since_ms, row.remaining_ms) == (1_000 + left_ms - 1, 1)
             mock_clock.jump(0.001)
         await client.receive(0, PRODUCE_VERSION)

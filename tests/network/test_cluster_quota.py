@@ -61,7 +61,7 @@ async def test_a_topic_is_not_made_automatically_beyond_the_quota(broker: Runnin
         asked = MetadataRequest([MetadataRequestTopic(name=name)], True)
         (topic,) = (await client.ask(asked, 9)).topics
         assert topic.error_code == error
-    assert set(broker.house.control.image.topics) == {"a"}
+    assert set(broker.server.control.image.topics) == {"a"}
 
 
 async def test_the_topic_of_committed_offsets_counts_and_is_refused_like_any_other(
@@ -82,8 +82,8 @@ async def test_the_brokers_event_topics_are_refused_too_and_made_when_there_is_a
     settings = ("events.topics=connections", "cluster.quota.topic.count=0")
     async with running_broker(tmp_path, *settings) as running:
         await running.connect()
-        await running.house.events.write()
-        assert running.house.control.image.topics == {}
+        await running.server.events.write()
+        assert running.server.control.image.topics == {}
         await alter(running, cluster_quota_topic_count="1")
-        await running.house.events.write()
-        assert set(running.house.control.image.topics) == {"__weir_connections"}
+        await running.server.events.write()
+        assert set(running.server.control.image.topics) == {"__weir_connections"}

@@ -48,7 +48,7 @@ async def test_a_fetch_that_waits_is_answered_empty_and_then_the_connection_ends
     async with running_broker(tmp_path) as broker:
         client = await connected(broker)
         await client.send(fetch(60_000), 11)
-        await until(lambda: broker.house.broker.fetches.delayed == 1)
+        await until(lambda: broker.server.broker.fetches.delayed == 1)
         await stops(broker)
         _, answer = await client.receive(1, 11)
         assert answer.error_code == 0
@@ -73,7 +73,7 @@ async def test_what_is_in_hand_is_answered_and_found_again(tmp_path: Path) -> No
     async with running_broker(tmp_path) as broker:
         await connected(broker)
         clients = [await broker.connect() for _ in range(100)]
-        await until(lambda: len(list(broker.house.server.channels())) == 101)
+        await until(lambda: len(list(broker.server.socket_server.channels())) == 101)
         for number, client in enumerate(clients):
             await client.send(produce_request(batch_of(b"%d" % number)), PRODUCE_VERSION)
             if number == 60:
@@ -88,7 +88,7 @@ async def test_what_is_in_hand_is_answered_and_found_again(tmp_path: Path) -> No
             assert answer.responses[0].partition_responses[0].error_code == 0
             promised += 1
     async with running_broker(tmp_path) as broker:
-        log = broker.house.partitions.log("events", 0)
+        log = broker.server.partitions.log("events", 0)
         assert log is not None and log.log_end_offset >= promised
 
 
@@ -105,11 +105,11 @@ async def test_channels_that_are_held_for_a_quota_do_not_hold_up_the_stop(tmp_pa
     """They have their answers; what they send next is not in hand."""
     async with running_broker(tmp_path) as broker:
         await connected(broker)
-        broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+        broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
         for acks in (0, 1) * 25:
             greedy = await broker.connect("greedy")
             await greedy.send(produce_request_of(40_000, "greedy", acks=acks), PRODUCE_VERSION)
-        await until(lambda: len(broker.house.broker.views.throttled()) == 50)
+        await until(lambda: len(broker.server.broker.views.throttled()) == 50)
         await stops(broker)
 
 
@@ -184,7 +184,7 @@ async def test_a_broker_that_is_cancelled_at_any_moment_has_kept_its_promises(
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
     async with running_broker(tmp_path) as broker:
-        log = broker.house.partitions.log("events", 0)
+        log = broker.server.partitions.log("events", 0)
         assert log is not None and log.log_end_offset >= promised
 
 
@@ -221,7 +221,7 @@ async def test_a_broker_that_drains_is_alive_and_not_ready(tmp_path: Path) -> No
         port = int(broker.started.console.address.rstrip("/").rpartition(":")[2])
         client = await broker.connect()
         await client.ask(DescribeClusterRequest(), 0)
-        server = broker.house.server
+        server = broker.server.socket_server
         server.forget_answers()
         (route,) = [
             each for each in server.listeners[0].routes.all() if each.metrics.name == "DescribeCluster"

@@ -60,7 +60,7 @@ async def test_an_answer_that_fails_in_a_full_callback_queue_does_not_fail_the_t
         await wait_all_tasks_blocked(0.001)
         scene.break_once(PendingFetch, "answer", lambda pending, **_: of_victim(pending.context))
         await scene.passes(30)
-        assert scene.broker.house.broker.callbacks.blocked == 3
+        assert scene.broker.server.broker.callbacks.blocked == 3
         for each in others:
             _, answer = await each.receive(ApiKey.FETCH, 11)
             assert answer.error_code == ErrorCode.NONE
@@ -83,7 +83,7 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
             request = JoinGroupRequest(client.client_id, 10_000, 60_000, "", None, "consumer", protocols)
             joined = await client.ask(request, 3)
             assert joined.error_code == ErrorCode.NONE
-        coordinator = scene.broker.house.broker.groups.coordinator
+        coordinator = scene.broker.server.broker.groups.coordinator
 
         def members(group: str) -> int:
             (described,) = coordinator.described([group], missing_is_error=False)
@@ -109,14 +109,14 @@ async def test_a_held_login_that_fails_ends_its_connection_and_the_others_have_t
 ) -> None:
     async def act(scene: Scene) -> None:
         clients = [await asked_before(scene) for _ in range(2)]
-        channels = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+        channels = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
         told: list[int] = []
 
         def fails(_now_ms: int) -> None:
             scene.raised += 1
             raise Unforeseen
 
-        users = scene.broker.house.server.users
+        users = scene.broker.server.socket_server.users
         users.hold(channels[0], 1_000, fails)
         users.hold(channels[1], 1_000, told.append)
         await scene.passes(1)

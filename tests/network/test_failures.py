@@ -19,8 +19,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.errors import FatalExitError
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.accepting.acceptor import Acceptor
-from broker.network.accepting.connection_gate import ConnectionGate, ListenerGate
+from broker.network.acceptor.acceptor import Acceptor
+from broker.network.acceptor.connection_gate import ConnectionGate, ListenerGate
 from broker.network.connection import expiry
 from broker.network.connection.channel import Channel
 from broker.network.connection.frame_pool import FramePool
@@ -38,7 +38,7 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from broker.quotas.connections import ConnectionQuotas
-from broker.quotas.obedience import Obedience
+from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.services.fetching import DelayedFetch
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
 from tests.support.running import RunningBroker, running_broker
@@ -94,7 +94,7 @@ class Scene:
 
     async def limit(self, key: str, value: float) -> None:
         rule = QuotaAlteration((("client-id", VICTIM),), (QuotaOp(key, value),))
-        (outcome,) = await self.broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        (outcome,) = await self.broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
         assert outcome.ok
 
 
@@ -163,17 +163,17 @@ async def breaks_epoll_watches(scene: Scene) -> WireClient:
 async def breaks_opened(scene: Scene) -> WireClient:
     class Watcher:
         def opened(self, channel: Channel) -> None:
-            scene.broker.house.server.watchers.all.remove(self)  # type: ignore[arg-type]
+            scene.broker.server.socket_server.observers.all.remove(self)  # type: ignore[arg-type]
             scene.raised += 1
             raise Unforeseen
 
-    scene.broker.house.server.watchers.all.append(Watcher())  # type: ignore[arg-type]
+    scene.broker.server.socket_server.observers.all.append(Watcher())  # type: ignore[arg-type]
     return await scene.connect()
 
 
 async def breaks_read(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+    (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
 
     def broken(_sock: Any) -> None:
         scene.raised += 1
@@ -205,7 +205,7 @@ async def breaks_interest(scene: Scene) -> WireClient:
 
 async def breaks_admission(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    (processor,) = scene.broker.house.server.processors()
+    (processor,) = scene.broker.server.socket_server.processors()
     put_nowait = processor._put_nowait
 
     def broken(request: Any) -> None:
@@ -246,7 +246,7 @@ async def breaks_throttle_end(scene: Scene) -> WireClient:
 
 async def breaks_memory_grant(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+    (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
     scene.break_once(Responder, "_after_unmute", second_is_victims)
     channel.responder.reopen(channel)
     return client
@@ -325,7 +325,7 @@ def scene_in(tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPa
             late = await running.connect("late")
             await late.ask(MetadataRequest([]), METADATA_VERSION)
             await wait_all_tasks_blocked(0.001)
-            server = running.house.server
+            server = running.server.socket_server
             assert server.gate.quotas.total == len(list(server.channels())), "no count stays behind"
             assert not running.started.stopped.is_set()
 
@@ -341,7 +341,9 @@ async def ended(client: WireClient) -> bool:
 
 
 def counted(scene: Scene) -> dict[Place, int]:
-    return {place: count for place, count in scene.broker.house.server.failures.counts.items() if count}
+    return {
+        place: count for place, count in scene.broker.server.socket_server.failures.counts.items() if count
+    }
 
 
 @pytest.mark.parametrize("name", CLOSES)
@@ -380,14 +382,14 @@ async def test_of_closing_every_other_step_is_taken(scene_in: Any, mock_clock: M
 
     async def act(scene: Scene) -> None:
         client = await asked_before(scene)
-        (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+        (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
         # A gate that fails at once has not counted, by itself, that the connection is gone.
         scene.break_once(owner, name, at_its_end=step == "gate")
-        before = scene.broker.house.server.gate.quotas.total
+        before = scene.broker.server.socket_server.gate.quotas.total
         await trio.aclose_forcefully(client.stream)
         await wait_all_tasks_blocked(0.001)
         assert channel.closed and counted(scene) == {Place.CLOSE: 1}
-        assert scene.broker.house.server.gate.quotas.total == before - 1
+        assert scene.broker.server.socket_server.gate.quotas.total == before - 1
 
     await scene_in(act)
 
@@ -397,7 +399,7 @@ async def test_a_failed_close_of_the_socket_leaves_the_other_steps(
 ) -> None:
     async def act(scene: Scene) -> None:
         client = await asked_before(scene)
-        (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+        (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
         sock = channel.sock
 
         class Unclosable:
@@ -422,17 +424,19 @@ async def test_a_parked_socket_whose_look_fails_is_closed(
     scene_in: Any, mock_clock: MockClock, mode: str
 ) -> None:
     async def act(scene: Scene) -> None:
-        house = scene.broker.house
-        house.connections.set_ip_rate("127.0.0.1", 1)
+        server = scene.broker.server
+        server.connections.set_ip_rate("127.0.0.1", 1)
         clients = []
-        while not any(listener.acceptor.gate.parked for listener in house.server.listeners):
+        while not any(
+            listener.acceptor.gate.throttled_sockets for listener in server.socket_server.listeners
+        ):
             clients.append(await scene.connect())
             await wait_all_tasks_blocked(0.001)
         scene.break_once(ListenerGate, "_has_served_its_time")
         await scene.passes(1)
         assert await ended(clients[-1])
         assert counted(scene) == {Place.PARKED_SOCKET: 1}
-        house.connections.set_ip_rate("127.0.0.1", None)
+        server.connections.set_ip_rate("127.0.0.1", None)
         for client in clients[:-1]:
             await trio.aclose_forcefully(client.stream)
 
@@ -446,7 +450,7 @@ async def test_a_look_at_whether_a_client_obeys_that_fails_ends_nothing(
         await scene.limit("producer_byte_rate", 1_000)
         client = await scene.connect()
         await client.ask(produce_request_of(11_000, VICTIM), PRODUCE_VERSION)
-        scene.break_once(Obedience, "looked")
+        scene.break_once(ThrottleCompliance, "looked")
         await scene.passes(0.5)
         await scene.passes(1)
         await client.ask(MetadataRequest([]), METADATA_VERSION)
@@ -477,7 +481,7 @@ async def no_memory_to_go_on(scene: Scene) -> WireClient:
 
 async def no_memory_for_a_small_one(scene: Scene) -> WireClient:
     client = await asked_before(scene)
-    (channel,) = [each for each in scene.broker.house.server.channels() if of_victim(each)]
+    (channel,) = [each for each in scene.broker.server.socket_server.channels() if of_victim(each)]
 
     def broken(_sock: Any) -> None:
         scene.raised += 1
@@ -532,9 +536,9 @@ async def test_where_no_memory_is_left_one_connection_ends_with_one_line(
         client = await act_without(scene)
         assert await ended(client)
         assert counted(scene) == {place: 1}
-        frames = scene.broker.house.server.frames
+        frames = scene.broker.server.socket_server.frames
         assert frames.outstanding == 0
-        memory = scene.broker.house.server.memory
+        memory = scene.broker.server.socket_server.memory
         assert memory is None or memory.memory.used == 0
 
     with caplog.at_level(logging.INFO):
@@ -587,7 +591,7 @@ def test_buffers_that_are_kept_are_given_up_before_a_request_is(
 
 
 def route_of(scene: Scene, key: ApiKey, version: int) -> Route:
-    routes = scene.broker.house.server.listeners[0].routes
+    routes = scene.broker.server.socket_server.listeners[0].routes
     route = routes.get(key << 16 | version) or routes.build(key << 16 | version)
     assert route is not None
     return route
@@ -707,7 +711,7 @@ async def test_a_parked_fetch_that_fails_does_not_fail_the_append_that_woke_it(
         await client.send(parked_fetch(), 11)
         await wait_all_tasks_blocked(0.001)
         (operation,) = [
-            channel.waiting for channel in scene.broker.house.server.channels() if channel.waiting
+            channel.waiting for channel in scene.broker.server.socket_server.channels() if channel.waiting
         ]
         assert isinstance(operation, DelayedFetch)
         scene.break_once(type(operation.pending), "answer")
@@ -765,6 +769,6 @@ async def test_a_broken_epoll_stops_the_broker(tmp_path: Path, monkeypatch: pyte
                 raise Unforeseen
 
             monkeypatch.setattr(Selector, "woken", broken)
-            next(running.house.server.processors()).selector.wakeup()
+            next(running.server.socket_server.processors()).selector.wakeup()
             with trio.fail_after(10):
                 await trio.sleep_forever()

@@ -68,7 +68,7 @@ class Consumer:
     async def wait(self, broker: RunningBroker) -> None:
         """Is parked when this returns."""
         await self.send(60_000)
-        while not broker.house.broker.fetches.delayed:
+        while not broker.server.broker.fetches.delayed:
             await wait_all_tasks_blocked(0.001)
 
 
@@ -98,7 +98,7 @@ async def append(broker: RunningBroker, size: int = 100) -> bytearray:
 
 
 def bytes_out(broker: RunningBroker, topic: str) -> int:
-    log = broker.house.broker.partitions.log(topic, 0)
+    log = broker.server.broker.partitions.log(topic, 0)
     assert log is not None
     return log.traffic.bytes_out
 
@@ -107,13 +107,13 @@ async def limit(broker: RunningBroker, key: str, value: float | None, **entity: 
     """A rule of the client `busy`, or of another entity."""
     of = tuple(entity.items()) or (("client-id", "busy"),)
     rule = QuotaAlteration(of, (QuotaOp(key, value),))
-    (outcome,) = await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    (outcome,) = await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     assert outcome.ok
 
 
 def take(broker: RunningBroker, clock: MockClock, ms: float, whose: str = "busy") -> None:
     """Fetches of this client keep the handler busy for so long from now on."""
-    routes = broker.house.server.listeners[0].routes
+    routes = broker.server.socket_server.listeners[0].routes
     route = routes.get(FETCH << 16 | VERSION) or routes.build(FETCH << 16 | VERSION)
     assert route is not None
     handle = route.handle
@@ -127,8 +127,8 @@ def take(broker: RunningBroker, clock: MockClock, ms: float, whose: str = "busy"
 
 
 def used(broker: RunningBroker, kind: QuotaKind) -> float:
-    sensor = broker.house.quotas.managers[kind].find("ANONYMOUS", None)
-    return 0.0 if sensor is None else sensor.observed(broker.house.clock.ms())
+    sensor = broker.server.quotas.managers[kind].find("ANONYMOUS", None)
+    return 0.0 if sensor is None else sensor.observed(broker.server.clock.ms())
 
 
 @SESSIONS
@@ -139,12 +139,12 @@ async def test_under_a_byte_rate_the_wait_of_one_is_neither_its_own_debt_nor_its
     busy, idle = await consumer(broker, "busy"), await consumer(broker, "idle", in_session=in_session)
     await busy.send()
     size = len(await busy.client.receive_frame()) + 4
-    broker.house.quotas.apply(SHARED, "consumer_byte_rate", RATE)
+    broker.server.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     true = RateQuotaManager(QuotaKind.FETCH, paced=True)
     true.set_bound("ANONYMOUS", None, RATE)
 
     def truly(size: int) -> int:
-        now_ms = broker.house.clock.ms()
+        now_ms = broker.server.clock.ms()
         throttle = true.record("ANONYMOUS", None, size, now_ms)
         if throttle is None:
             return 0
@@ -172,7 +172,7 @@ async def test_under_a_byte_rate_the_wait_of_one_is_neither_its_own_debt_nor_its
     assert got == (0 if throttle_ms else len(records))
     sensor = true.find("ANONYMOUS", None)
     assert sensor is not None
-    assert used(broker, QuotaKind.FETCH) == sensor.observed(broker.house.clock.ms()) > 0
+    assert used(broker, QuotaKind.FETCH) == sensor.observed(broker.server.clock.ms()) > 0
 
 
 @SESSIONS
@@ -248,21 +248,21 @@ async def test_v84_of_two_broken_quotas_the_larger_alone_is_told_and_noted(
     busy = await consumer(broker, "busy")
     await busy.send()
     size = len(await busy.client.receive_frame()) + 4
-    broker.house.quotas.apply(Entity(client_id="busy"), "consumer_byte_rate", 2 * size / seconds)
+    broker.server.quotas.apply(Entity(client_id="busy"), "consumer_byte_rate", 2 * size / seconds)
     assert (await busy.fetch())[1] == len(BATCH)
     sent = bytes_out(broker, "busy")
     await limit(broker, "request_percentage", 2)
     take(broker, mock_clock, took_ms)
     assert await busy.fetch() == (throttle_ms, 0)
     assert bytes_out(broker, "busy") == sent
-    now_ms = broker.house.clock.ms()
-    assert [row.quota_type for row in broker.house.quotas.rows(now_ms)] == [kind]
+    now_ms = broker.server.clock.ms()
+    assert [row.quota_type for row in broker.server.quotas.rows(now_ms)] == [kind]
     noted = {}
     for each in (QuotaKind.FETCH, QuotaKind.REQUEST):
-        sensor = broker.house.quotas.managers[each].find("ANONYMOUS", "busy")
+        sensor = broker.server.quotas.managers[each].find("ANONYMOUS", "busy")
         noted[each] = 0 if sensor is None else sensor.throttles
     assert noted == {each: int(each is kind) for each in noted}
-    of_bytes = broker.house.quotas.fetch.find("ANONYMOUS", "busy")
+    of_bytes = broker.server.quotas.fetch.find("ANONYMOUS", "busy")
     assert of_bytes is not None
     in_sight = of_bytes.observed(now_ms) * of_bytes.rate.window_size_ms(now_ms) / 1_000
     assert round(in_sight) == size, "recorded for the first, and taken back once for the second"
@@ -302,5 +302,5 @@ async def test_a_replica_is_charged_to_nobody(broker: RunningBroker, mock_clock:
         answer: Any = await client.ask(message, VERSION)
         assert (answer.throttle_time_ms, answer.responses[0].partitions[0].error_code) == (0, code)
     assert used(broker, QuotaKind.REQUEST) == 0
-    exempt, now_ms = broker.house.quotas.request.exempt, broker.house.clock.ms()
+    exempt, now_ms = broker.server.quotas.request.exempt, broker.server.clock.ms()
     assert round(exempt.measure(now_ms) * exempt.window_size_ms(now_ms) / 100, 6) == 600

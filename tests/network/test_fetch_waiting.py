@@ -62,12 +62,12 @@ async def test_a_consumer_whose_topic_was_deleted_waits(
         maker, client = await broker.connect(), await broker.connect()
         for name in NAMES:
             await maker.ask(create_topic(name), 5)
-        ids = {name: broker.house.partitions.by_name[name].topic_id for name in NAMES}
+        ids = {name: broker.server.partitions.by_name[name].topic_id for name in NAMES}
         request = fetch(broker, ids, version)
 
         async def wait() -> None:
             await client.send(request, version)
-            await until(lambda: broker.house.broker.fetches.delayed == 1)
+            await until(lambda: broker.server.broker.fetches.delayed == 1)
 
         await wait()
         mock_clock.jump(0.03)

@@ -8,9 +8,9 @@ import trio
 
 from broker.config.load import load
 from broker.errors import ConfigError
-from broker.house import House
 from broker.network.clock import TrioClock
 from broker.protocol.messages.metadata import MetadataRequest
+from broker.server import BrokerServer
 from tests.support.wire import WireClient, connect
 
 ONE = "PLAINTEXT://127.0.0.1:0"
@@ -30,7 +30,7 @@ async def test_a_start_names_the_listener_whose_port_is_taken(tmp_path: Path) ->
         port = taken.getsockname()[1]
         overrides = [f"listeners={ONE},SASL_PLAINTEXT://127.0.0.1:{port}", f"log.dirs={tmp_path}"]
         with pytest.raises(ConfigError, match=f"SASL_PLAINTEXT://127.0.0.1:{port}.*already in use"):
-            House(load(None, overrides, {}), TrioClock())
+            BrokerServer(load(None, overrides, {}), TrioClock())
 
 
 async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_port_until_then(
@@ -44,41 +44,41 @@ async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_por
             await late.wait()
 
     settings = [f"listeners={BOTH}", f"listener.security.protocol.map={MAP}", "console.listener="]
-    house = House(load(None, [*settings, f"log.dirs={tmp_path}"], {}), TrioClock())
+    server = BrokerServer(load(None, [*settings, f"log.dirs={tmp_path}"], {}), TrioClock())
     async with trio.open_nursery() as nursery:
-        house.server.start_handlers(nursery)
-        house.server.start_processors(nursery)
-        house.server.start_acceptors(nursery, ready)
-        addresses = {each.name: each.acceptor.address[1] for each in house.server.listeners}
+        server.socket_server.start_handlers(nursery)
+        server.socket_server.start_processors(nursery)
+        server.socket_server.start_acceptors(nursery, ready)
+        addresses = {each.name: each.acceptor.address[1] for each in server.socket_server.listeners}
         early = await connect(addresses["PLAINTEXT"])
         assert await told_port(early) == addresses["PLAINTEXT"]
         waiting = await connect(addresses["OTHER"])  # the port is bound
         await waiting.send(MetadataRequest([]), 9)
         with trio.move_on_after(0.05) as waited:
-            await house.server.wait_started()
+            await server.socket_server.wait_started()
         assert waited.cancelled_caught
         late.set()
         _, answer = await waiting.receive(3, 9)
         assert answer.brokers[0].port == addresses["OTHER"]
-        await house.server.wait_started()
+        await server.socket_server.wait_started()
         nursery.cancel_scope.cancel()
-    house.close()
+    server.close()
 
 
 async def test_an_authorizer_that_fails_stops_the_broker(tmp_path: Path) -> None:
     async def broken(_listener: str) -> None:
         raise ConfigError("authorizer", "x", "one that loads")
 
-    house = House(
+    server = BrokerServer(
         load(None, [f"listeners={ONE}", f"log.dirs={tmp_path}", "console.listener="], {}), TrioClock()
     )
 
     async def run() -> None:
         async with trio.open_nursery() as nursery:
-            house.server.start_processors(nursery)
-            house.server.start_acceptors(nursery, broken)
+            server.socket_server.start_processors(nursery)
+            server.socket_server.start_acceptors(nursery, broken)
 
     with pytest.raises(BaseExceptionGroup) as caught:
         await run()
     assert caught.group_contains(ConfigError)
-    house.close()
+    server.close()

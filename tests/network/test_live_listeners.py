@@ -44,7 +44,11 @@ async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterato
 
 
 def ports(broker: RunningBroker) -> dict[str, int]:
-    return {each.name: each.acceptor.address[1] for each in broker.house.server.listeners if not each.ending}
+    return {
+        each.name: each.acceptor.address[1]
+        for each in broker.server.socket_server.listeners
+        if not each.ending
+    }
 
 
 def free_port() -> int:
@@ -79,7 +83,7 @@ async def test_a_listener_is_added_and_its_clients_are_told_its_own_address(brok
     names = task_names("data-plane-kafka-")
     assert f"data-plane-kafka-socket-acceptor-OTHER-PLAINTEXT-{ports(broker)['OTHER']}" in names
     assert "data-plane-kafka-network-thread-1-OTHER-PLAINTEXT-1" in names
-    assert broker.house.broker.views.overview().bootstrap == tuple(
+    assert broker.server.broker.views.overview().bootstrap == tuple(
         f"127.0.0.1:{port}" for port in ports(broker).values()
     )
 
@@ -97,8 +101,8 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(
     assert await is_refused(port)
     assert await guest.is_closed()
     await wait_all_tasks_blocked()
-    assert list(ports(broker)) == list(broker.house.broker.endpoints) == ["PLAINTEXT"]
-    assert len(broker.house.server.responders) == 1
+    assert list(ports(broker)) == list(broker.server.broker.endpoints) == ["PLAINTEXT"]
+    assert len(broker.server.socket_server.responders) == 1
     assert not [name for name in task_names("") if "OTHER" in name]
     told = [record.message for record in caplog.records if "listener" in record.message]
     assert told == ["a listener was added", "a listener is removed"]
@@ -150,17 +154,17 @@ async def test_a_request_in_hand_bounds_the_removal_by_the_time_of_the_drain(
         partition = FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)
         topic = FetchTopic("events", partitions=[partition])
         await guest.send(FetchRequest(max_wait_ms=3_600_000, min_bytes=1, max_bytes=9, topics=[topic]), 11)
-        await until(lambda: broker.house.broker.fetches.delayed == 1)
+        await until(lambda: broker.server.broker.fetches.delayed == 1)
         assert await alter_through(client, {"listeners": ONE}) == (0, None)
         await wait_all_tasks_blocked(0.02)
         mock_clock.jump(1.999)
         await wait_all_tasks_blocked(0.02)
-        assert "OTHER" in broker.house.broker.endpoints
+        assert "OTHER" in broker.server.broker.endpoints
         mock_clock.jump(0.001)
         assert await guest.is_closed()
         await wait_all_tasks_blocked(0.02)
-        assert "OTHER" not in broker.house.broker.endpoints
-        assert broker.house.broker.fetches.delayed == 0
+        assert "OTHER" not in broker.server.broker.endpoints
+        assert broker.server.broker.fetches.delayed == 0
 
 
 async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: RunningBroker) -> None:
@@ -168,7 +172,7 @@ async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: Runn
     for listeners in (BOTH, ONE, BOTH, ONE, BOTH):
         assert await alter_through(client, {"listeners": listeners}) == (0, None)
     await wait_all_tasks_blocked()
-    assert len(broker.house.server.listeners) == 2
+    assert len(broker.server.socket_server.listeners) == 2
     guest = await connect(ports(broker)["OTHER"])
     assert await told_port(guest) == ports(broker)["OTHER"]
 
@@ -197,10 +201,10 @@ async def test_a_storm_of_connections_on_a_listener_that_comes_and_goes_harms_no
                 assert await alter_through(client, {"listeners": listeners}) == (0, None)
                 assert await told_port(client) == broker.port
         nursery.cancel_scope.cancel()
-    await until(lambda: len(broker.house.server.listeners) == 1)
+    await until(lambda: len(broker.server.socket_server.listeners) == 1)
     await until(lambda: len(os.listdir("/proc/self/fd")) == descriptors)
-    quotas = broker.house.server.gate.quotas
-    assert quotas.total == len(list(broker.house.server.channels())) == 1
+    quotas = broker.server.socket_server.gate.quotas
+    assert quotas.total == len(list(broker.server.socket_server.channels())) == 1
 
 
 async def test_a_port_that_is_taken_is_named_and_nothing_changes(broker: RunningBroker) -> None:
@@ -216,7 +220,7 @@ async def test_a_port_that_is_taken_is_named_and_nothing_changes(broker: Running
         "bound (Address already in use)",
     )
     assert list(ports(broker)) == ["PLAINTEXT"]
-    assert broker.house.control.image.broker_configs == {}
+    assert broker.server.control.image.broker_configs == {}
 
 
 async def test_a_port_that_is_lost_between_the_check_and_the_change_costs_that_listener_alone(
@@ -340,7 +344,7 @@ async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_
     async with running_broker(tmp_path, *settings) as broker:
         client = await broker.connect()
         await told_port(client)
-        server = broker.house.server
+        server = broker.server.socket_server
         server.forget_answers()
         for route in server.listeners[0].routes.all():
             route.handle = slow
@@ -351,7 +355,7 @@ async def test_a_broker_that_stops_adds_no_listener_and_its_next_start_does(tmp_
         alteration = ConfigAlteration(
             ConfigResource(ResourceType.BROKER, "1"), (ConfigOp("listeners", OpType.SET, BOTH),)
         )
-        (outcome,) = await broker.house.control.apply(IncrementalAlterConfigs((alteration,)), BROKER_ITSELF)
+        (outcome,) = await broker.server.control.apply(IncrementalAlterConfigs((alteration,)), BROKER_ITSELF)
         assert outcome.ok and len(server.listeners) == 1
         going_on.set()
         with trio.fail_after(2):

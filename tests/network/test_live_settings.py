@@ -34,11 +34,11 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 
 def wall_ms(broker: RunningBroker) -> int:
-    return broker.house.clock.wall_ms()
+    return broker.server.clock.wall_ms()
 
 
 def log_of(broker: RunningBroker) -> PartitionLog:
-    log = broker.house.partitions.by_name["events"].log(0)
+    log = broker.server.partitions.by_name["events"].log(0)
     assert log is not None
     return log
 
@@ -189,7 +189,7 @@ async def test_how_many_records_may_be_answered_and_not_on_the_disk(broker: Runn
 @takes_effect("log.flush.interval.ms")
 async def test_how_long_a_record_may_not_be_on_the_disk(broker: RunningBroker) -> None:
     await produce(broker)
-    store = broker.house.log
+    store = broker.server.log
     assert store.due_flushes(wall_ms(broker) + 60_000) == []
     await alter(broker, log_flush_interval_ms="30000")
     assert [flush.partition for flush in store.due_flushes(wall_ms(broker) + 60_000)] == [log_of(broker)]
@@ -198,10 +198,10 @@ async def test_how_long_a_record_may_not_be_on_the_disk(broker: RunningBroker) -
 @takes_effect("log.retention.ms")
 async def test_how_long_records_are_kept(broker: RunningBroker) -> None:
     await produce(broker)
-    broker.house.log.retention(wall_ms(broker) + 60_000)
+    broker.server.log.retention(wall_ms(broker) + 60_000)
     assert log_of(broker).log_start_offset == 0
     await alter(broker, ALL_BROKERS, log_retention_ms="30000")
-    broker.house.log.retention(wall_ms(broker) + 60_000)
+    broker.server.log.retention(wall_ms(broker) + 60_000)
     assert log_of(broker).log_start_offset == 1
 
 
@@ -211,11 +211,11 @@ async def test_how_much_is_kept_and_how_long_a_deleted_file_stays(broker: Runnin
     for _ in range(4):
         await produce(broker, size=1_500)
     now_ms = wall_ms(broker)
-    assert broker.house.log.retention(now_ms) == [] and log_of(broker).log_start_offset == 0
+    assert broker.server.log.retention(now_ms) == [] and log_of(broker).log_start_offset == 0
     await alter(broker, log_retention_bytes="4000")
-    assert broker.house.log.retention(now_ms) == [] and log_of(broker).log_start_offset > 0
+    assert broker.server.log.retention(now_ms) == [] and log_of(broker).log_start_offset > 0
     await alter(broker, log_retention_bytes="100", log_segment_delete_delay_ms="0")
-    assert broker.house.log.retention(now_ms) != []
+    assert broker.server.log.retention(now_ms) != []
 
 
 @takes_effect("producer.id.expiration.ms")
@@ -226,23 +226,23 @@ async def test_how_long_a_producer_is_remembered(broker: RunningBroker) -> None:
         return [each.producer_id for each in answer.topics[0].partitions[0].active_producers]
 
     assert await error_of_produce(broker, producer_id=7) is ErrorCode.NONE
-    broker.house.log.expire_producers(wall_ms(broker) + 60_000)
+    broker.server.log.expire_producers(wall_ms(broker) + 60_000)
     assert await known() == [7]
     await alter(broker, producer_id_expiration_ms="30000")
-    broker.house.log.expire_producers(wall_ms(broker) + 60_000)
+    broker.server.log.expire_producers(wall_ms(broker) + 60_000)
     assert await known() == []
 
 
 @takes_effect("quota.metrics.max.entities")
 async def test_how_many_entities_have_series(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
-        quotas, now_ms = broker.house.quotas, broker.house.clock.ms()
+        quotas, now_ms = broker.server.quotas, broker.server.clock.ms()
         quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
         for client_id in ("greedy", "other", "third"):
             quotas.record_produce("ANONYMOUS", client_id, 100, now_ms)
 
         def shown() -> tuple[int, float]:
-            page = parse(broker.house.exposition.page())
+            page = parse(broker.server.prometheus.page())
             left_out = page["weir_quota_entities_left_out"].value(quota="produce")
             return len(page["kafka_server_produce_byte_rate"].samples), left_out
 
@@ -256,7 +256,7 @@ async def test_the_longest_mute(tmp_path: Path, mock_clock: MockClock) -> None:
     async with running_broker(tmp_path) as broker:
         client = await broker.connect("greedy")
         assert (await client.ask(create_topic(), 5)).topics[0].error_code == 0
-        broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+        broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
 
         async def throttle_ms() -> int:
             answer = await client.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)

@@ -56,13 +56,13 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def log_of(broker: RunningBroker) -> PartitionLog:
-    log = broker.house.partitions.log("events", 0)
+    log = broker.server.partitions.log("events", 0)
     assert log is not None
     return log
 
 
 def has_moved(broker: RunningBroker, path: Path) -> Callable[[], bool]:
-    moves = broker.house.log.moves
+    moves = broker.server.log.moves
     return lambda: not moves.running and not moves.originals and log_of(broker).directory == str(path)
 
 
@@ -74,11 +74,11 @@ async def test_a_move_keeps_to_its_throttle_to_within_a_slice(
     await produce(client, 60)
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="100000")
     assert await move(client, tmp_path / "b") == 0
-    (moving,) = broker.house.log.moves.running.values()
-    quota = broker.house.broker.replication.alter_log_dirs
+    (moving,) = broker.server.log.moves.running.values()
+    quota = broker.server.broker.replication.alter_log_dirs
 
     def is_held() -> bool:
-        return quota.wait_ms(broker.house.clock.ms()) > 0
+        return quota.wait_ms(broker.server.clock.ms()) > 0
 
     await until(is_held)
     assert 100_000 < moving.copied <= 104_096, "one second's worth may go at once"
@@ -90,7 +90,7 @@ async def test_a_move_keeps_to_its_throttle_to_within_a_slice(
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="10000000")
     await until(has_moved(broker, tmp_path / "b" / "events-0"))
     assert moving.copied == log_of(broker).size
-    assert "\nkafka_server_alterlogdirsreplication_byte_rate " in broker.house.exposition.page()
+    assert "\nkafka_server_alterlogdirsreplication_byte_rate " in broker.server.prometheus.page()
 
 
 async def test_a_limit_of_nothing_stops_moves_until_there_is_another(
@@ -100,9 +100,9 @@ async def test_a_limit_of_nothing_stops_moves_until_there_is_another(
     await produce(client, 5)
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="0")
     await move(client, tmp_path / "b")
-    (moving,) = broker.house.log.moves.running.values()
-    quota = broker.house.broker.replication.alter_log_dirs
-    await until(lambda: quota.wait_ms(broker.house.clock.ms()) > 0)
+    (moving,) = broker.server.log.moves.running.values()
+    quota = broker.server.broker.replication.alter_log_dirs
+    await until(lambda: quota.wait_ms(broker.server.clock.ms()) > 0)
     mock_clock.jump(9)
     await produce(client)
     assert moving.copied == 4_096, "nothing is exceeded by nothing"
@@ -152,14 +152,14 @@ async def test_a_full_disk_is_told_once_and_the_partition_stays(
 
     monkeypatch.setattr(disk, "copy", full)
     await move(client, tmp_path / "b")
-    await until(lambda: not broker.house.log.moves.running)
+    await until(lambda: not broker.server.log.moves.running)
     told = [each for each in caplog.records if each.message == "a move between log directories has stopped"]
     (line,) = told
     assert "No space left on device" in line.__dict__["reason"] and line.__dict__["partition"] == "events-0"
     await produce(client)
     assert log_of(broker).directory == str(tmp_path / "a" / "events-0")
     assert (
-        "\nkafka_server_replicaalterlogdirsmanager_failedpartitionscount 1" in broker.house.exposition.page()
+        "\nkafka_server_replicaalterlogdirsmanager_failedpartitionscount 1" in broker.server.prometheus.page()
     )
 
 
@@ -170,9 +170,9 @@ async def test_a_topic_that_is_deleted_while_it_moves_is_gone(
     await produce(client, 30)
     await alter(broker, replica_alter_log_dirs_io_max_bytes_per_second="100000")
     await move(client, tmp_path / "b")
-    assert 'is_future="true"' in broker.house.exposition.page()
+    assert 'is_future="true"' in broker.server.prometheus.page()
     await client.ask(DeleteTopicsRequest(topic_names=["events"]), 4)
-    assert not broker.house.log.moves.running
+    assert not broker.server.log.moves.running
     mock_clock.jump(60)
     await until(lambda: not list(tmp_path.glob("?/events-0*")))
     await client.ask(create_topic(), 5)

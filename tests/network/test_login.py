@@ -37,7 +37,7 @@ async def log_in(client: WireClient, password: bytes) -> int:
 async def is_closed_now(client: WireClient, broker: RunningBroker) -> bool:
     await wait_all_tasks_blocked(0.01)
     port = client.stream.socket.getsockname()[1]
-    return port not in {channel.port for channel in broker.house.server.channels()}
+    return port not in {channel.port for channel in broker.server.socket_server.channels()}
 
 
 async def test_who_has_logged_in_is_served(broker: RunningBroker) -> None:

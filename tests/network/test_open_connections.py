@@ -6,17 +6,17 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from broker.control.closing import CloseConnection
-from broker.control.commands import Actor, Door, Role
+from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.control.views import AuditFilter
 from broker.errors import ErrorCode
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from tests.support.running import RunningBroker, running_broker
 
-ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.PAGE)
+ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
 
 
 def connections(broker: RunningBroker) -> list[str]:
-    return [row.connection_id for row in broker.house.broker.views.connections()]
+    return [row.connection_id for row in broker.server.broker.views.connections()]
 
 
 async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ async def test_a_closed_connection_is_gone_and_the_others_stay(tmp_path: Path) -
         gone, stays = [await broker.connect(name) for name in ("gone", "stays")]
         for client in (gone, stays):
             await client.ask(ApiVersionsRequest("x", "1"), 3)
-        control, views = broker.house.control, broker.house.broker.views
+        control, views = broker.server.control, broker.server.broker.views
         wanted = next(row.connection_id for row in views.connections() if row.client_id == "gone")
         assert (await control.apply(CloseConnection(wanted), ANN)).ok
         with trio.fail_after(5):
@@ -42,8 +42,8 @@ async def test_a_viewer_closes_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
         (wanted,) = connections(broker)
-        viewer = Actor("vi", Role.VIEWER, "10.0.0.1", Door.REST)
-        refused = await broker.house.control.apply(CloseConnection(wanted), viewer)
+        viewer = Actor("vi", Role.VIEWER, "10.0.0.1", ChangeOrigin.REST)
+        refused = await broker.server.control.apply(CloseConnection(wanted), viewer)
         await wait_all_tasks_blocked()
         assert refused.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and connections(broker) == [wanted]
 
@@ -51,7 +51,7 @@ async def test_a_viewer_closes_nothing(tmp_path: Path) -> None:
 async def test_a_broker_starts_again_after_connections_were_closed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await (await broker.connect()).ask(ApiVersionsRequest("x", "1"), 3)
-        await broker.house.control.apply(CloseConnection(*connections(broker)), ANN)
-        version = broker.house.control.image.version
+        await broker.server.control.apply(CloseConnection(*connections(broker)), ANN)
+        version = broker.server.control.image.version
     async with running_broker(tmp_path) as broker:
-        assert broker.house.control.image.version >= version
+        assert broker.server.control.image.version >= version

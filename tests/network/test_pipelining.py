@@ -41,13 +41,13 @@ def numbered(api_key: int, version: int, correlation_id: int, body: bytes) -> by
 
 
 def stored(broker: RunningBroker) -> int:
-    log = broker.house.partitions.log("events", 0)
+    log = broker.server.partitions.log("events", 0)
     assert log is not None
     return log.log_end_offset
 
 
 def connections(broker: RunningBroker) -> int:
-    return len(list(broker.house.server.channels()))
+    return len(list(broker.server.socket_server.channels()))
 
 
 async def correlation_ids(client: WireClient, count: int) -> list[int]:
@@ -148,10 +148,10 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.socket.close()
     await until(lambda: connections(broker) == 1)
-    assert broker.house.broker.fetches.delayed == 0
+    assert broker.server.broker.fetches.delayed == 0
     serious = [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
     assert {record.name for record in serious} <= {unsendable.__name__}, "answers were on their way"
-    assert broker.house.server.frames.outstanding == 0
+    assert broker.server.socket_server.frames.outstanding == 0
     assert await is_served(client)
 
 

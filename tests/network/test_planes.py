@@ -44,7 +44,7 @@ async def connect_to(broker: RunningBroker, listener: str) -> WireClient:
 
 
 def port_of(broker: RunningBroker, listener: str) -> int:
-    (found,) = [each for each in broker.house.server.listeners if each.name == listener]
+    (found,) = [each for each in broker.server.socket_server.listeners if each.name == listener]
     return found.acceptor.address[1]
 
 
@@ -77,7 +77,7 @@ async def test_a_controller_listener_serves_no_clients(
 async def test_topics_and_settings_are_changed_through_a_controller_listener(broker: RunningBroker) -> None:
     controller = await connect_to(broker, "CONTROLLER")
     assert (await controller.ask(create_topic(), 5)).topics[0].error_code == 0
-    assert "events" in broker.house.control.image.topics
+    assert "events" in broker.server.control.image.topics
     assert await alter_through(controller, {"num.io.threads": "3"}) == (0, None)
 
 
@@ -127,7 +127,7 @@ async def test_each_plane_has_tasks_of_its_own(broker: RunningBroker) -> None:
         "control-plane-kafka-request-handler-0",
         f"control-plane-kafka-socket-acceptor-PLANE-PLAINTEXT-{port_of(broker, 'PLANE')}",
     ]
-    capacities = {name: plane.requests.capacity for name, plane in broker.house.server.planes.items()}
+    capacities = {name: plane.requests.capacity for name, plane in broker.server.socket_server.planes.items()}
     assert capacities == {Plane.DATA: 500, Plane.CONTROLLER: 500, Plane.CONTROL: 20}
 
 
@@ -150,7 +150,7 @@ async def test_handlers_that_are_all_busy_hold_up_no_other_plane(broker: Running
 
     clients = [await connect_to(broker, "PLAINTEXT") for _ in range(3)]
     await clients[0].ask(DescribeClusterRequest(), 0)
-    server = broker.house.server
+    server = broker.server.socket_server
     for route in server.listeners[0].routes.all():
         route.handle = slow
     server.forget_answers()
@@ -173,7 +173,7 @@ async def test_what_waits_on_one_plane_is_woken_from_another(broker: RunningBrok
     assert (await reader.ask(create_topic(), 5)).topics[0].error_code == 0
     topic = FetchTopic("events", partitions=[FetchPartition(0, fetch_offset=0, partition_max_bytes=1_000)])
     await reader.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1_000, topics=[topic]), 11)
-    await until(lambda: broker.house.broker.fetches.delayed == 1)
+    await until(lambda: broker.server.broker.fetches.delayed == 1)
     writer = await connect_to(broker, "PLAINTEXT")
     await writer.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
     with trio.fail_after(2):
@@ -188,7 +188,7 @@ async def test_an_answer_of_any_plane_can_wait_for_the_disk(broker: RunningBroke
     with trio.fail_after(2):
         answer = await writer.ask(produce_request(batch_of(b"x")), PRODUCE_VERSION)
     assert answer.responses[0].partition_responses[0].error_code == 0
-    log = broker.house.partitions.by_name["events"].log(0)
+    log = broker.server.partitions.by_name["events"].log(0)
     assert log is not None and log.recovery_point == 1
 
 

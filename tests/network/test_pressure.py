@@ -49,7 +49,7 @@ async def test_announcements_that_are_not_kept_hold_next_to_nothing(broker: Runn
     assert resident_bytes() - before < 20 * MIB
     for liar in liars:
         await liar.stream.aclose()
-    await until(lambda: broker.house.server.frames.outstanding == 0)
+    await until(lambda: broker.server.socket_server.frames.outstanding == 0)
     assert await is_served(polite)
 
 
@@ -58,7 +58,7 @@ async def test_a_frame_that_is_announced_and_comes_is_served(broker: RunningBrok
     await client.stream.send_all(request(18, 99, bytes(90_000_000)))
     _, answer = await client.receive(18, 0)
     assert answer.error_code == 35
-    assert broker.house.server.frames.outstanding == 0
+    assert broker.server.socket_server.frames.outstanding == 0
 
 
 async def test_a_large_request_that_is_refused_gives_its_buffer_back(broker: RunningBroker) -> None:
@@ -66,7 +66,7 @@ async def test_a_large_request_that_is_refused_gives_its_buffer_back(broker: Run
         hostile = await broker.connect()
         await hostile.stream.send_all(sent)
         assert await hostile.is_closed()
-        assert broker.house.server.frames.outstanding == 0
+        assert broker.server.socket_server.frames.outstanding == 0
 
 
 async def test_a_request_of_a_million_names_is_refused_before_it_is_read(broker: RunningBroker) -> None:
@@ -94,12 +94,12 @@ async def test_clients_that_never_read_cost_one_answer_each_and_nobody_else(brok
         for _ in range(10):
             await taker.send(backlog, 11)
     await wait_all_tasks_blocked(0.05)
-    stuck = [channel for channel in broker.house.server.channels() if channel.send is not None]
+    stuck = [channel for channel in broker.server.socket_server.channels() if channel.send is not None]
     assert len(stuck) == 20
     assert {channel.requests for channel in stuck} == {1}
     assert await is_served(polite)
     # Pages of the mapped segments are the page cache's; they are bounded by log.mapped.max.bytes.
-    assert resident_bytes() - before < broker.house.rooms.log.mapped_max_bytes + 10 * MIB
+    assert resident_bytes() - before < broker.server.config.log.mapped_max_bytes + 10 * MIB
 
 
 async def test_hundreds_that_dribble_hold_up_nobody(broker: RunningBroker) -> None:
@@ -135,7 +135,7 @@ async def test_a_full_request_queue_slows_and_loses_nothing(tmp_path: Path) -> N
                 for number in range(20):
                     nursery.start_soon(produce_and_create, number)
         assert sorted(answered) == list(range(100))
-        assert len(broker.house.control.image.topics) == 101
+        assert len(broker.server.control.image.topics) == 101
 
 
 async def test_a_client_that_leaves_while_its_request_queues_is_forgotten(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_a_client_that_leaves_while_its_request_queues_is_forgotten(tmp_pa
             leaver.stream.socket.close()
             broker.clients.remove(leaver)
         assert await is_served(polite)
-        await until(lambda: len(list(broker.house.server.channels())) == 1)
+        await until(lambda: len(list(broker.server.socket_server.channels())) == 1)
 
 
 @pytest.mark.parametrize("acks", [0, 1])
@@ -158,12 +158,12 @@ async def test_two_hundred_held_clients_are_each_freed_once(
     """Each of the same client-id, 10,000 bytes a second for all; the last one waits the longest."""
     async with running_broker(tmp_path, "connections.max.idle.ms=86400000") as broker:
         polite = await with_topic(broker)
-        broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 10_000)
+        broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 10_000)
         clients = [await broker.connect("greedy") for _ in range(200)]
         for client in clients:
             await client.send(produce_request_of(2_000, "greedy", acks=acks), PRODUCE_VERSION)
             await wait_all_tasks_blocked()
-        held = {row.connection_id: row.remaining_ms for row in broker.house.broker.views.throttled()}
+        held = {row.connection_id: row.remaining_ms for row in broker.server.broker.views.throttled()}
         assert len(held) > 140
         for client in clients:
             if acks:
@@ -173,13 +173,13 @@ async def test_two_hundred_held_clients_are_each_freed_once(
         assert await is_served(polite)
 
         answered = 0
-        while broker.house.broker.views.throttled():
-            next_ms = min(row.remaining_ms for row in broker.house.broker.views.throttled())
+        while broker.server.broker.views.throttled():
+            next_ms = min(row.remaining_ms for row in broker.server.broker.views.throttled())
             mock_clock.jump(next_ms / 1000)
             await wait_all_tasks_blocked()
         for client in clients:
             await client.receive(3, 9)
             answered += 1
         assert answered == 200
-        rows = {channel.id: channel.throttles for channel in broker.house.server.channels()}
+        rows = {channel.id: channel.throttles for channel in broker.server.socket_server.channels()}
         assert all(rows[connection] == 1 for connection in held)

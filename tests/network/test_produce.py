@@ -46,7 +46,7 @@ async def test_what_does_not_exist_is_not_made(broker: RunningBroker) -> None:
     assert await code(client, produce_request(batch_of(b"x"), topic="nowhere")) is unknown
     assert await code(client, produce_request(batch_of(b"x"), partition=1)) is unknown
     assert await code(client, produce_request(batch_of(b"x"), partition=-1)) is unknown
-    assert set(broker.house.control.image.topics) == {"events"}
+    assert set(broker.server.control.image.topics) == {"events"}
 
 
 async def test_a_transactional_producer_is_told_for_good(broker: RunningBroker) -> None:
@@ -85,7 +85,7 @@ async def test_one_bad_partition_does_not_spoil_the_others(broker: RunningBroker
     answer = await client.ask(request, 9)
     codes = {each.index: each.error_code for each in answer.responses[0].partition_responses}
     assert codes == {0: ErrorCode.NONE, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-    assert broker.house.partitions.log("events", 0).high_watermark == 1  # type: ignore[union-attr]
+    assert broker.server.partitions.log("events", 0).high_watermark == 1  # type: ignore[union-attr]
 
 
 async def test_acks_0_and_an_error_end_the_connection(broker: RunningBroker) -> None:

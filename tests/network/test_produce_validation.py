@@ -38,7 +38,7 @@ async def broker(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterato
 
 
 def good(broker: RunningBroker, count: int, codec: Codec, value: bytes = b"v" * 50) -> bytearray:
-    now = broker.house.clock.wall_ms()
+    now = broker.server.clock.wall_ms()
     return bytearray(build_batch([NewRecord(b"k", value, now)] * count, codec=codec))
 
 
@@ -117,7 +117,7 @@ async def test_without_an_answer_the_connection_ends(broker: RunningBroker, coun
 async def test_an_idempotent_producer_goes_on_after_a_refusal(broker: RunningBroker) -> None:
     """A refused batch takes no sequence numbers."""
     client = await broker.connect()
-    now = broker.house.clock.wall_ms()
+    now = broker.server.clock.wall_ms()
 
     def numbered(sequence: int) -> bytearray:
         new = [NewRecord(b"k", b"v", now)] * 2
@@ -157,7 +157,7 @@ async def test_topics_of_the_broker_take_no_batch_of_a_client_whatever_is_in_it(
         client = await broker.connect()
         await client.ask(FindCoordinatorRequest(key="group"), 2)
         await second_passes(broker, mock_clock)
-        topics = sorted(broker.house.control.image.topics)
+        topics = sorted(broker.server.control.image.topics)
         assert topics == ["__consumer_offsets", "__weir_requests"]
         for topic in topics:
             for batch in (good(broker, 1, Codec.GZIP), recounted(good(broker, 1, Codec.GZIP), 2)):
@@ -174,7 +174,7 @@ async def test_unpacking_in_a_thread_is_charged_to_the_request_quota(
     async with running_broker(tmp_path) as broker:
         assert (await (await broker.connect()).ask(create_topic(), 5)).topics[0].error_code == 0
         await limit(broker, "request_percentage", 1_000)
-        broker.house.server.handlers.sliced._thread_ns = lambda: next(readings)
+        broker.server.socket_server.handlers.sliced._thread_ns = lambda: next(readings)
         client = await broker.connect(CLIENT)
         batch = good(broker, 1, Codec.ZSTD, value=bytes(100_000))
         assert await error_of(client, batch) is NOTHING

@@ -35,7 +35,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 def scripted(broker: RunningBroker) -> Scripted:
-    guarded = broker.house.quotas.callback
+    guarded = broker.server.quotas.callback
     assert isinstance(guarded, GuardedCallback)
     callback = guarded._callback
     assert isinstance(callback, Scripted)
@@ -44,7 +44,7 @@ def scripted(broker: RunningBroker) -> Scripted:
 
 async def set_rule(broker: RunningBroker, user: str, value: float | None) -> None:
     alteration = QuotaAlteration((("user", user),), (QuotaOp("producer_byte_rate", value),))
-    (outcome,) = await broker.house.control.apply(AlterClientQuotas((alteration,)), BROKER_ITSELF)
+    (outcome,) = await broker.server.control.apply(AlterClientQuotas((alteration,)), BROKER_ITSELF)
     assert outcome.ok
 
 
@@ -58,7 +58,7 @@ async def test_it_is_told_the_configuration_the_rules_and_the_topics(broker: Run
     calls = scripted(broker).calls
     _, configs = calls[0]
     assert configs["acme.groups"] == "red" and configs["client.quota.callback.class"] == CLASS
-    assert configs["node.id"] == configs["broker.id"] == str(broker.house.rooms.broker.node_id)
+    assert configs["node.id"] == configs["broker.id"] == str(broker.server.config.broker.node_id)
     assert [dict(call[1].topics) for call in calls if call[0] == "cluster"] == [{}, {"events": (1,)}]
     await set_rule(broker, "red", 1_000)
     assert ("update", QuotaKind.PRODUCE, Entity("red"), 1_000.0) in calls
@@ -82,10 +82,10 @@ async def test_a_client_is_held_by_the_callbacks_limit_and_the_rows_say_so(
     one, other = await broker.connect("one"), await broker.connect("other")
     assert await produce(one, 10_000, "one") == 0
     assert await produce(other, 1_000, "other") == 1_000
-    (row,) = broker.house.broker.views.throttled()
+    (row,) = broker.server.broker.views.throttled()
     assert (row.client_id, row.entity, row.tags) == ("other", (), (("group", "ANONYMOUS"),))
     assert (row.observed, row.bound, row.throttle_ms) == (1_100, 1_000, 1_000)
-    limit, _ = finished(broker.house.broker.views.resolve(None, "one"))[0]
+    limit, _ = finished(broker.server.broker.views.resolve(None, "one"))[0]
     assert (limit.key, limit.bound, limit.observed, limit.matched) == (
         "producer_byte_rate",
         1_000,
@@ -122,7 +122,7 @@ async def test_a_callback_that_breaks_leaves_clients_served(broker: RunningBroke
 
     callback.broken.update(tags=broken, reset=broken, limit=broken)
     assert await produce(await broker.connect("one"), 100_000, "one") == 0
-    page = broker.house.exposition.page()
+    page = broker.server.prometheus.page()
     assert 'kafka_server_client_quota_callback_failures_total{method="quota_metric_tags"}' in page
 
 

@@ -23,7 +23,7 @@ async def test_retention_reaches_topics_that_nobody_has_asked_for(
     async with running_broker(tmp_path, *RETENTION) as first:
         await fill(first)
     async with running_broker(tmp_path, *RETENTION) as second:
-        (log,) = second.house.partitions.by_name["events"].opened()
+        (log,) = second.server.partitions.by_name["events"].opened()
         end = log.high_watermark
         assert (log.log_start_offset, end > 0) == (0, True)
         for _ in range(62):  # a minute, and one round of the chore on either side
@@ -35,7 +35,7 @@ async def test_retention_reaches_topics_that_nobody_has_asked_for(
 async def test_the_sizes_of_such_topics_are_known(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as first:
         await fill(first)
-        (before,) = (log.size for log in first.house.partitions.by_name["events"].opened())
+        (before,) = (log.size for log in first.server.partitions.by_name["events"].opened())
     async with running_broker(tmp_path) as second:
-        (after,) = (log.size for log in second.house.partitions.by_name["events"].opened())
+        (after,) = (log.size for log in second.server.partitions.by_name["events"].opened())
         assert after == before > 4_000

@@ -11,10 +11,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.api import a00_produce, produce_repeat
+from broker.api import a00_produce, produce_cache
 from broker.api.context import RequestContext
-from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked
-from broker.api.retry_storm import GatedRepeats, RetryStormGate
+from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome
+from broker.api.retry_storm import GatedRequestCache, RetryStormGate
 from broker.errors import ErrorCode
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -84,7 +84,7 @@ async def test_the_sixth_error_within_a_second_waits_a_second(
     assert await is_answered_after(mock_clock, client, 1_000)
     _, answer = await client.receive(METADATA, 9)
     assert answer.topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    totals = broker.house.broker.retry_storm.totals
+    totals = broker.server.broker.retry_storm.totals
     assert (totals.delayed, totals.delayed_ms) == (1, 1_000)
     await client.send(MISSING, 9)
     assert await is_answered_after(mock_clock, client, 1_000)
@@ -116,12 +116,12 @@ async def test_others_are_answered_while_one_waits(broker: RunningBroker, mock_c
         await client.send(MISSING, 9)
     await fail(clients[19], 5)
     await clients[19].ask(MetadataRequest([MetadataRequestTopic(name="events")], False), 9)
-    assert broker.house.broker.delayed_answers.delayed == 19
+    assert broker.server.broker.delayed_answers.delayed == 19
     assert not any(has_bytes(client) for client in clients)
     mock_clock.jump(1)
     for client in clients[:19]:
         await client.receive(METADATA, 9)
-    assert broker.house.broker.delayed_answers.delayed == 0
+    assert broker.server.broker.delayed_answers.delayed == 0
 
 
 async def test_a_transient_error_waits_from_the_second_on(
@@ -193,7 +193,7 @@ async def test_a_connection_that_closes_while_it_waits_is_forgotten(
     await fail(client, 5)
     await client.send(MISSING, 9)
     await trio.testing.wait_all_tasks_blocked(0.02)
-    delayed = broker.house.broker.delayed_answers
+    delayed = broker.server.broker.delayed_answers
     assert delayed.delayed == 1
     client.stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # resets
     await trio.aclose_forcefully(client.stream)
@@ -227,7 +227,7 @@ async def test_a_produce_whose_write_fails_waits_as_well(
     for _ in range(2):
         answer = await client.ask(request, PRODUCE_VERSION)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
-    for module in (a00_produce, produce_repeat):
+    for module in (a00_produce, produce_cache):
         monkeypatch.setattr(module, "append_error", lambda _log, _staged: ErrorCode.KAFKA_STORAGE_ERROR)
     for _ in range(5):
         answer = await client.ask(request, PRODUCE_VERSION)
@@ -239,8 +239,8 @@ async def test_a_produce_whose_write_fails_waits_as_well(
 async def test_a_delayed_answer_and_a_request_quota_go_together(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    broker.house.quotas.apply(Entity(user="ANONYMOUS"), "request_percentage", 1_000.0)
-    broker.house.server.time_requests(True)
+    broker.server.quotas.apply(Entity(user="ANONYMOUS"), "request_percentage", 1_000.0)
+    broker.server.socket_server.time_requests(True)
     await alter(broker, automq_retry_storm_backoff_enabled="true")
     client = await broker.connect()
     await fail(client, 5)
@@ -262,9 +262,9 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
     async with running_broker(tmp_path, "automq.retry.storm.backoff.enabled=true") as running:
-        broker = running.house.broker
+        broker = running.server.broker
 
-        class Repeats:
+        class RequestCache:
             def serve(self, _frame: object, _context: object, _broker: object) -> Outcome:
                 return Failing()
 
@@ -274,16 +274,16 @@ async def test_an_append_that_fails_at_the_commit_waits_as_well(
 
         client = await running.connect()
         await fail(client)
-        (channel,) = running.house.server.channels()
+        (channel,) = running.server.socket_server.channels()
         context = RequestContext()
         context.connection, context.now_ms = channel, 0
-        gated = GatedRepeats(Repeats(), PRODUCE, RetryStormGate(broker))
+        gated = GatedRequestCache(RequestCache(), PRODUCE, RetryStormGate(broker))
         outcomes = []
         for _ in range(6):
             outcome = gated.serve(b"", context, broker)
             assert isinstance(outcome, AfterCommit)
             outcomes.append(outcome.finish())
-        assert [type(outcome) for outcome in outcomes] == [Answered] * 5 + [Parked]
+        assert [type(outcome) for outcome in outcomes] == [Answered] * 5 + [Delayed]
         assert broker.delayed_answers.next_deadline() == 1_000
         encoded = Encoded(b"", None)
         assert RetryStormGate(broker).passed(encoded, PRODUCE, None, context) is encoded

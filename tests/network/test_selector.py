@@ -30,7 +30,7 @@ class Polls(trio.abc.Instrument):
     def __init__(self, broker: RunningBroker) -> None:
         self.turn = 0
         self.seen: Counter[tuple[int, str]] = Counter()
-        (processor,) = broker.house.server.processors()
+        (processor,) = broker.server.socket_server.processors()
         admit = processor._admit
 
         def counted(channel: Channel, *more: object) -> object:

@@ -53,20 +53,22 @@ async def logged_in(broker: RunningBroker) -> WireClient:
 
 
 def figures(broker: RunningBroker) -> dict[str, int]:
-    counts = [processor.selector.counts for processor in broker.house.server.processors()]
+    counts = [processor.selector.counts for processor in broker.server.socket_server.processors()]
     names = ("logins", "failed_logins", "renewals", "failed_renewals", "expired")
     return {name: total for name in names if (total := sum(getattr(each, name) for each in counts))}
 
 
 def latency(broker: RunningBroker) -> tuple[float, int]:
-    looks = [processor.selector.counts.renewal_ms.look(0) for processor in broker.house.server.processors()]
+    looks = [
+        processor.selector.counts.renewal_ms.look(0) for processor in broker.server.socket_server.processors()
+    ]
     return max(looks, key=lambda look: look[1])
 
 
 async def is_closed_now(client: WireClient, broker: RunningBroker) -> bool:
     await wait_all_tasks_blocked(0.01)
     port = client.stream.socket.getsockname()[1]
-    return port not in {channel.port for channel in broker.house.server.channels()}
+    return port not in {channel.port for channel in broker.server.socket_server.channels()}
 
 
 @pytest.mark.parametrize("since_ms", [LIFETIME_MS - 1, LIFETIME_MS])
@@ -160,7 +162,7 @@ async def test_nobody_becomes_somebody_else(broker: RunningBroker, mock_clock: M
     assert reply.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     words = "Cannot change principals during re-authentication from User.alice: User.bob"
     assert reply.error_message == words
-    assert {channel.principal for channel in broker.house.server.channels()} == {"alice"}
+    assert {channel.principal for channel in broker.server.socket_server.channels()} == {"alice"}
     mock_clock.jump(0.099)
     assert not await is_closed_now(client, broker)
     mock_clock.jump(0.001)
@@ -210,7 +212,7 @@ async def test_what_is_sent_behind_the_token_is_answered_after_it(broker: Runnin
 
 async def test_a_frame_is_small_during_a_renewal(broker: RunningBroker) -> None:
     client = await logged_in(broker)
-    (channel,) = broker.house.server.channels()
+    (channel,) = broker.server.socket_server.channels()
     large = channel.receive.limit
     assert await shake(client) == 0
     assert channel.receive.limit == 524_288 < large
@@ -261,7 +263,7 @@ async def test_where_logins_do_not_end_requests_are_not_asked_about_it(
     async with running_broker(tmp_path, *SETTINGS, limit) as broker:
         asked = {
             listener.name: ["_admit" in vars(processor) for processor in listener.processors]
-            for listener in broker.house.server.listeners
+            for listener in broker.server.socket_server.listeners
         }
     assert set(asked["SASL_PLAINTEXT"]) == {True}
     assert set(asked["PLAINTEXT"]) == {False}

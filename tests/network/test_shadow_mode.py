@@ -32,12 +32,12 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 async def alter(broker: RunningBroker, shadow: bool | None, **limits: float | None) -> None:
     ops = tuple(QuotaOp(key, value) for key, value in limits.items())
     entry = QuotaAlteration(RULE, ops, shadow=shadow)
-    (outcome,) = await broker.house.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
+    (outcome,) = await broker.server.control.apply(AlterClientQuotas((entry,)), BROKER_ITSELF)
     assert outcome.ok
 
 
 def limit(broker: RunningBroker, key: str) -> QuotaLimit:
-    row = broker.house.broker.views.quota(RULE)
+    row = broker.server.broker.views.quota(RULE)
     assert row is not None
     return next(each for each in row.limits if each.key == key)
 
@@ -62,7 +62,7 @@ async def test_produce_is_counted_at_the_bound_and_above_it(
     client = await broker.connect(GREEDY)
     assert await produce(client, size) == 0
     assert would_have(broker, "producer_byte_rate") == counted
-    assert broker.house.broker.views.throttled() == []
+    assert broker.server.broker.views.throttled() == []
     assert limit(broker, "producer_byte_rate").observed == size / 10
 
 
@@ -73,7 +73,7 @@ async def test_a_client_in_shadow_is_read_on_and_its_last_verdict_has_a_time_of_
     client = await broker.connect(GREEDY)
     for _ in range(3):
         assert await produce(client, 11_000) == 0
-    wall_ms = broker.house.clock.wall_ms()
+    wall_ms = broker.server.clock.wall_ms()
     shadow = limit(broker, "producer_byte_rate").shadow
     assert shadow is not None and shadow.last_at_ms is not None
     assert shadow.times == 3
@@ -132,5 +132,5 @@ async def test_a_mark_is_there_after_a_restart(tmp_path: Path, mock_clock: MockC
         assert await produce(client, 11_000) == 0
         assert would_have(running, "producer_byte_rate") == (1, 1_000)
         assert 'kafka_server_produce_shadow_throttles_total{user="",client_id="greedy"} 1' in (
-            running.house.exposition.page()
+            running.server.prometheus.page()
         )

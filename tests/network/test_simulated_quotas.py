@@ -11,12 +11,12 @@ import trio
 from trio.testing import MockClock
 
 from broker.clock import BASE_MS
-from broker.config.rooms import QuotaConfig
+from broker.config.sections import QuotaConfig
 from broker.network.clock import TrioClock
 from broker.network.reaper import Reaper
 from broker.quotas.entity import DEFAULT, Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.cast import players, quotas_of
+from broker.simulation.clients import players, quotas_of
 from broker.simulation.connection import Connection
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 from tests.support.produce import PRODUCE_VERSION, create_topic, produce_request_of
@@ -84,8 +84,8 @@ async def test_fifty_clients_over_sockets_are_told_what_the_simulation_says(
 
     async with running_broker(tmp_path) as broker:
         assert (await (await broker.connect("maker")).ask(create_topic(), 5)).topics[0].error_code == 0
-        broker.house.quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", BOUND)
-        held = broker.house.quotas.produce.throttled
+        broker.server.quotas.apply(Entity(client_id=DEFAULT), "producer_byte_rate", BOUND)
+        held = broker.server.quotas.produce.throttled
         async with trio.open_nursery() as clients:
             for client_id in told:
                 clients.start_soon(insist, broker, client_id)
@@ -96,7 +96,7 @@ async def test_fifty_clients_over_sockets_are_told_what_the_simulation_says(
                 assert next_ms is not None
                 if next_ms - BASE_MS >= seconds * 1000:
                     break
-                mock_clock.jump((next_ms - broker.house.clock.ms()) / 1000)
+                mock_clock.jump((next_ms - broker.server.clock.ms()) / 1000)
                 await trio.testing.wait_all_tasks_blocked(0.005)
             clients.cancel_scope.cancel()
     assert told == expected

@@ -12,9 +12,9 @@ import trio
 from trio.testing import MockClock
 
 from broker.config.load import load
-from broker.house import House
 from broker.network.clock import TrioClock
 from broker.protocol.api_key import ApiKey
+from broker.server import BrokerServer
 from tests.network.test_pipelining import encoded, stored
 from tests.support.connections import LOOPBACK, settle
 from tests.support.hostile import HEADER_V1, framed, is_closed_soon, is_served
@@ -58,7 +58,7 @@ async def test_v64_ten_requests_before_a_close_are_all_delivered(
         await leaver.stream.aclose()
         await settle()
         assert stored(broker) == 10
-        assert broker.house.connections.total == 1
+        assert broker.server.connections.total == 1
 
 
 def backlog(listening: socket.socket) -> tuple[int, int]:
@@ -79,8 +79,8 @@ async def test_v64_with_the_acceptor_stopped_128_connect_and_are_served_when_it_
         "console.listener=",
         "socket.listen.backlog.size=128",
     ]
-    house = House(load(None, settings, {}), TrioClock())
-    (listener,) = house.server.listeners
+    server = BrokerServer(load(None, settings, {}), TrioClock())
+    (listener,) = server.socket_server.listeners
     host, port = listener.acceptor.address
     with ExitStack() as stack:
         for _ in range(128):
@@ -91,16 +91,16 @@ async def test_v64_with_the_acceptor_stopped_128_connect_and_are_served_when_it_
             await trio.lowlevel.wait_writable(sock)
             assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
         assert backlog(listener.acceptor._socket) == (128, 128)
-        assert house.connections.total == 0
+        assert server.connections.total == 0
         async with trio.open_nursery() as nursery:
-            house.server.start_handlers(nursery)
-            house.server.start_processors(nursery)
-            house.server.start_acceptors(nursery)
+            server.socket_server.start_handlers(nursery)
+            server.socket_server.start_processors(nursery)
+            server.socket_server.start_acceptors(nursery)
             await settle()
-            assert house.connections.total == 128
-            assert len(list(house.server.channels())) == 128
+            assert server.connections.total == 128
+            assert len(list(server.socket_server.channels())) == 128
             late = await connect(port)
             assert await is_served(late)
             await late.stream.aclose()
             nursery.cancel_scope.cancel()
-    house.close()
+    server.close()

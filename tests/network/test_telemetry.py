@@ -76,7 +76,7 @@ async def test_what_a_client_says_is_what_prometheus_reads(
     assert await push(client, asked, said, codec) == NONE
     mock_clock.jump(INTERVAL_S)
     assert await push(client, asked, said, codec) == NONE
-    page = parse(broker.house.exposition.page())
+    page = parse(broker.server.prometheus.page())
     whose = {"client_instance_id": uuid_text(asked.client_instance_id), "client_id": "orders"}
     assert page["org_apache_kafka_producer_record_queue_count"].value(node_id="1", **whose) == 12.5
     assert page["org_sent_total"].value(**whose) == 6

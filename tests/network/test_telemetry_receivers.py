@@ -9,7 +9,6 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.collecting import pushes
 from broker.errors import ErrorCode
 from broker.protocol.messages.push_telemetry import PushTelemetryRequest
 from broker.records.compression import Codec, compress
@@ -17,6 +16,7 @@ from broker.records.walk import batches, records
 from broker.telemetry import push as intake
 from broker.telemetry.effective import uuid_text
 from broker.telemetry.receiver import PushedMetrics
+from broker.telemetry_export import pushes
 from tests.network.telemetry_talk import (
     INTERVAL_S,
     NONE,
@@ -96,7 +96,7 @@ async def test_after_a_push_that_took_long_the_next_one_waits_for_as_long(
     await clients[1].send(request, 0)
     mock_clock.jump(0.499)
     await trio.testing.wait_all_tasks_blocked(0.05)
-    assert len(broker.house.broker.telemetry.intake.waiting) == 1
+    assert len(broker.server.broker.telemetry.intake.waiting) == 1
     mock_clock.jump(0.001)
     _, answer = await clients[1].receive(72, 0)
     assert answer.error_code == NONE
@@ -121,12 +121,12 @@ async def test_what_an_instance_said_that_is_forgotten_meanwhile_is_not_remember
     try:
         await client.send(request, 0)
         await trio.testing.wait_all_tasks_blocked(0.02)
-        broker.house.broker.telemetry.manager.expire(broker.house.clock.ms() + 10_000_000)
+        broker.server.broker.telemetry.manager.expire(broker.server.clock.ms() + 10_000_000)
     finally:
         released.set()
     _, answer = await client.receive(72, 0)
     assert answer.error_code == NONE
-    assert len(broker.house.broker.telemetry.latest) == 0
+    assert len(broker.server.broker.telemetry.latest) == 0
 
 
 async def test_a_client_that_goes_while_its_push_is_read_disturbs_nobody(
@@ -154,8 +154,8 @@ async def test_every_push_is_in_the_topic_as_it_came_also_one_that_nobody_can_re
     assert await push(client, asked) == TOO_EARLY
     damaged = PushTelemetryRequest(asked.client_instance_id, asked.subscription_id, True, 0, b"\xff")
     assert (await client.ask(damaged, 0)).error_code == ErrorCode.INVALID_RECORD
-    await broker.house.events.write()
-    log = broker.house.partitions.log("__weir_client_telemetry", 0)
+    await broker.server.events.write()
+    log = broker.server.partitions.log("__weir_client_telemetry", 0)
     assert log is not None
     held = [
         record
@@ -186,7 +186,7 @@ async def test_a_client_without_an_id_has_none_in_the_topic(
 ) -> None:
     client = await broker.connect(None)
     assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
-    waiting = broker.house.events.log.topics["__weir_client_telemetry"]
+    waiting = broker.server.events.log.topics["__weir_client_telemetry"]
     assert dict(waiting.records[0].headers)["client_id"] is None
 
 
@@ -215,7 +215,7 @@ async def test_a_receiver_of_ones_own_has_every_push_and_may_refuse_it(
         plain = metrics(gauge(QUEUE, 1))
         assert await push(client, asked, plain) == ErrorCode.INVALID_RECORD
         assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 0)
-        assert len(running.house.broker.telemetry.latest) == 0
+        assert len(running.server.broker.telemetry.latest) == 0
         assert await push(client, asked, plain, terminating=True) == NONE
         assert (total(running, "plugin_error_count"), total(running, "plugin_export_count")) == (1, 1)
     first, last = Choosy.seen
@@ -236,6 +236,6 @@ async def test_with_a_collector_pushes_wait_for_it_with_who_sent_them(
         client = await running.connect("orders")
         assert await push(client, await ask(client), metrics(gauge(QUEUE, 1))) == NONE
         assert figures(running)["weir_client_telemetry_otlp_waiting_bytes"][()] > 0
-        assert "client-telemetry-otlp" in {row.name for row in running.house.broker.views.tasks()}
-        (body,) = running.house.broker.telemetry.forwarding.take()
+        assert "client-telemetry-otlp" in {row.name for row in running.server.broker.views.tasks()}
+        (body,) = running.server.broker.telemetry.forwarding.take()
         assert b"orders" in body and QUEUE.encode() in body

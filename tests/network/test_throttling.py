@@ -32,7 +32,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
     async with running_broker(tmp_path) as running:
         maker = await running.connect("maker")
         assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
-        running.house.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", 1_000)
+        running.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", 1_000)
         yield running
 
 
@@ -93,7 +93,7 @@ async def test_the_held_connection_is_shown_with_its_rule(
 ) -> None:
     greedy = await broker.connect(GREEDY)
     await produce(greedy, 11_000)
-    (row,) = broker.house.broker.views.throttled()
+    (row,) = broker.server.broker.views.throttled()
     assert row.client_id == GREEDY
     assert row.entity == (("client-id", GREEDY),)
     assert (row.observed, row.bound, row.throttle_ms, row.remaining_ms) == (1_100.0, 1_000.0, 1_000, 1_000)
@@ -105,10 +105,10 @@ async def test_a_removed_limit_frees_the_held_connection_at_once(
     greedy = await broker.connect(GREEDY)
     await produce(greedy, 11_000)
     assert not await is_answered_now(greedy)
-    broker.house.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
-    broker.house.server.throttling.poke()
+    broker.server.quotas.apply(Entity(client_id=GREEDY), "producer_byte_rate", None)
+    broker.server.socket_server.throttling.poke()
     await greedy.receive(3, 9)
-    assert broker.house.broker.views.throttled() == []
+    assert broker.server.broker.views.throttled() == []
 
 
 async def test_acks_0_is_held_too(broker: RunningBroker, mock_clock: MockClock) -> None:
@@ -128,7 +128,7 @@ async def test_a_connection_that_closes_while_it_is_held_leaves_nothing_behind(
     await greedy.stream.aclose()
     mock_clock.jump(2.0)
     await trio.testing.wait_all_tasks_blocked(0.02)
-    assert broker.house.broker.views.throttled() == []
+    assert broker.server.broker.views.throttled() == []
 
 
 async def test_an_unmuted_connection_goes_on(broker: RunningBroker, mock_clock: MockClock) -> None:
@@ -151,7 +151,7 @@ async def test_a_client_that_runs_already_is_held_from_its_next_request_on(
             assert await produce(client, per_second) == 0
             mock_clock.jump(1)
         rule = QuotaAlteration((("client-id", GREEDY),), (QuotaOp("producer_byte_rate", 1_000),))
-        await running.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+        await running.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
         assert await produce(client, per_second) == throttle_ms
 
 
@@ -159,12 +159,12 @@ async def test_a_refused_topic_holds_the_connection_until_the_tokens_are_back(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """Eleven windows of 2 save up 22; of two topics of 30 one is made, and 8 are owed for 4 s."""
-    broker.house.quotas.apply(Entity(client_id="maker"), "controller_mutation_rate", 2)
+    broker.server.quotas.apply(Entity(client_id="maker"), "controller_mutation_rate", 2)
     client = await broker.connect("maker")
     asked = CreateTopicsRequest([CreatableTopic(name, 30, 1) for name in ("a", "b")])
     answer = await client.ask(asked, 7)
     assert [each.error_code for each in answer.topics] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED]
-    left = broker.house.quotas.mutation.throttled.rows(broker.house.clock.ms())
+    left = broker.server.quotas.mutation.throttled.rows(broker.server.clock.ms())
     assert [row.remaining_ms for row in left] == [answer.throttle_time_ms]
     assert answer.throttle_time_ms == 4_000
     await client.send(MetadataRequest([]), 9)

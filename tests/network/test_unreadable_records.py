@@ -54,7 +54,7 @@ def truncate(directory: Path, *partitions: int) -> None:
 
 
 def cut_off(running: RunningBroker) -> int:
-    return sum(each.selector.counts.cut_off for each in running.house.server.processors())
+    return sum(each.selector.counts.cut_off for each in running.server.socket_server.processors())
 
 
 async def filled(running: RunningBroker, value: bytes, times: int = 1) -> WireClient:
@@ -91,7 +91,7 @@ async def test_partitions_whose_small_records_cannot_be_read_fail_alone(
         expected = {each: KAFKA_STORAGE_ERROR if each in broken else 0 for each in range(PARTITIONS)}
         for _ in range(2):
             assert errors_of(await client.ask(fetch_of(*range(PARTITIONS)), version)) == expected
-        logs = running.house.partitions.by_name["events"]
+        logs = running.server.partitions.by_name["events"]
         for index in range(PARTITIONS):
             log = logs.opened_log(index)
             assert log is not None and (log.offline is not None) is (index in broken)
@@ -194,4 +194,4 @@ async def test_a_response_that_has_begun_is_cut_off_counted_and_told_once_a_seco
         expected = {0: KAFKA_STORAGE_ERROR, 1: 0}
         assert errors_of(await client.ask(fetch_of(0, 1), FLEXIBLE)) == expected
         assert cut_off(running) == 4
-        assert "weir_responses_cut_off_total 4" in running.house.exposition.page()
+        assert "weir_responses_cut_off_total 4" in running.server.prometheus.page()

@@ -42,7 +42,7 @@ def test_one_line_a_second_at_most_and_the_next_counts_the_others(
 
 async def leaves_before(broker: RunningBroker, outcome: Outcome) -> str:
     """A client asks, and leaves while its handler waits, which then ends so. The connection's id."""
-    (listener,) = broker.house.server.listeners
+    (listener,) = broker.server.socket_server.listeners
     route = listener.routes.build(LIST_GROUPS << 16)
     assert route is not None
     may_end = trio.Event()
@@ -58,9 +58,9 @@ async def leaves_before(broker: RunningBroker, outcome: Outcome) -> str:
     client = await broker.connect()
     await client.send(ListGroupsRequest(), 0)
     await wait_all_tasks_blocked(0.02)
-    (channel,) = broker.house.server.channels()
+    (channel,) = broker.server.socket_server.channels()
     # A peer that only closes its side may still read: a reset is the end.
-    broker.house.server.listeners[0].processors[0].selector.close_channel(channel, "test")
+    broker.server.socket_server.listeners[0].processors[0].selector.close_channel(channel, "test")
     may_end.set()
     await wait_all_tasks_blocked(0.02)
     return channel.id
@@ -73,7 +73,7 @@ async def test_an_answer_without_a_connection_is_warned_about_and_measured(
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         gone = await leaves_before(broker, Answered(ListGroupsResponse()))
         assert told(caplog) == [(gone, 0)]
-        measured = broker.house.server.metrics.of("ListGroups", 0)
+        measured = broker.server.socket_server.metrics.of("ListGroups", 0)
         assert (measured.requests, sum(measured.response_send)) == (1, 0)
 
 

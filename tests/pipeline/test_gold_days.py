@@ -1,7 +1,7 @@
 """Gold by day: who stands out, and whose name several use."""
 
 from pipeline.formats import CONNECTIONS, REQUESTS
-from pipeline.gold.people import borrowed_names_per_day, top_offenders_per_day
+from pipeline.gold.clients import borrowed_names_per_day, top_offenders_per_day
 from pipeline.gold.usage import usage_per_minute
 from tests.pipeline.events import connection, request, rows_of, taken
 

@@ -5,8 +5,8 @@ from collections import Counter
 from math import ceil
 
 from pipeline.formats import CONNECTIONS, REQUESTS, THROTTLES
+from pipeline.gold.clients import connection_storms
 from pipeline.gold.latency import phase_quantiles_per_minute
-from pipeline.gold.people import connection_storms
 from pipeline.gold.throttling import throttling_per_minute
 from pipeline.gold.usage import usage_per_minute
 from tests.pipeline.events import connection, request, rows_of, taken, throttle

@@ -6,7 +6,7 @@ from collections import defaultdict
 import pytest
 
 from pipeline.formats import THROTTLES
-from pipeline.gold.obedience import obedience_per_day
+from pipeline.gold.throttle_compliance import obedience_per_day
 from tests.pipeline.events import rows_of, taken, throttle
 
 COLUMNS = ("client_id", "waited", "sent_early", "early_share", "obeys")
@@ -90,7 +90,7 @@ def _verdict(waited, early):
 
 @pytest.mark.parametrize("waited", range(9))
 def test_the_rule_is_that_of_the_broker_for_its_last_eight(waited):
-    from broker.quotas.obedience import Record
+    from broker.quotas.throttle_compliance import Record
 
     record = Record()
     for early in [False] * waited + [True] * (8 - waited):

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
+from pipeline.gold.clients import BY, borrowed_names_per_day, connection_storms, top_offenders_per_day
 from pipeline.gold.limits import limits_over_time, utilisation_per_minute
-from pipeline.gold.people import BY, borrowed_names_per_day, connection_storms, top_offenders_per_day
 from pipeline.gold.throttling import throttling_per_minute
 from pipeline.gold.usage import usage_per_minute
 from tests.pipeline.events import connection, quota_change, request, rows_of, taken, throttle

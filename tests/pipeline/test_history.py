@@ -60,9 +60,9 @@ def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
     values += [b"not json", request(5, requests=-1), request(-90_000)]
     rows = [record(REQUESTS, number, value) for number, value in enumerate(values)]
     rows += [record(REQUESTS, len(rows), request(9), node="2")]
-    house = Warehouse(spark, str(tmp_path / "warehouse"))
-    Pipeline(house).add(raw(spark, rows))
-    by_spark = history.recorded(house.read(bronze.EVENTS), DAY, DAY, 1).collect()
+    warehouse = Warehouse(spark, str(tmp_path / "warehouse"))
+    Pipeline(warehouse).add(raw(spark, rows))
+    by_spark = history.recorded(warehouse.read(bronze.EVENTS), DAY, DAY, 1).collect()
     load = replay.recorded(tmp_path / "warehouse", date.fromisoformat(DAY), date.fromisoformat(DAY), 1)
     quotas = tmp_path / "quotas.yaml"
     quotas.write_text(HELD)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from broker.events.quota_changes import QuotaChangeEvents
-from broker.metadata.actor import Actor, Door, Role
+from broker.metadata.actor import Actor, ChangeOrigin, Role
 from broker.metadata.changes import Change, Delta, Kind, write_pairs
 from broker.metadata.image import Image, Limit, QuotaEntry
 from pipeline import silver
@@ -92,7 +92,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
 
     now = [image(7, (KEY, 10.0), ("request_percentage", 50.5), shadow=True)]
     events = QuotaChangeEvents(100, lambda: now[0])
-    operator = Actor("olga", Role.EDITOR, "10.0.0.7", Door.REST)
+    operator = Actor("olga", Role.EDITOR, "10.0.0.7", ChangeOrigin.REST)
     values = []
     events.begin(-1)
     values += events.take(NOON_MS)

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import bronze, silver, sources
 from pipeline.formats import REQUESTS, THROTTLES
-from pipeline.gold import advice, client_metrics, people, usage
+from pipeline.gold import advice, client_metrics, clients, usage
 from pipeline.maintain import ALL, kept_aside, maintain
 from pipeline.otlp.points import CUMULATIVE
 from pipeline.run import ADDED, DUE, Pipeline
@@ -94,9 +94,9 @@ def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark,
     rows = [record(REQUESTS, at, request(at * week, bytes_in=1), NOON_MS + at * week * 1000) for at in (0, 1)]
     Pipeline(warehouse).take(raw(spark, rows), 0)
     assert warehouse.noted(DUE) == ["2025-11-21", "2025-11-28"]
-    assert not warehouse.exists(people.OFFENDERS)
+    assert not warehouse.exists(clients.OFFENDERS)
     Pipeline(warehouse).make_days()
-    assert warehouse.read(people.OFFENDERS).count() > 0
+    assert warehouse.read(clients.OFFENDERS).count() > 0
     assert warehouse.noted(DUE) == []
 
 
@@ -127,7 +127,10 @@ def test_an_addition_that_died_is_taken_further_before_days_are_made(spark, ware
         Pipeline(_Dying(spark, warehouse.root, dies_at=usage.TABLE)).add(one)
     Pipeline(warehouse).make_days()
     assert warehouse.noted(ADDED) == ["0"]
-    assert rows_of(warehouse.read(people.OFFENDERS), "by", "total") == [("produce_bytes", 1), ("requests", 1)]
+    assert rows_of(warehouse.read(clients.OFFENDERS), "by", "total") == [
+        ("produce_bytes", 1),
+        ("requests", 1),
+    ]
 
 
 def test_what_was_only_put_together_anew_was_not_added(spark, warehouse):

@@ -86,7 +86,7 @@ def test_what_is_refused_is_kept_as_it_came(spark):
 
 
 def test_records_of_an_unknown_topic_are_kept_aside(spark):
-    found = silver.strangers(raw(spark, [record("__weir_tomorrow", 0, b"x")]))
+    found = silver.unknown_topics(raw(spark, [record("__weir_tomorrow", 0, b"x")]))
     assert rows_of(found, "topic", "reason") == [("__weir_tomorrow", "unknown topic")]
 
 

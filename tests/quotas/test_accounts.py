@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.quotas.account_figures import FAMILIES, MOST_CLIENTS, families
+from broker.quotas.account_metrics import FAMILIES, MOST_CLIENTS, families
 from broker.quotas.accounts import MAX_ACCOUNTS, Account, Accounts
 
 BEGIN = 1_700_000_000_000

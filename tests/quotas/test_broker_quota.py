@@ -9,7 +9,7 @@ from sys import float_info
 
 import pytest
 
-from broker.config.rooms import BrokerQuotaConfig
+from broker.config.sections import BrokerQuotaConfig
 from broker.metrics.quota import throttle_time_ms
 from broker.metrics.window import Window
 from broker.quotas.broker_quota import BrokerQuota, longer

@@ -7,8 +7,8 @@ from broker.metrics.prometheus import render
 from broker.metrics.window import Window
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity
-from broker.quotas.figures import RuleUse, families, rule_use
 from broker.quotas.kinds import KEY_OF, QuotaKind
+from broker.quotas.quota_metrics import RuleUse, families, rule_use
 from broker.quotas.verdict import larger
 from tests.quotas.scene import Connection
 

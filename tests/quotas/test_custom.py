@@ -294,7 +294,7 @@ def test_a_change_of_the_cluster_sweeps_only_if_the_callback_says_so(changes: bo
     quotas.record_produce("red-1", "a", 1, 1_700_000_000_000)
     callback.limits["red"] = 7
     callback.cluster_changes = changes
-    assert quotas.follow_cluster("cluster", 3, {"events": 2, "logs": 1}) is changes
+    assert quotas.update_cluster_metadata("cluster", 3, {"events": 2, "logs": 1}) is changes
     (sensor,) = quotas.produce.sensors()
     assert sensor.bound == (7 if changes else UNLIMITED)
     ((_, cluster),) = [call for call in callback.calls if call[0] == "cluster"]

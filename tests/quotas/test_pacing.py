@@ -105,13 +105,13 @@ def test_a_client_that_stays_below_its_quota_is_never_held():
 
 
 def test_a_client_that_was_calm_for_all_windows_may_burst_again():
-    for calm_ms, wait_ms in ((10_999, 0), (11_000, 200)):
+    for idle_ms, wait_ms in ((10_999, 0), (11_000, 200)):
         held = manager(1_000)
         first = held.record("ANONYMOUS", "c", 10_100, BASE_MS)
         assert first is not None
         assert first.throttle_ms == 100
         # Paced, the debt found would be paid by now; calm again, Kafka's rule judges the burst itself.
-        again = held.record("ANONYMOUS", "c", 10_200, BASE_MS + 100 + calm_ms)
+        again = held.record("ANONYMOUS", "c", 10_200, BASE_MS + 100 + idle_ms)
         assert (0 if again is None else again.throttle_ms) == wait_ms
 
 
@@ -165,13 +165,13 @@ def test_a_debt_never_grows_beyond_what_the_longest_throttle_repays():
 
 
 def test_at_most_one_second_is_saved_up():
-    pace = Pace(owed=0, wait_ms=1, calm_ms=11_000, now_ms=BASE_MS)
+    pace = Pace(owed=0, wait_ms=1, idle_ms=11_000, now_ms=BASE_MS)
     assert pace.charge(3_000, 1_000, 60_000, BASE_MS + 5_000) == 0
     assert pace.charge(0, 1_000, 60_000, BASE_MS + 5_000) == 2_000
 
 
 def test_a_request_waits_for_what_was_owed_before_it_and_not_for_itself():
-    pace = Pace(owed=500, wait_ms=1, calm_ms=11_000, now_ms=BASE_MS)
+    pace = Pace(owed=500, wait_ms=1, idle_ms=11_000, now_ms=BASE_MS)
     assert pace.charge(10_000, 1_000, 60_000, BASE_MS) == 500
     assert pace.charge(0, 1_000, 60_000, BASE_MS) == 10_500
     pace.refund(10_000)

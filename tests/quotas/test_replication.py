@@ -3,11 +3,11 @@
 import pytest
 
 from broker.clock import BASE_MS
-from broker.config.rooms import ReplicationConfig, TopicThrottles
-from broker.config.rooms.replication import ALL_REPLICAS
+from broker.config.sections import ReplicationConfig, TopicThrottles
+from broker.config.sections.replication import ALL_REPLICAS
 from broker.metrics.window import Window
-from broker.quotas.figures import replication_families
 from broker.quotas.kinds import QuotaKind
+from broker.quotas.quota_metrics import replication_families
 from broker.quotas.replication import ReplicationQuotaManager, ReplicationQuotas
 
 

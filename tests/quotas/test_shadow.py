@@ -9,7 +9,7 @@ import pytest
 
 from broker.clock import ManualClock
 from broker.errors import ApiError
-from broker.quotas import shadow_figures
+from broker.quotas import shadow_metrics
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import DEFAULT, Entity, Name
@@ -237,7 +237,7 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     quotas.set_shadow(alice, is_shadow=True)
     assert quotas.record_produce("alice", "app", 11_000, 0) is None
     assert quotas.request.record_handled("alice", "app", 500_000_000, 0) is None
-    uses = {use.key: (use.total.times, use.total.held_ms) for use in shadow_figures.rule_use(quotas)}
+    uses = {use.key: (use.total.times, use.total.held_ms) for use in shadow_metrics.rule_use(quotas)}
     assert uses == {
         "producer_byte_rate": (1, 1_000),
         "consumer_byte_rate": (0, 0),
@@ -246,7 +246,7 @@ def test_a_mark_holds_for_all_kinds_and_is_shown_by_key_and_by_sensor() -> None:
     }
     shown = {
         family.name: [(sample.labels, sample.value) for sample in family.samples]
-        for family in filter(None, shadow_figures.families(quotas))
+        for family in filter(None, shadow_metrics.families(quotas))
     }
     labels = (("user", "alice"), ("client_id", ""))
     assert shown["kafka_server_produce_shadow_throttles_total"] == [(labels, 1)]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from broker.config.listeners import Listener, SecurityProtocol
-from broker.config.load import build_rooms
-from broker.config.rooms import TlsConfig
+from broker.config.load import build_config
+from broker.config.sections import TlsConfig
 from broker.errors import ConfigError
 from broker.security.tls import (
     CHECK_EVERY_MS,
@@ -26,7 +26,7 @@ LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)
 
 def config(**values: str) -> TlsConfig:
     """From keys as they are written, `keystore_location` for `ssl.keystore.location`."""
-    return build_rooms({f"ssl.{key.replace('_', '.')}": text for key, text in values.items()}).tls.of(
+    return build_config({f"ssl.{key.replace('_', '.')}": text for key, text in values.items()}).tls.of(
         LISTENER
     )
 
@@ -323,18 +323,18 @@ def test_a_key_that_everybody_can_read_is_known(tmp_path: Path, mode: int, open_
 
 
 def test_a_listener_has_its_own_values_over_those_of_all() -> None:
-    rooms = build_rooms(
+    loaded = build_config(
         {
             "ssl.keystore.location": "/all.pem",
             "ssl.client.auth": "required",
             "listener.name.inside.ssl.keystore.location": "/inside.pem",
         }
     )
-    inside = rooms.tls.of(Listener("INSIDE", SecurityProtocol.SSL, "", 0, "", 0))
+    inside = loaded.tls.of(Listener("INSIDE", SecurityProtocol.SSL, "", 0, "", 0))
     assert (inside.keystore_location, inside.client_auth) == ("/inside.pem", "required")
     assert inside.key("ssl.keystore.location") == "listener.name.inside.ssl.keystore.location"
     assert inside.key("ssl.client.auth") == "ssl.client.auth"
-    outside = rooms.tls.of(Listener("OUTSIDE", SecurityProtocol.SSL, "", 0, "", 0))
+    outside = loaded.tls.of(Listener("OUTSIDE", SecurityProtocol.SSL, "", 0, "", 0))
     assert outside.keystore_location == "/all.pem"
     assert outside.key("ssl.keystore.location") == "ssl.keystore.location"
 
@@ -344,5 +344,5 @@ def test_a_listener_has_its_own_values_over_those_of_all() -> None:
 )
 def test_client_auth_of_all_is_not_for_logins(own: dict[str, str], auth: str) -> None:
     """As in Kafka: SASL_SSL listeners take it only with their name before it."""
-    rooms = build_rooms({"ssl.client.auth": "required", **own})
-    assert rooms.tls.of(Listener("L", SecurityProtocol.SASL_SSL, "", 0, "", 0)).client_auth == auth
+    loaded = build_config({"ssl.client.auth": "required", **own})
+    assert loaded.tls.of(Listener("L", SecurityProtocol.SASL_SSL, "", 0, "", 0)).client_auth == auth

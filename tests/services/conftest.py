@@ -1,5 +1,5 @@
 """The same broker without a network as the handlers are tested with."""
 
-from tests.api.conftest import house
+from tests.api.conftest import harness
 
-__all__ = ["house"]
+__all__ = ["harness"]

@@ -8,12 +8,12 @@ import pytest
 from broker.control.commands import BROKER_ITSELF, CreateTopics, NewTopic
 from broker.records.build import NewRecord
 from broker.services.event_log import RECORD_OVERHEAD, EventLog
-from tests.api.house import WALL_MS, House
+from tests.api.harness import WALL_MS, Harness
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    made = House(tmp_path)
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    made = Harness(tmp_path)
     yield made
     made.close()
 
@@ -23,45 +23,45 @@ def record(size: int) -> NewRecord:
     return NewRecord(None, b"x" * (size - RECORD_OVERHEAD), WALL_MS)
 
 
-async def make(house: House, name: str, **configs: str) -> None:
+async def make(harness: Harness, name: str, **configs: str) -> None:
     settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
-    (outcome,) = await house.control.apply(CreateTopics((NewTopic(name, 1, 1, settings),)), BROKER_ITSELF)
+    (outcome,) = await harness.control.apply(CreateTopics((NewTopic(name, 1, 1, settings),)), BROKER_ITSELF)
     assert outcome.ok
 
 
 @pytest.mark.parametrize(("size", "is_taken"), [(499, True), (500, True), (501, False)])
 def test_a_buffer_takes_what_it_has_room_for_and_counts_the_rest(
-    house: House, size: int, is_taken: bool
+    harness: Harness, size: int, is_taken: bool
 ) -> None:
-    log = EventLog(house.partitions, buffer_bytes=1_000)
+    log = EventLog(harness.partitions, buffer_bytes=1_000)
     assert log.offer("__weir_a", record(500))
     assert log.offer("__weir_a", record(size)) is is_taken
     assert log.topics["__weir_a"].dropped == (not is_taken)
     assert log.offer("__weir_b", record(1_000))  # each topic has its own
 
 
-async def test_records_wait_until_their_topic_exists(house: House) -> None:
-    log = EventLog(house.partitions)
+async def test_records_wait_until_their_topic_exists(harness: Harness) -> None:
+    log = EventLog(harness.partitions)
     log.offer("__weir_a", record(100))
     assert log.missing() == ["__weir_a"] and log.write(WALL_MS) == []
-    await make(house, "__weir_a")
+    await make(harness, "__weir_a")
     assert log.missing() == []
     (grown,) = log.write(WALL_MS)
     assert grown.high_watermark == 1 and log.topics["__weir_a"].written == 1
     assert log.write(WALL_MS) == []
 
 
-async def test_what_was_written_makes_room(house: House) -> None:
-    log = EventLog(house.partitions, buffer_bytes=1_000)
-    await make(house, "__weir_a")
+async def test_what_was_written_makes_room(harness: Harness) -> None:
+    log = EventLog(harness.partitions, buffer_bytes=1_000)
+    await make(harness, "__weir_a")
     assert log.offer("__weir_a", record(1_000)) and not log.offer("__weir_a", record(100))
     log.write(WALL_MS)
     assert log.offer("__weir_a", record(1_000))
 
 
-async def test_one_record_that_the_topic_refuses_costs_no_other(house: House) -> None:
-    log = EventLog(house.partitions)
-    await make(house, "__weir_a", max_message_bytes="300000")
+async def test_one_record_that_the_topic_refuses_costs_no_other(harness: Harness) -> None:
+    log = EventLog(harness.partitions)
+    await make(harness, "__weir_a", max_message_bytes="300000")
     for size in (300_000, 400_000, 100):
         log.offer("__weir_a", NewRecord(None, bytes(range(256)) * (size // 256), WALL_MS))
     log.write(WALL_MS)
@@ -70,12 +70,12 @@ async def test_one_record_that_the_topic_refuses_costs_no_other(house: House) ->
 
 
 async def test_a_full_disk_drops_and_counts_and_the_next_second_is_written(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = EventLog(house.partitions)
-    await make(house, "__weir_a")
+    log = EventLog(harness.partitions)
+    await make(harness, "__weir_a")
     log.offer("__weir_a", record(100))
-    partition = house.partitions.by_name["__weir_a"].log(0)
+    partition = harness.partitions.by_name["__weir_a"].log(0)
     assert partition is not None
     with monkeypatch.context() as patch:
         patch.setattr("os.pwritev", _refuse)
@@ -88,10 +88,10 @@ async def test_a_full_disk_drops_and_counts_and_the_next_second_is_written(
 
 
 async def test_without_a_descriptor_for_its_codec_a_second_is_dropped_and_the_next_is_written(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = EventLog(house.partitions)
-    await make(house, "__weir_a")
+    log = EventLog(harness.partitions)
+    await make(harness, "__weir_a")
     with monkeypatch.context() as patch:
         patch.setattr("broker.services.event_log.build_batch", _none_left)
         log.offer("__weir_a", record(100))

@@ -27,16 +27,16 @@ from tests.api.group import (
     stable_member,
     sync_request,
 )
-from tests.api.house import WALL_MS, House
+from tests.api.harness import WALL_MS, Harness
 
 OFFSETS = "__consumer_offsets"
 
 
 @pytest.fixture
-async def ready(house: House) -> House:
-    await house.create_topic("orders", 2)
-    await find_coordinator(house)
-    return house
+async def ready(harness: Harness) -> Harness:
+    await harness.create_topic("orders", 2)
+    await find_coordinator(harness)
+    return harness
 
 
 @pytest.fixture
@@ -49,12 +49,12 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Segment, "append", refuse)
 
 
-def reopened(house: House, directory: Path, *overrides: str) -> House:
-    house.close()
-    return House(directory, *overrides)
+def reopened(harness: Harness, directory: Path, *overrides: str) -> Harness:
+    harness.close()
+    return Harness(directory, *overrides)
 
 
-async def test_offsets_members_and_assignments_survive_a_restart(ready: House, tmp_path: Path) -> None:
+async def test_offsets_members_and_assignments_survive_a_restart(ready: Harness, tmp_path: Path) -> None:
     member_id, generation = await stable_member(ready)
     await commit(ready, 42, member_id=member_id, generation=generation, metadata="note")
     after = reopened(ready, tmp_path)
@@ -66,7 +66,7 @@ async def test_offsets_members_and_assignments_survive_a_restart(ready: House, t
 
 
 async def test_a_member_that_does_not_come_back_after_a_restart_is_gone_in_one_session(
-    ready: House, tmp_path: Path
+    ready: Harness, tmp_path: Path
 ) -> None:
     member_id, generation = await stable_member(ready)
     after = reopened(ready, tmp_path)
@@ -78,7 +78,7 @@ async def test_a_member_that_does_not_come_back_after_a_restart_is_gone_in_one_s
     after.close()
 
 
-async def test_what_was_deleted_stays_deleted(ready: House, tmp_path: Path) -> None:
+async def test_what_was_deleted_stays_deleted(ready: Harness, tmp_path: Path) -> None:
     await commit(ready, 1)
     await commit(ready, 2, group="other")
     await ready.ask(DeleteGroupsRequest([GROUP]))
@@ -87,7 +87,7 @@ async def test_what_was_deleted_stays_deleted(ready: House, tmp_path: Path) -> N
     after.close()
 
 
-async def test_answers_leave_after_the_commit_and_not_before(ready: House) -> None:
+async def test_answers_leave_after_the_commit_and_not_before(ready: Harness) -> None:
     log = ready.partitions.log(OFFSETS, 0)
     assert log is not None
     before = log.high_watermark
@@ -99,7 +99,7 @@ async def test_answers_leave_after_the_commit_and_not_before(ready: House) -> No
 
 
 async def test_a_commit_that_cannot_be_written_is_not_there(
-    ready: House, full_disk: None, monkeypatch: pytest.MonkeyPatch
+    ready: Harness, full_disk: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await commit(ready, 7) == ErrorCode.NOT_COORDINATOR
     assert await committed(ready) == -1
@@ -108,7 +108,7 @@ async def test_a_commit_that_cannot_be_written_is_not_there(
     assert await committed(ready) == 8
 
 
-async def test_of_two_commits_that_fail_together_neither_is_left(ready: House, full_disk: None) -> None:
+async def test_of_two_commits_that_fail_together_neither_is_left(ready: Harness, full_disk: None) -> None:
     """Each overwrote what was there; only taken back in reverse do they end where they began."""
     batch = [await ready.stage(commit_request(7)), await ready.stage(commit_request(8))]
     ready.deliver(batch)
@@ -118,7 +118,7 @@ async def test_of_two_commits_that_fail_together_neither_is_left(ready: House, f
 
 
 async def test_an_assignment_that_cannot_be_written_is_refused_to_everybody(
-    ready: House, full_disk: None
+    ready: Harness, full_disk: None
 ) -> None:
     (first, one), (second, two) = await begin_join(ready), await begin_join(ready)
     ready.advance(2 * INITIAL_DELAY_MS)
@@ -132,29 +132,29 @@ async def test_an_assignment_that_cannot_be_written_is_refused_to_everybody(
 
 
 async def test_a_record_too_large_for_a_batch_is_refused_and_nothing_else(tmp_path: Path) -> None:
-    house = House(tmp_path, "message.max.bytes=300")
-    await house.create_topic("orders")
-    await find_coordinator(house)
-    assert await commit(house, 1, metadata="x" * 300) == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert await commit(house, 2) == ErrorCode.NONE
-    assert await committed(house) == 2
-    house.close()
+    harness = Harness(tmp_path, "message.max.bytes=300")
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
+    assert await commit(harness, 1, metadata="x" * 300) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert await commit(harness, 2) == ErrorCode.NONE
+    assert await committed(harness) == 2
+    harness.close()
 
 
 async def test_groups_are_spread_as_kafka_spreads_them_and_found_again(tmp_path: Path) -> None:
-    house = House(tmp_path, "offsets.topic.num.partitions=7")
-    await house.create_topic("orders")
-    await find_coordinator(house)
+    harness = Harness(tmp_path, "offsets.topic.num.partitions=7")
+    await harness.create_topic("orders")
+    await find_coordinator(harness)
     names = [f"group-{number}" for number in range(30)]
     for number, name in enumerate(names):
-        await commit(house, number, group=name)
-    ends = [log.high_watermark for log in house.partitions.by_name[OFFSETS].logs()]
+        await commit(harness, number, group=name)
+    ends = [log.high_watermark for log in harness.partitions.by_name[OFFSETS].logs()]
     expected = [0] * 7
     for name in names:
         expected[coordinator_partition(name, 7)] += 1
     assert ends == expected and min(expected) > 0
-    await house.ask(DeleteGroupsRequest(names[::2]))
-    after = reopened(house, tmp_path)
+    await harness.ask(DeleteGroupsRequest(names[::2]))
+    after = reopened(harness, tmp_path)
     assert [await committed(after, group=name) for name in names] == [
         -1 if number % 2 == 0 else number for number in range(30)
     ]
@@ -162,7 +162,7 @@ async def test_groups_are_spread_as_kafka_spreads_them_and_found_again(tmp_path:
 
 
 async def test_a_record_that_nobody_can_read_is_passed_over(
-    ready: House, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ready: Harness, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     await commit(ready, 1)
     log = ready.partitions.log(OFFSETS, 0)
@@ -177,7 +177,7 @@ async def test_a_record_that_nobody_can_read_is_passed_over(
 
 
 async def test_offsets_that_cannot_be_read_are_not_said_to_be_none(
-    ready: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await commit(ready, 42)
     ready.close()
@@ -187,7 +187,7 @@ async def test_offsets_that_cannot_be_read_are_not_said_to_be_none(
 
     with monkeypatch.context() as patch:
         patch.setattr(PartitionLog, "read", refuse)
-        broken = House(tmp_path)
+        broken = Harness(tmp_path)
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(GROUP)])
     assert (await broken.ask(asked)).groups[0].error_code == ErrorCode.NOT_COORDINATOR
     found = await broken.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
@@ -198,7 +198,9 @@ async def test_offsets_that_cannot_be_read_are_not_said_to_be_none(
     after.close()
 
 
-async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(ready: House, tmp_path: Path) -> None:
+async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(
+    ready: Harness, tmp_path: Path
+) -> None:
     await commit(ready, 1)
     await commit(ready, 2)
     ready.close()
@@ -206,12 +208,12 @@ async def test_a_damaged_end_of_the_offsets_does_not_hold_up_the_start(ready: Ho
     content = bytearray(path.read_bytes())
     content[-5] ^= 0x10
     path.write_bytes(content)
-    after = House(tmp_path)
+    after = Harness(tmp_path)
     assert await committed(after) == 1
     after.close()
 
 
-async def test_lag_is_what_lies_behind_the_committed_offsets(ready: House) -> None:
+async def test_lag_is_what_lies_behind_the_committed_offsets(ready: Harness) -> None:
     ready.append("orders", 1, 2, 3)
     ready.append("orders", 1, partition=1)
     assert ready.broker.groups.lag(GROUP) == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.config.rooms import LogConfig, TopicSettings
+from broker.config.sections import LogConfig, TopicSettings
 from broker.log.partition import PartitionLog
 from broker.log.segment import Segment
 from broker.log.store import LogStore

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from broker.config.rooms import QuotaConfig
+from broker.config.sections import QuotaConfig
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
-from broker.simulation.cast import Player
-from broker.simulation.play import Outcome, play
+from broker.simulation.clients import SimulatedClient
+from broker.simulation.engine import Outcome, play
 from broker.simulation.scenario import SECOND_US, Group, Limit, Piece, Scenario
 
 MINUTE_US = 60 * SECOND_US
@@ -42,12 +42,12 @@ def scenario(*groups: Group, limits: tuple[Limit, ...] = (), **others: Any) -> S
     )
 
 
-def one(outcome: Outcome) -> Player:
+def one(outcome: Outcome) -> SimulatedClient:
     (player,) = outcome.players
     return player
 
 
-def accepted(player: Player) -> int:
+def accepted(player: SimulatedClient) -> int:
     return player.connection.played_bytes + player.connection.sender.let_through.nbytes
 
 

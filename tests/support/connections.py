@@ -9,7 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.control.commands import AlterClientQuotas, QuotaAlteration, QuotaOp
 from broker.metadata.actor import BROKER_ITSELF
-from broker.network.accepting.connection_gate import ListenerGate
+from broker.network.acceptor.connection_gate import ListenerGate
 from broker.network.connection.channel import Channel
 from broker.quotas.connections import IP_RATE
 from tests.support.live import alter_through
@@ -51,13 +51,13 @@ def two_listeners(directory: Path, *overrides: str) -> AbstractAsyncContextManag
 
 
 def gate_of(broker: RunningBroker, listener: str = EXTERNAL) -> ListenerGate:
-    (found,) = (each for each in broker.house.server.listeners if each.name == listener)
+    (found,) = (each for each in broker.server.socket_server.listeners if each.name == listener)
     return found.acceptor.gate
 
 
 async def open_to(broker: RunningBroker, listener: str = EXTERNAL) -> WireClient:
     """A connection to one of the listeners, which the broker may leave waiting."""
-    (found,) = (each for each in broker.house.server.listeners if each.name == listener)
+    (found,) = (each for each in broker.server.socket_server.listeners if each.name == listener)
     client = await connect(found.acceptor.address[1])
     broker.clients.append(client)
     return client
@@ -80,7 +80,7 @@ def channel_of(broker: RunningBroker, client: WireClient) -> Channel | None:
     except OSError:
         return None  # it was reset
     ends = f"{there}:{listening}-{here}:{port}-"
-    return next((each for each in broker.house.server.channels() if each.id.startswith(ends)), None)
+    return next((each for each in broker.server.socket_server.channels() if each.id.startswith(ends)), None)
 
 
 def served(broker: RunningBroker, clients: list[WireClient]) -> int:
@@ -91,7 +91,7 @@ def served(broker: RunningBroker, clients: list[WireClient]) -> int:
 async def set_ip_rate(broker: RunningBroker, rate: int | None, address: str | None = None) -> None:
     """connection_creation_rate of an address, or of all without one (None), through the control plane."""
     rule = QuotaAlteration((("ip", address),), (QuotaOp(IP_RATE, rate),))
-    (outcome,) = await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    (outcome,) = await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     assert outcome.ok
 
 

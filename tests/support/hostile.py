@@ -59,8 +59,8 @@ async def until(is_so: Callable[[], bool], seconds: float = 2) -> None:
 
 LIFE_OF_THE_SERVER = {
     "broker.metadata.secret_key",
-    "broker.network.accepting.acceptor",
-    "broker.network.assembly",
+    "broker.network.acceptor.acceptor",
+    "broker.network.server_factory",
     "broker.network.socket_server",
 }
 """Who tells, at INFO, of its beginning and its end and of no connection."""

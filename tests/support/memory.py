@@ -18,13 +18,13 @@ BEGUN = struct.pack(">i", POOL) + b"\0"
 
 
 def used(broker: RunningBroker) -> int:
-    assert broker.house.server.memory is not None
-    return broker.house.server.memory.memory.used
+    assert broker.server.socket_server.memory is not None
+    return broker.server.socket_server.memory.memory.used
 
 
 def waiting(broker: RunningBroker) -> int:
-    assert broker.house.server.memory is not None
-    return broker.house.server.memory.waiting
+    assert broker.server.socket_server.memory is not None
+    return broker.server.socket_server.memory.waiting
 
 
 async def settled() -> None:

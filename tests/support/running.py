@@ -8,16 +8,16 @@ from pathlib import Path
 
 import trio
 
-from broker.app import Started, run_house
+from broker.app import Started, run_server
 from broker.config.load import load
-from broker.house import House
 from broker.network.clock import TrioClock
+from broker.server import BrokerServer
 from tests.support.wire import CLIENT_ID, WireClient, connect, connect_tls
 
 
 @dataclass
 class RunningBroker:
-    house: House
+    server: BrokerServer
     started: Started
     stop: trio.Event
     clients: list[WireClient] = field(default_factory=list)
@@ -47,17 +47,17 @@ async def running_broker(directory: Path, *overrides: str) -> AsyncIterator[Runn
         "events.topics=",
         *overrides,
     ]
-    house = House(load(None, settings, {}), TrioClock())
+    server = BrokerServer(load(None, settings, {}), TrioClock())
     stop = trio.Event()
     try:
         async with trio.open_nursery() as nursery:
-            started: Started = await nursery.start(run_house, house, stop)
+            started: Started = await nursery.start(run_server, server, stop)
             try:
-                running = RunningBroker(house, started, stop)
+                running = RunningBroker(server, started, stop)
                 yield running
             finally:
                 for client in running.clients:
                     await trio.aclose_forcefully(client.stream)
                 stop.set()
     finally:
-        house.close()
+        server.close()

@@ -7,7 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 
-from broker.config.rooms import TlsConfig
+from broker.config.sections import TlsConfig
 from broker.network.tls.tls_socket import CIPHERTEXT_BYTES, TlsSocket
 from broker.security.tls import server_context
 from tests.support.certificates import Identity, certificates

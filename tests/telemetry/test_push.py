@@ -23,16 +23,16 @@ def test_what_comes_first_is_taken_first_and_wakes_the_reader() -> None:
 def test_there_is_room_for_so_many() -> None:
     intake, small = Intake(), push(1)
     for _ in range(MOST_WAITING):
-        assert intake.has_room(1)
+        assert intake.has_space(1)
         intake.add(small)
-    assert not intake.has_room(1)
+    assert not intake.has_space(1)
     intake.take()
-    assert intake.has_room(1)
+    assert intake.has_space(1)
 
 
 def test_there_is_room_for_so_many_bytes_and_always_for_one() -> None:
     intake = Intake()
-    assert intake.has_room(2 * MOST_WAITING_BYTES)
+    assert intake.has_space(2 * MOST_WAITING_BYTES)
     intake.add(push(10))
-    assert intake.has_room(MOST_WAITING_BYTES - 10)
-    assert not intake.has_room(MOST_WAITING_BYTES - 9)
+    assert intake.has_space(MOST_WAITING_BYTES - 10)
+    assert not intake.has_space(MOST_WAITING_BYTES - 9)

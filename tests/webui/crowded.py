@@ -17,10 +17,10 @@ import trio
 from broker.control.commands import (
     Actor,
     AlterClientQuotas,
+    ChangeOrigin,
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
-    Door,
     IncrementalAlterConfigs,
     IssueAdminToken,
     OpType,
@@ -38,7 +38,7 @@ from broker.protocol.messages.offset_commit import (
 )
 from tests.support.running import RunningBroker, running_broker
 
-ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", Door.REST)
+ROOT: Final = Actor("root", Role.ADMIN, "127.0.0.1", ChangeOrigin.REST)
 WIDE: Final = "wide"
 GROUP: Final = "readers"
 
@@ -99,7 +99,7 @@ async def crowded(directory: Path, size: Size) -> AsyncIterator[Crowded]:
 
 
 async def fill(broker: RunningBroker, size: Size) -> None:
-    control = broker.house.control
+    control = broker.server.control
     rules = [
         QuotaAlteration(
             (("user", f"user-{at}"), ("client-id", f"client-{at}"))

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping
 
-from broker.config.load import build_rooms
-from broker.config.rooms import BrokerQuotaConfig
+from broker.config.load import build_config
+from broker.config.sections import BrokerQuotaConfig
 from broker.config.setting import settings_of
 from broker.config.table import read_value
 from broker.control.broker_quotas import broker_quotas
@@ -36,7 +36,7 @@ def fake_broker_quotas(
     version: int,
 ) -> BrokerQuotas:
     """`use` by key: what is observed, who is held now, throttles in all and their milliseconds."""
-    config = build_rooms({key: value for key, value in configs.items() if key in KEYS}).broker_quotas
+    config = build_config({key: value for key, value in configs.items() if key in KEYS}).broker_quotas
     limits = (
         (QuotaKind.BROKER_PRODUCE, "broker.quota.produce.bytes", config.produce_bytes),
         (QuotaKind.BROKER_FETCH, "broker.quota.fetch.bytes", config.fetch_bytes),

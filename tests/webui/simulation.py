@@ -12,7 +12,7 @@ from functools import partial
 
 import trio
 
-from broker.control.commands import Actor, Door, EntityPairs, Role
+from broker.control.commands import Actor, ChangeOrigin, EntityPairs, Role
 from broker.control.views import (
     AddressUse,
     AuditEntry,
@@ -75,11 +75,19 @@ RULES: tuple[tuple[EntityPairs, dict[str, float], str, float], ...] = (
     ),
     ((("user", "ANONYMOUS"), ("client-id", None)), {"request_percentage": 200.0}, "root", 1500),
 )
-ROOT = Actor("root", Role.ADMIN, "127.0.0.1", Door.REST)
-ANNA = Actor("ops-anna", Role.EDITOR, "10.0.0.5", Door.PAGE)
+ROOT = Actor("root", Role.ADMIN, "127.0.0.1", ChangeOrigin.REST)
+ANNA = Actor("ops-anna", Role.EDITOR, "10.0.0.5", ChangeOrigin.PAGE)
 OTHER_CHANGES: tuple[tuple[float, Actor, str, str, str, str | None, str], ...] = (
-    (1600, Actor("broker", Role.ADMIN, "", Door.BROKER), "cluster", "", "id", None, "Zm9vYmFyYmF6cXV4MTIzNA"),
-    (1510, replace(ROOT, door=Door.WIRE), "topic", "orders", "partitions", None, "12"),
+    (
+        1600,
+        Actor("broker", Role.ADMIN, "", ChangeOrigin.BROKER),
+        "cluster",
+        "",
+        "id",
+        None,
+        "Zm9vYmFyYmF6cXV4MTIzNA",
+    ),
+    (1510, replace(ROOT, door=ChangeOrigin.WIRE), "topic", "orders", "partitions", None, "12"),
     (300, ANNA, "topic-config", "clicks", "retention.ms", "604800000", "86400000"),
     (52, ROOT, "admin-token", "ci-deploy", "token", None, "(secret)"),
     (20, ANNA, "broker-config", "", "num.io.threads", "8", "16"),

@@ -2,14 +2,14 @@
 memory.
 """
 
-from broker.config.rooms import TelemetryConfig
+from broker.config.sections import TelemetryConfig
 from broker.control.client_telemetry import ClientTelemetry
 from broker.control.commands import ConfigAlteration, IncrementalAlterConfigs, ResourceOutcome
 from broker.control.configs import plan_alter_configs
 from broker.metadata.actor import Actor
 from broker.telemetry.instance import Client, ClientInstance
 from broker.telemetry.payload import Point, Reading, Shape
-from broker.telemetry.room import Telemetry
+from broker.telemetry.state import Telemetry
 from broker.telemetry.subscription import read_subscription
 from tests.control.world import World
 

@@ -1,6 +1,6 @@
 """What was refused in the last five minutes: totals of the broker's, looked at again and again.
 
-Fed by webui.live.beat with every look at the broker. Pure: the caller brings the time.
+Fed by webui.live.broadcaster with every look at the broker. Pure: the caller brings the time.
 """
 
 from collections import deque

@@ -13,15 +13,15 @@ from quart.typing import ResponseReturnValue
 from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
-from broker.control.commands import Actor, Door, Role
+from broker.control.commands import Actor, ChangeOrigin, Role
 from broker.errors import ApiError
 from webui.console import Console
 from webui.http.asgi import paced_connection
 from webui.http.body_limits import BodyLimits, limited_request
 from webui.http.static_files import StaticFiles
-from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, knock_of, line_of, refusal_of
-from webui.pages.doors import add_pages
+from webui.http.web_request import PUBLIC_PATHS, body_of, connection_of, line_of, refusal_of, request_info_of
 from webui.pages.rendering import Renderer
+from webui.pages.views import add_pages
 from webui.rest import strict_json
 from webui.rest.bodies import read
 from webui.rest.problem import PROBLEM_TYPE, Problem
@@ -35,8 +35,8 @@ from webui.security.gate import (
     check_head,
     check_origin,
     check_query,
+    identity_of,
     is_still_signed_in,
-    visitor_of,
 )
 from webui.tables.json_text import written
 from webui.tables.slices import let_go
@@ -71,9 +71,9 @@ def build_app(console: Console) -> QuartTrio:
         scope = request.scope
         check_head(scope["raw_path"] + scope["query_string"], scope["headers"])
         check_query(scope["query_string"])
-        knock = knock_of(request)
-        check_framing(knock)
-        check_origin(console, knock, any_host=knock.path in PUBLIC_PATHS)
+        request_info = request_info_of(request)
+        check_framing(request_info)
+        check_origin(console, request_info, any_host=request_info.path in PUBLIC_PATHS)
 
     @app.after_request
     async def on_the_way_out(response: Response) -> Response:
@@ -91,22 +91,22 @@ def build_app(console: Console) -> QuartTrio:
 
 def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseReturnValue]]:
     async def handler(**place: str) -> ResponseReturnValue:
-        knock = knock_of(request)
+        request_info = request_info_of(request)
         if route.public:
-            actor = Actor("", Role.VIEWER, knock.address, Door.REST)
+            actor = Actor("", Role.VIEWER, request_info.address, ChangeOrigin.REST)
             call = Call(console, actor, {}, None, request.headers, lambda: True)
             return await _response(await route.handle(call))
-        visitor = visitor_of(console, knock)
+        identity = identity_of(console, request_info)
         named = read_place(route, place)
         query = read_query(route, request.args.to_dict(flat=False))
         body = None
         if route.body is not None:
-            check_body(knock)
+            check_body(request_info)
             body = await read(await body_of(request), route.body)
-        actor = visitor.actor()
+        actor = identity.actor()
 
         def signed_in() -> bool:
-            return is_still_signed_in(console, knock, visitor)
+            return is_still_signed_in(console, request_info, identity)
 
         call = Call(
             console,
@@ -117,7 +117,7 @@ def _bind(console: Console, route: Route) -> Callable[[], Awaitable[ResponseRetu
             signed_in,
             named,
             connection_of(request),
-            visitor.session,
+            identity.session,
         )
         refused: Problem | None = None
         try:

@@ -16,8 +16,8 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGIReceiveEvent, ASGISendCallable, ASGISendEvent, HTTPScope
 from quart_trio.asgi import TrioASGIHTTPConnection
 
-from webui.http.lines import Kind, Lines
-from webui.http.seldom import SeldomLog
+from webui.http.fair_queue import FairQueue, Kind
+from webui.http.log_limiter import SeldomLog
 from webui.http.web_request import address_of, out_of_hand
 from webui.rest.problem import PROBLEM_TYPE, Problem
 from webui.security import headers
@@ -52,7 +52,7 @@ class WholeSendConnection(TrioASGIHTTPConnection):
 
 
 def paced_connection(
-    lines: Lines,
+    lines: FairQueue,
     line_of: Callable[[HTTPScope], tuple[str, Kind]],
     refusal_of: Callable[[HTTPScope], Problem | None],
 ) -> type[TrioASGIHTTPConnection]:
@@ -68,8 +68,8 @@ def paced_connection(
 
     class PacedConnection(WholeSendConnection):
         async def __call__(self, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
-            visitor, kind = line_of(self.scope)
-            turn = turn_of[kind](visitor)
+            identity, kind = line_of(self.scope)
+            turn = turn_of[kind](identity)
             try:
                 if turn.wait_s > 0:
                     heard: list[ASGIReceiveEvent] = []

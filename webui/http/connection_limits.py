@@ -1,7 +1,7 @@
 """How many connections the console holds: in all, and of one address.
 
-Asked by http.front for every connection that it accepts. A connection is idle while no request of it is in
-hand: during its TLS handshake, while its head is incomplete, while its request waits for its turn, and
+Asked by http.http_server for every connection that it accepts. A connection is idle while no request of it is
+in hand: during its TLS handshake, while its head is incomplete, while its request waits for its turn, and
 between two requests. Where a limit is reached, an idle connection makes room: the one that has been idle
 longest, of the same address where the address is at its own limit, and otherwise of the address that has the
 most idle ones. So an address that opens connections and says nothing only ever replaces its own.
@@ -66,12 +66,12 @@ class ConnectionLimits:
         """
         entry = Entry(self, address, close, is_reserved=False)
         if len(self._by_address.get(address, ())) >= self._per_address:
-            has_room = self._close_eldest(self._idle.get(address))
+            has_space = self._close_eldest(self._idle.get(address))
         elif self._total >= self._maximum:
-            has_room = self._close_eldest(max(self._idle.values(), key=len, default=None))
+            has_space = self._close_eldest(max(self._idle.values(), key=len, default=None))
         else:
-            has_room = True
-        if not has_room:
+            has_space = True
+        if not has_space:
             return self._enter_reserve(entry)
         self._by_address.setdefault(address, set()).add(entry)
         self._idle.setdefault(address, {})[entry] = None

@@ -1,8 +1,8 @@
 """The console's TLS: the handshake of a new connection, before anything that it says is read.
 
-Used by http.front where `console.ssl.*` is set. A handshake that stalls ends in time. Where there are too
-many, the eldest of the address with the most makes room, so that stalled handshakes of one address stop no
-other. A handshake takes a turn in the line of its address, like a request: a signature is a millisecond of
+Used by http.http_server where `console.ssl.*` is set. A handshake that stalls ends in time. Where there are
+too many, the eldest of the address with the most makes room, so that stalled handshakes of one address stop
+no other. A handshake takes a turn in the line of its address, like a request: a signature is a millisecond of
 the broker's thread. A client that speaks HTTP without TLS is told so.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 import trio
 
-from webui.http.lines import Lines
+from webui.http.fair_queue import FairQueue
 
 HANDSHAKE_S: Final = 5.0
 MOST_AT_ONCE: Final = 64
@@ -34,7 +34,7 @@ class Encryption:
 
     __slots__ = ("_begun", "_context", "_lines")
 
-    def __init__(self, context: Callable[[], ssl.SSLContext], lines: Lines) -> None:
+    def __init__(self, context: Callable[[], ssl.SSLContext], lines: FairQueue) -> None:
         self._begun: dict[str, dict[trio.CancelScope, None]] = {}
         self._context = context
         self._lines = lines

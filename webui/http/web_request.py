@@ -11,19 +11,19 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from broker.control.commands import Role
 from webui.console import Console
 from webui.http.body_limits import BodyLimits
-from webui.http.lines import Kind
-from webui.live.follower import Connection
+from webui.http.fair_queue import Kind
+from webui.live.sse_client import Connection
 from webui.rest.problem import Problem
 from webui.rest.routes import ROUTES
 from webui.security.backoff import network_of
-from webui.security.gate import Knock, cookie_name
+from webui.security.gate import RequestInfo, cookie_name
 
 BEARER: Final = "webui.bearer"
 CONNECTION: Final = "webui.connection"
 ENTRY: Final = "webui.entry"
-"""Where http.front puts what a connection is counted as."""
+"""Where http.http_server puts what a connection is counted as."""
 WEBSOCKET: Final = "webui.websocket"
-"""Where http.front says that a request was to become a WebSocket."""
+"""Where http.http_server says that a request was to become a WebSocket."""
 STRANGER: Final = "webui.stranger"
 """Where `line_of` says that a request shows neither a session nor a token that is right."""
 PUBLIC_PATHS: Final = frozenset(route.path for route in ROUTES if route.public)
@@ -40,7 +40,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def connection_of(request: Request) -> Connection | None:
-    """What webui.http.front has put beside the request, where its answer can be sent in chunks."""
+    """What webui.http.http_server has put beside the request, where its answer can be sent in chunks."""
     if request.http_version != "1.1":
         return None
     state: dict[str, Connection] = request.scope.get("state", {})
@@ -63,14 +63,14 @@ def line_of(console: Console, scope: HTTPScope) -> tuple[str, Kind]:
     wanted = cookie_name(console, scope["scheme"]) + "="
     for cookie in cookies:
         if cookie.strip().startswith(wanted):
-            session = console.doorkeeper.session(cookie.strip().removeprefix(wanted))
+            session = console.authenticator.session(cookie.strip().removeprefix(wanted))
             if session is not None:
                 return f"session {session.csrf}", _kind(scope, session.token.role)
     kind, _, secret = found.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         shown: dict[str, Any] = scope  # type: ignore[assignment]
         try:
-            token = shown[BEARER] = console.doorkeeper.bearer(secret.strip(), address)
+            token = shown[BEARER] = console.authenticator.bearer(secret.strip(), address)
         except Problem as problem:
             shown[BEARER] = problem
         else:
@@ -135,10 +135,10 @@ def _changes_quotas(scope: HTTPScope, role: str) -> bool:
     return scope["method"] == "PATCH" and scope["path"] == QUOTAS and Role[role.upper()] >= Role.EDITOR
 
 
-def knock_of(request: Request) -> Knock:
+def request_info_of(request: Request) -> RequestInfo:
     """The address is the socket's: no header is believed about it."""
     client = request.scope.get("client") or ("", 0)
-    return Knock(
+    return RequestInfo(
         method=request.method,
         scheme=request.scheme,
         path=request.path,

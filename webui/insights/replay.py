@@ -18,13 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from broker.simulation.cast import Party
+from broker.simulation.clients import Party
+from broker.simulation.engine import Outcome, TooManyEventsError, play
 from broker.simulation.fields import BadFileError
 from broker.simulation.limits import read_limits
-from broker.simulation.play import Outcome, TooManyEventsError, play
 from broker.simulation.reading import read_scenario
 from broker.simulation.recorded import APIS, CLIENT, VERSION
-from broker.simulation.tally import GroupRow, groups, not_played, rules
+from broker.simulation.summary import GroupRow, groups, not_played, rules
 from webui.insights.worker import ENGINE, MOST_MEMORY
 
 REQUESTS: Final = "__weir_requests"

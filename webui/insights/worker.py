@@ -99,14 +99,14 @@ def _kind(type_: Any) -> str | None:
     return KINDS.get(getattr(type_, "type", ""))
 
 
-def rows_of(house: Warehouse, question: Mapping[str, Any]) -> Answer:
+def rows_of(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
     """`question`: table, sql, offset, limit, version (None: the newest), head (goes into the body), known
     (what the asker still has: [id, version], or None).
     """
     from deltalake import QueryBuilder
 
     name, offset, limit = question["table"], question["offset"], question["limit"]
-    table = house.table(name, question["version"])
+    table = warehouse.table(name, question["version"])
     stamp = [table.metadata().id, table.version()]
     if question["known"] == stamp:
         return {"outcome": "same"}, b""
@@ -116,7 +116,7 @@ def rows_of(house: Warehouse, question: Mapping[str, Any]) -> Answer:
         items = [_plain(row.as_py()) for batch in found.to_batches() for row in batch.to_struct_array()]
     except Exception as error:
         # The engine raises no kind of its own. Where files went the log says so by now.
-        house.forget(name)
+        warehouse.forget(name)
         message = f"A file of the table {name} is missing or cannot be read."
         raise Unreadable("gone" if question["version"] is not None else "damaged", message) from error
     kept = _that_fit(items[:limit])
@@ -152,7 +152,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def look(house: Warehouse, _question: Mapping[str, Any]) -> Answer:
+def look(warehouse: Warehouse, _question: Mapping[str, Any]) -> Answer:
     """Every table, from its log alone: nothing of the rows is read."""
     from deltalake.exceptions import DeltaError
 
@@ -172,11 +172,11 @@ def look(house: Warehouse, _question: Mapping[str, Any]) -> Answer:
             )
         )
         try:
-            row |= {"state": "there"} | _described(house.table(name))
+            row |= {"state": "there"} | _described(warehouse.table(name))
         except Unreadable as error:
             row |= {"state": error.state, "problem": str(error) if error.state != "none" else None}
         except (DeltaError, OSError, ValueError, RuntimeError):
-            house.forget(name)
+            warehouse.forget(name)
             row |= {"state": "damaged", "problem": f"The log of the table {name} cannot be read."}
         told.append({"name": name} | row)
     body = _json(told)
@@ -228,9 +228,9 @@ KINDS_OF_QUESTION: Final[Mapping[str, Callable[[Warehouse, Mapping[str, Any]], A
 }
 
 
-def answer(house: Warehouse, question: Mapping[str, Any]) -> Answer:
+def answer(warehouse: Warehouse, question: Mapping[str, Any]) -> Answer:
     try:
-        return KINDS_OF_QUESTION[question["ask"]](house, question)
+        return KINDS_OF_QUESTION[question["ask"]](warehouse, question)
     except Unreadable as error:
         return {"outcome": error.state, "message": str(error)}, b""
     except ImportError:
@@ -240,10 +240,10 @@ def answer(house: Warehouse, question: Mapping[str, Any]) -> Answer:
 def main() -> None:
     os.nice(10)
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    house = Warehouse(Path(sys.argv[1]))
+    warehouse = Warehouse(Path(sys.argv[1]))
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:
-        head, body = answer(house, json.loads(line))
+        head, body = answer(warehouse, json.loads(line))
         out.write(_json(head) + b"\n" + body)
         out.flush()
 

@@ -1,8 +1,8 @@
 """The last day, ever more coarsely: a quarter of an hour by the second, an hour by ten, a day by the minute.
 
-Fed by live.beat, read by GET /overview?history, so that a page opens with its charts already drawn. Rates
-are differences of the broker's own totals, so a chart and the sum under it agree. Bounded: 2,700 samples of
-some 500 bytes, however long the broker runs. Pure: the caller brings the time.
+Fed by live.broadcaster, read by GET /overview?history, so that a page opens with its charts already drawn.
+Rates are differences of the broker's own totals, so a chart and the sum under it agree. Bounded: 2,700
+samples of some 500 bytes, however long the broker runs. Pure: the caller brings the time.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The broker at one moment, as open pages see it: every figure is asked for and written once, however many
 pages want it.
 
-Made by live.beat with every beat, read by live.follower. Tables outlive a snapshot, as ten thousand rows
-are not gathered with every one. Knows nothing of streams.
+Made by live.broadcaster with every beat, read by live.sse_client. Tables outlive a snapshot, as ten thousand
+rows are not gathered with every one. Knows nothing of streams.
 """
 
 import time

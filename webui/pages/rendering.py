@@ -1,6 +1,6 @@
 """Templates to HTML.
 
-Used by webui.pages.doors. Templates hold the frame of a page and nothing of the broker's: what clients named
+Used by webui.pages.views. Templates hold the frame of a page and nothing of the broker's: what clients named
 themselves reaches a page only as JSON, and is written by scripts as text.
 """
 

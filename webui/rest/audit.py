@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from broker.control.commands import Door, QuotaAlteration, Undo
+from broker.control.commands import ChangeOrigin, QuotaAlteration, Undo
 from broker.control.views import AuditEntry, AuditFilter
 from broker.errors import ErrorCode
 from webui.audit.rows import CSV_HEAD, KINDS, csv_line, entry_json, quota_entity, undo_command, undo_op
@@ -37,7 +37,7 @@ ENTRY: Final = Record(
         "actor": NAME,
         "role": Text(),
         "address": NAME,
-        "door": Text(choices=tuple(Door)),
+        "door": Text(choices=tuple(ChangeOrigin)),
         "kind": Text(),
         "entity": NAME,
         "quota": Maybe(ENTITY),
@@ -62,7 +62,7 @@ _FILTER: Final = (
     Query("kind", Text(choices=KINDS), "Only changes of this kind."),
     Query("entity", Text(), "Only changes of this entity, as `entity` writes it."),
     Query("actor", Text(), "Only changes by this token or principal."),
-    Query("door", Text(choices=tuple(Door)), "Only changes that came in this way."),
+    Query("door", Text(choices=tuple(ChangeOrigin)), "Only changes that came in this way."),
     Query("people", Flag(), "Without what the broker did by itself.", default=False),
     Query("search", Text(), "Only changes with this in entity, key, actor or address.", default=""),
     Query("before", _SEQ, "Only changes before this one: the `next` of the page before."),
@@ -116,7 +116,7 @@ async def undo(call: Call) -> Reply:
         raise Problem.of(outcome.error, outcome.message)
     (row,) = await backend.views.audit(AuditFilter(seq=seq))
     if not validate_only:
-        call.console.live.nudge()
+        call.console.live.refresh()
     bootstrap = next(iter(backend.views.overview().bootstrap), "localhost:9092")
     reach = await _reach(call, row) if validate_only else []
     return Reply({"change": entry_json(row), "command": undo_command(bootstrap, row), "reach": reach})
@@ -141,7 +141,7 @@ def _wanted(call: Call, limit: int, before: int | None) -> AuditFilter:
         entity=query["entity"],
         actor=query["actor"],
         door=query["door"],
-        not_door=Door.BROKER if query["people"] else None,
+        not_door=ChangeOrigin.BROKER if query["people"] else None,
         search=query["search"] or None,
         before_seq=before,
         limit=limit,

@@ -153,7 +153,7 @@ async def _alter(call: Call, wanted: dict[str, str]) -> Reply:
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
     if not validate_only:
-        call.console.live.nudge()
+        call.console.live.refresh()
     bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
     answer: dict[str, Any] = {
         "current": current,

@@ -81,7 +81,7 @@ async def alter_quotas(call: Call) -> Reply:
     command = AlterClientQuotas(tuple(entries), validate_only)
     outcomes = await call.console.backend.control.apply(command, call.actor)
     if not validate_only:
-        call.console.live.nudge()
+        call.console.live.refresh()
     results = await _results(call, entries, outcomes)
     if validate_only and len(entries) <= MOST_PREVIEWS:
         await _add_reach(call, entries, results)

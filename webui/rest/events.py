@@ -1,9 +1,9 @@
 """GET /events: the live stream, as server-sent events.
 
-Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of live.beat; each holds the whole of
-its topic, so a browser that missed some has missed nothing. One is sent when it differs from the last; all
-that one beat has for a page goes out as one piece. Streams end at shutdown, and when the session or token
-behind them does.
+Events are `overview`, `throttled`, `tasks`, `unlimited` and the tables of live.broadcaster; each holds the
+whole of its topic, so a browser that missed some has missed nothing. One is sent when it differs from the
+last; all that one beat has for a page goes out as one piece. Streams end at shutdown, and when the session or
+token behind them does.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -13,9 +13,9 @@ from typing import Any, Final
 import trio
 
 from webui.backend import ConsoleSettings
-from webui.live.beat import Live
-from webui.live.follower import QUIET_S, Follower, Section
+from webui.live.broadcaster import Live
 from webui.live.snapshot import Snapshot
+from webui.live.sse_client import QUIET_S, Section, Subscriber
 from webui.quotas.usage import UNLIMITED
 from webui.rest.problem import PROBLEM, Problem
 from webui.rest.routing import FARTHEST, Answer, Call, Query, Reply, Route, page_of
@@ -34,7 +34,7 @@ async def events(call: Call) -> Reply:
     problem = refusal()
     if problem is not None:
         raise problem
-    follower = Follower(_sections(call.query, live), call.signed_in, call.connection)
+    follower = Subscriber(_sections(call.query, live), call.signed_in, call.connection)
     headers = {"X-Accel-Buffering": "no"}
     return Reply(stream(live, follower, token, refusal), media=EVENT_STREAM, headers=headers)
 
@@ -53,7 +53,7 @@ def _refusal(live: Live, settings: ConsoleSettings, token: str) -> Problem | Non
 
 async def stream(
     live: Live,
-    follower: Follower,
+    follower: Subscriber,
     token: str = "",
     refusal: Callable[[], Problem | None] = lambda: None,
 ) -> AsyncGenerator[bytes, None]:

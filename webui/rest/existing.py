@@ -94,7 +94,7 @@ async def close_connection(call: Call) -> Reply:
     outcome = await call.console.backend.control.apply(CloseConnection(call.place["id"]), call.actor)
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message)
-    call.console.live.nudge()
+    call.console.live.refresh()
     return Reply(b"", status=204)
 
 

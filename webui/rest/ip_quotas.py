@@ -117,7 +117,7 @@ async def _alter(call: Call, value: float | None) -> Reply:
     if not outcome.ok:
         raise Problem.of(outcome.error, outcome.message, where=KEY)
     if not validate_only:
-        call.console.live.nudge()
+        call.console.live.refresh()
     views = call.console.backend.views
     bootstrap = next(iter(views.overview().bootstrap), "localhost:9092")
     answer = {

@@ -5,8 +5,8 @@ changes.
 from typing import Final
 
 from broker.control.views import ThrottledRow
-from webui.live.held import HELD
 from webui.live.history import KEPT_S
+from webui.live.throttled import HELD
 from webui.quotas import usage as clients
 from webui.rest.answers import HELD_LATELY, OVERVIEW, TASK, THROTTLED, USAGE
 from webui.rest.problem import Problem

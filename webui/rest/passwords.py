@@ -16,7 +16,7 @@ from webui.rest.proving import prove_again
 from webui.rest.routing import Answer, Call, Reply, Route
 from webui.rest.schema import Record, Text
 from webui.rest.tokens import CHANGED, MISSING, PLACE, TOKEN, existing, refusal, token_json
-from webui.security.doorkeeper import LONGEST_SECRET
+from webui.security.authenticator import LONGEST_SECRET
 
 _SECRET = Text(shortest=1, longest=LONGEST_SECRET)
 _BODY: Final = Record(
@@ -33,7 +33,7 @@ async def set_password(call: Call) -> Reply:
     await _apply(call, asked)
     hashed = None
     if password is not None:
-        hashed = await call.console.doorkeeper.passwords.hashed(password, name)
+        hashed = await call.console.authenticator.passwords.hashed(password, name)
         if not call.signed_in():
             raise Problem(401, "You were signed out meanwhile.")
     await _apply(call, SetPassword(name, hashed, asked.proven, expected))
@@ -53,7 +53,7 @@ async def _proven(call: Call) -> bool:
     if present is None or name != call.actor.name or call.actor.role >= Role.ADMIN:
         return False
     try:
-        await call.console.doorkeeper.passwords.prove(name, present, call.actor.address)
+        await call.console.authenticator.passwords.prove(name, present, call.actor.address)
     except Problem as problem:
         if problem.status != 401:
             raise

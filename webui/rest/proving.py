@@ -11,7 +11,7 @@ from typing import Final
 
 from webui.rest.problem import Problem
 from webui.rest.routing import Call
-from webui.security.doorkeeper import LONGEST_SECRET
+from webui.security.authenticator import LONGEST_SECRET
 
 PRESENT: Final = "X-Present-Secret"
 HEADERS: Final = {
@@ -30,7 +30,7 @@ async def prove_again(call: Call) -> None:
     if not secret:
         raise Problem(403, "Show your token or your password once more.", where="/present")
     try:
-        await call.console.doorkeeper.prove_again(call.session.token, secret, call.actor.address)
+        await call.console.authenticator.prove_again(call.session.token, secret, call.actor.address)
     except Problem as problem:
         if problem.status != 401:
             raise

@@ -70,7 +70,7 @@ async def import_quotas(call: Call) -> Reply:
     if not call.query["dry_run"]:
         outcomes = await control.apply(AlterClientQuotas(entries), call.actor)
         call.left.append(outcomes)
-        call.console.live.nudge()
+        call.console.live.refresh()
         refused = await _refused(outcomes)
     answer = await _answer(changes, refused)
     if len(refused) == len(outcomes):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from broker.control.commands import Actor
 from webui.console import Console
-from webui.live.follower import Connection
+from webui.live.sse_client import Connection
 from webui.rest.schema import Flag, Invalid, Number, Schema, Text
 from webui.security.headers import HeaderLookup
 from webui.security.sessions import Session

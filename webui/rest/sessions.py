@@ -27,7 +27,7 @@ async def end_sessions(call: Call) -> Reply:
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             "Ending the sessions of other tokens needs the role admin.",
         )
-    ended = call.console.doorkeeper.sign_out_everywhere(None if everybody else call.actor.name)
+    ended = call.console.authenticator.sign_out_everywhere(None if everybody else call.actor.name)
     logger.info(
         "console sessions were ended",
         extra={"by": call.actor.name, "address": call.actor.address, "of": call.query["of"], "ended": ended},

@@ -76,7 +76,7 @@ def token_json(call: Call, row: TokenRow) -> dict[str, Any]:
 
 
 def _last_used(call: Call, name: str) -> str | None:
-    unused_ms = call.console.doorkeeper.unused_for_ms(name)
+    unused_ms = call.console.authenticator.unused_for_ms(name)
     return None if unused_ms is None else utc(call.console.now_ms() - unused_ms)
 
 

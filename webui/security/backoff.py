@@ -1,6 +1,6 @@
 """How long an address, or a name, must wait before its next guess at a secret.
 
-Part of webui.security.doorkeeper and webui.security.passwords. The first five wrong guesses are free; each
+Part of webui.security.authenticator and webui.security.passwords. The first five wrong guesses are free; each
 one after them doubles the wait, from one second to one minute. A quarter of an hour without a wrong guess
 resets an address.
 

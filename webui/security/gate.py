@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.control.commands import Actor, Door
+from broker.control.commands import Actor, ChangeOrigin
 from broker.control.views import TokenRow
 from webui.console import Console
 from webui.rest.problem import Problem
-from webui.security.doorkeeper import actor_of
+from webui.security.authenticator import actor_of
 from webui.security.headers import HeaderLookup
 from webui.security.hosts import host_name
 from webui.security.origin import SAFE_METHODS, is_ours
@@ -26,7 +26,7 @@ MOST_PARAMETERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Knock:
+class RequestInfo:
     """A request, as far as the gate looks at it."""
 
     method: str
@@ -40,7 +40,7 @@ class Knock:
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class Identity:
     """Who knocked. `session` is None for a program with a bearer token."""
 
     token: TokenRow
@@ -48,17 +48,19 @@ class Visitor:
     address: str
 
     def actor(self) -> Actor:
-        return actor_of(self.token, self.address, Door.REST if self.session is None else Door.PAGE)
+        return actor_of(
+            self.token, self.address, ChangeOrigin.REST if self.session is None else ChangeOrigin.PAGE
+        )
 
 
-def check_origin(console: Console, knock: Knock, *, any_host: bool = False) -> None:
+def check_origin(console: Console, request_info: RequestInfo, *, any_host: bool = False) -> None:
     """`any_host`: for health checks, which ask by whatever address they have and learn nothing. Raises
     Problem.
     """
-    host = knock.headers.get("Host", "")
+    host = request_info.headers.get("Host", "")
     if not any_host and not console.hosts.allow(host) and not console.own_host.knows(host_name(host)):
         raise Problem(421, "The console is not known by this host name; see console.allowed.hosts.")
-    if not is_ours(knock.method, knock.scheme, knock.headers):
+    if not is_ours(request_info.method, request_info.scheme, request_info.headers):
         raise Problem(403, "The request comes from another site.")
 
 
@@ -76,66 +78,68 @@ def check_query(query: bytes) -> None:
         raise Problem(400, f"There are more than {MOST_PARAMETERS} parameters.")
 
 
-def check_framing(knock: Knock) -> None:
+def check_framing(request_info: RequestInfo) -> None:
     """With two lengths a proxy before us may see one request where we see two (RFC 9112, 6.3): neither is
     answered, and the connection ends. Raises Problem.
     """
-    if knock.headers.get("Transfer-Encoding") and knock.headers.get("Content-Length"):
+    if request_info.headers.get("Transfer-Encoding") and request_info.headers.get("Content-Length"):
         detail = "The request has a Content-Length and a Transfer-Encoding."
         raise Problem(400, detail, headers={"Connection": "close"})
 
 
-def check_body(knock: Knock) -> None:
+def check_body(request_info: RequestInfo) -> None:
     """For requests that are to have a body. A form, or text that happens to be JSON, can be sent by any page;
     JSON by its name cannot. Raises Problem.
     """
-    media = knock.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    media = request_info.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise Problem(415, "The body must be application/json.")
 
 
-def visitor_of(console: Console, knock: Knock) -> Visitor:
+def identity_of(console: Console, request_info: RequestInfo) -> Identity:
     """Raises Problem 401, 403 or 429."""
-    authorization = knock.headers.get("Authorization")
+    authorization = request_info.headers.get("Authorization")
     if authorization is not None:
         scheme, _, secret = authorization.partition(" ")
         if scheme.lower() != "bearer":
             raise Problem(401, "Only bearer tokens are known here.", headers={"WWW-Authenticate": "Bearer"})
-        return Visitor(_bearer(console, knock, secret), None, knock.address)
-    session = session_of(console, knock)
+        return Identity(_bearer(console, request_info, secret), None, request_info.address)
+    session = session_of(console, request_info)
     if session is None:
         raise Problem(401, "A token is needed.", headers={"WWW-Authenticate": "Bearer"})
-    if knock.method not in SAFE_METHODS and not session.owns(knock.headers.get("X-CSRF-Token", "")):
+    if request_info.method not in SAFE_METHODS and not session.owns(
+        request_info.headers.get("X-CSRF-Token", "")
+    ):
         raise Problem(403, "X-CSRF-Token is missing or not this session's.")
-    return Visitor(session.token, session, knock.address)
+    return Identity(session.token, session, request_info.address)
 
 
-def _bearer(console: Console, knock: Knock, secret: str) -> TokenRow:
+def _bearer(console: Console, request_info: RequestInfo, secret: str) -> TokenRow:
     """One request is one guess: what was found before it waited is not looked up again, but a token may have
     been revoked meanwhile.
     """
-    match knock.bearer:
+    match request_info.bearer:
         case None:
-            return console.doorkeeper.bearer(secret.strip(), knock.address)
+            return console.authenticator.bearer(secret.strip(), request_info.address)
         case Problem() as problem:
             raise problem
-        case token if console.doorkeeper.knows(token):
+        case token if console.authenticator.knows(token):
             return token
     raise Problem(401, "This token is not known here.", headers={"WWW-Authenticate": "Bearer"})
 
 
-def is_still_signed_in(console: Console, knock: Knock, visitor: Visitor) -> bool:
+def is_still_signed_in(console: Console, request_info: RequestInfo, identity: Identity) -> bool:
     """Asked by live streams with every event. Watching counts as using: nobody watches a page without looking
     now and then, and pages that are not seen close their stream.
     """
-    if visitor.session is None:
-        return console.doorkeeper.knows(visitor.token)
-    return session_of(console, knock) is not None
+    if identity.session is None:
+        return console.authenticator.knows(identity.token)
+    return session_of(console, request_info) is not None
 
 
-def session_of(console: Console, knock: Knock) -> Session | None:
-    secret = knock.cookies.get(cookie_name(console, knock.scheme))
-    return None if secret is None else console.doorkeeper.session(secret)
+def session_of(console: Console, request_info: RequestInfo) -> Session | None:
+    secret = request_info.cookies.get(cookie_name(console, request_info.scheme))
+    return None if secret is None else console.authenticator.session(secret)
 
 
 def cookie_name(console: Console, scheme: str) -> str:

@@ -1,7 +1,7 @@
 """Names with passwords: proved, and made into hashes, without ever stopping the broker's thread.
 
-Part of webui.security.doorkeeper. A hash is a quarter of a second of a core and 32 MiB. So one is made at a
-time, in a thread; there are two in a second after a burst of eight; and who would wait for more than five
+Part of webui.security.authenticator. A hash is a quarter of a second of a core and 32 MiB. So one is made at
+a time, in a thread; there are two in a second after a burst of eight; and who would wait for more than five
 seconds is sent away, before anything is spent on him. An address that guesses waits as it does with tokens,
 and so does a name, from wherever it is guessed at: its token opens all the while.
 """
@@ -14,7 +14,7 @@ import trio
 from broker.control.passwords import HashedPassword
 from broker.control.views import TokenRow
 from webui.backend import Backend
-from webui.http.pace import Pace
+from webui.http.rate_limit import RateLimit
 from webui.rest.problem import Problem
 from webui.security.backoff import Backoff, Guess
 
@@ -37,7 +37,7 @@ class Passwords:
         self._limiter = trio.CapacityLimiter(AT_ONCE)
         self._names = Backoff()
         self._now_ms = now_ms
-        self._pace = Pace(HASHES_PER_S, BURST, LONGEST_WAIT_S)
+        self._pace = RateLimit(HASHES_PER_S, BURST, LONGEST_WAIT_S)
 
     async def prove(self, name: str, secret: str, address: str, guess: Guess | None = None) -> TokenRow:
         """The token whose password, or secret, this is. `guess`: the one of the address that was counted for

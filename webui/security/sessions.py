@@ -1,7 +1,7 @@
 """Browser sessions: who is signed in, until when.
 
-Kept by webui.security.doorkeeper. In memory only: a restart signs everybody out. The cookie holds 256 random
-bits, the table their hash, so a memory dump signs nobody in. Pure: the caller brings the time.
+Kept by webui.security.authenticator. In memory only: a restart signs everybody out. The cookie holds 256
+random bits, the table their hash, so a memory dump signs nobody in. Pure: the caller brings the time.
 """
 
 import hmac

@@ -126,10 +126,10 @@ def _rows(picture: Picture, view: View, index: int) -> list[Any]:
 
 def _tables(picture: Picture, view: View, width: int, room: int) -> tuple[list[Line], tuple[int, ...]]:
     found = [_rows(picture, view, index) for index in range(len(TABLES))]
-    rooms = share_out(room, [max(1, len(rows)) for rows in found], view.focus)
+    config = share_out(room, [max(1, len(rows)) for rows in found], view.focus)
     lines: list[Line] = []
     lasts = [0] * len(TABLES)
-    for index, (rows, space) in enumerate(zip(found, rooms, strict=True)):
+    for index, (rows, space) in enumerate(zip(found, config, strict=True)):
         if not space:
             continue
         lasts[index] = max(0, len(rows) - space)

@@ -13,7 +13,7 @@ class ThrottledRow:
     `entity` is the rule that matched; where a quota callback decides it is empty, and `tags` are what it
     answered. `remaining_ms` counts down from `throttle_ms`; `since_ms` is how long it has been muted. `times`
     counts this connection's throttles so far. `obeys`: whether it waits as throttle_time_ms tells it to
-    (None: not known yet); see `quotas.obedience`.
+    (None: not known yet); see `quotas.throttle_compliance`.
     """
 
     connection_id: str

@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from broker.errors import BrokerBug, ErrorCode
-from broker.groups.alarms import Alarm, Kind
 from broker.groups.classic.member import Member, Protocols
-from broker.groups.classic.phase import FOLLOWS, Phase
+from broker.groups.classic.state import FOLLOWS, State
 from broker.groups.classic.subscription import subscribed_topics
 from broker.groups.committed import Offsets
-from broker.groups.turn import Waiting
+from broker.groups.timers import Kind, Timer
+from broker.groups.transition import Waiting
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
@@ -43,27 +43,27 @@ class Group:
         "generation_id",
         "group_id",
         "initial",
-        "join_alarm",
+        "join_timer",
         "joining",
         "leader_id",
         "members",
         "offsets",
         "pending_join",
         "pending_sync",
-        "phase",
         "protocol",
         "protocol_type",
+        "state",
         "state_ms",
         "static_ids",
         "subscriptions",
         "support",
-        "sync_alarm",
+        "sync_timer",
         "syncing",
     )
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.phase = Phase.EMPTY
+        self.state = State.EMPTY
         self.state_ms: int | None = None
         self.generation_id = 0
         self.protocol_type: str | None = None
@@ -75,11 +75,11 @@ class Group:
         self.subscriptions: frozenset[str] | None = None
         self.joining: Waiting = {}
         self.syncing: Waiting = {}
-        self.pending_join: dict[str, Alarm] = {}
+        self.pending_join: dict[str, Timer] = {}
         self.pending_sync: set[str] = set()
         self.initial: InitialDelay | None = None
-        self.join_alarm = Alarm(Kind.JOIN_PHASE, group_id)
-        self.sync_alarm = Alarm(Kind.SYNC_PHASE, group_id)
+        self.join_timer = Timer(Kind.JOIN_PHASE, group_id)
+        self.sync_timer = Timer(Kind.SYNC_PHASE, group_id)
         self.offsets: Offsets = {}
 
     @property
@@ -99,15 +99,15 @@ class Group:
     def is_consumer_group(self) -> bool:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    def enter(self, phase: Phase, wall_ms: int) -> None:
-        if self.phase not in FOLLOWS[phase]:
-            raise BrokerBug(f"group {self.group_id} is {self.phase.value}, which {phase.value} cannot follow")
-        self.phase = phase
+    def enter(self, state: State, wall_ms: int) -> None:
+        if self.state not in FOLLOWS[state]:
+            raise BrokerBug(f"group {self.group_id} is {self.state.value}, which {state.value} cannot follow")
+        self.state = state
         self.state_ms = wall_ms
 
     def supports(self, protocol_type: str, names: Mapping[str, bytes]) -> bool:
         """Whether somebody with these protocols can talk to everybody in the group."""
-        if self.phase is Phase.EMPTY:
+        if self.state is State.EMPTY:
             return bool(protocol_type and names)
         everybody = len(self.members)
         return protocol_type == self.protocol_type and any(self.support[name] == everybody for name in names)
@@ -171,7 +171,7 @@ class Group:
         self.pending_sync.clear()
         self.protocol = self.select_protocol() if self.members else None
         self.subscriptions = self.read_subscriptions()
-        self.enter(Phase.COMPLETING_REBALANCE if self.members else Phase.EMPTY, wall_ms)
+        self.enter(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
     def read_subscriptions(self) -> frozenset[str] | None:
         """The topics that the members consume, as far as their metadata tells; None if it does not."""

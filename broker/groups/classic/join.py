@@ -8,10 +8,8 @@ assignment.)
 from typing import Final
 
 from broker.errors import ErrorCode
-from broker.groups.alarms import Alarm, Kind
 from broker.groups.classic.group import Group
 from broker.groups.classic.member import Member, Protocols, protocols_of
-from broker.groups.classic.phase import Phase
 from broker.groups.classic.rebalance import (
     complete_if_all_joined,
     join_reply,
@@ -21,10 +19,12 @@ from broker.groups.classic.rebalance import (
     remove,
     start_session,
 )
+from broker.groups.classic.state import State
 from broker.groups.classic.stored import record_of
 from broker.groups.replies import JoinReply, SyncReply, Token
 from broker.groups.requests import JoinRequest
-from broker.groups.turn import Turn
+from broker.groups.timers import Kind, Timer
+from broker.groups.transition import Transition
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
 """How long a new member's first JoinGroup may wait (Kafka: NewMemberJoinTimeoutMs, not configurable there
@@ -32,66 +32,76 @@ either).
 """
 
 
-def join(turn: Turn, group: Group, request: JoinRequest, token: Token, new_id: str) -> None:
+def join(transition: Transition, group: Group, request: JoinRequest, token: Token, new_id: str) -> None:
     """`new_id` is the id for a member that comes without one."""
     protocols = protocols_of(request.protocols)
     member_id = request.member_id
-    if not _has_room(turn, group, member_id):
-        _turn_away(turn, group, member_id)
-        turn.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    if not _has_space(transition, group, member_id):
+        _turn_away(transition, group, member_id)
+        transition.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     elif not group.supports(request.protocol_type, protocols):
-        turn.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
+        transition.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif not member_id:
-        _join_without_id(turn, group, request, protocols, token, new_id)
+        _join_without_id(transition, group, request, protocols, token, new_id)
     elif member_id in group.pending_join and request.instance_id is None:
-        turn.alarms.cancel(group.pending_join.pop(member_id))
-        _add(turn, group, request, protocols, token, member_id)
+        transition.timers.cancel(group.pending_join.pop(member_id))
+        _add(transition, group, request, protocols, token, member_id)
     elif error := group.check_member(member_id, request.instance_id):
-        turn.reply(token, JoinReply(error, member_id))
+        transition.reply(token, JoinReply(error, member_id))
     else:
-        _join_again(turn, group, request, protocols, token, group.members[member_id])
+        _join_again(transition, group, request, protocols, token, group.members[member_id])
 
 
-def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
+def _has_space(transition: Transition, group: Group, member_id: str) -> bool:
     """Kafka's group.max.size: during a rebalance the places go to those who join first."""
-    max_size = turn.config.max_size
-    match group.phase:
-        case Phase.PREPARING_REBALANCE:
+    max_size = transition.config.max_size
+    match group.state:
+        case State.PREPARING_REBALANCE:
             return member_id in group.joining or len(group.joining) < max_size
-        case Phase.COMPLETING_REBALANCE | Phase.STABLE:
+        case State.COMPLETING_REBALANCE | State.STABLE:
             return member_id in group.members or len(group.members) < max_size
         case _:
             return True
 
 
-def _turn_away(turn: Turn, group: Group, member_id: str) -> None:
+def _turn_away(transition: Transition, group: Group, member_id: str) -> None:
     """There is no place for the member, whatever it was before."""
     pending = group.pending_join.pop(member_id, None)
     if pending is not None:
-        turn.alarms.cancel(pending)
+        transition.timers.cancel(pending)
     member = group.members.get(member_id)
     if member is not None:
-        remove(turn, group, member)
-    complete_if_all_joined(turn, group)
+        remove(transition, group, member)
+    complete_if_all_joined(transition, group)
 
 
 def _join_without_id(
-    turn: Turn, group: Group, request: JoinRequest, protocols: Protocols, token: Token, new_id: str
+    transition: Transition,
+    group: Group,
+    request: JoinRequest,
+    protocols: Protocols,
+    token: Token,
+    new_id: str,
 ) -> None:
     instance_id = request.instance_id
     if instance_id is not None and instance_id in group.static_ids:
         old = group.members[group.static_ids[instance_id]]
-        _replace_static(turn, group, request, protocols, token, old, new_id)
+        _replace_static(transition, group, request, protocols, token, old, new_id)
     elif instance_id is None and request.requires_member_id:
-        alarm = group.pending_join[new_id] = Alarm(Kind.SESSION, group.group_id, new_id)
-        turn.set_alarm(alarm, request.session_timeout_ms)
-        turn.reply(token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
+        timer = group.pending_join[new_id] = Timer(Kind.SESSION, group.group_id, new_id)
+        transition.set_timer(timer, request.session_timeout_ms)
+        transition.reply(token, JoinReply(ErrorCode.MEMBER_ID_REQUIRED, new_id))
     else:
-        _add(turn, group, request, protocols, token, new_id)
+        _add(transition, group, request, protocols, token, new_id)
 
 
 def _join_again(
-    turn: Turn, group: Group, request: JoinRequest, protocols: Protocols, token: Token, member: Member
+    transition: Transition,
+    group: Group,
+    request: JoinRequest,
+    protocols: Protocols,
+    token: Token,
+    member: Member,
 ) -> None:
     """A known member. One that missed the answer gets it again; one that changed, or leads, starts a
     rebalance.
@@ -99,30 +109,35 @@ def _join_again(
     unchanged = member.prefers(protocols)
     leads = member.member_id == group.leader_id
     if unchanged and (
-        group.phase is Phase.COMPLETING_REBALANCE or (group.phase is Phase.STABLE and not leads)
+        group.state is State.COMPLETING_REBALANCE or (group.state is State.STABLE and not leads)
     ):
-        turn.reply(token, join_reply(group, member.member_id))
+        transition.reply(token, join_reply(group, member.member_id))
     else:
         _update(group, member, request, protocols)
-        _park(turn, group, member, token)
-        rebalance(turn, group)
+        _park(transition, group, member, token)
+        rebalance(transition, group)
 
 
 def _add(
-    turn: Turn, group: Group, request: JoinRequest, protocols: Protocols, token: Token, member_id: str
+    transition: Transition,
+    group: Group,
+    request: JoinRequest,
+    protocols: Protocols,
+    token: Token,
+    member_id: str,
 ) -> None:
     member = _member(group, request, protocols, member_id)
     member.is_new = True
     if group.initial is not None:
         group.initial.members_came = True
     group.add(member, request.protocol_type)
-    _park(turn, group, member, token)
-    turn.set_alarm(member.session, NEW_MEMBER_TIMEOUT_MS)
-    rebalance(turn, group)
+    _park(transition, group, member, token)
+    transition.set_timer(member.session, NEW_MEMBER_TIMEOUT_MS)
+    rebalance(transition, group)
 
 
 def _replace_static(
-    turn: Turn,
+    transition: Transition,
     group: Group,
     request: JoinRequest,
     protocols: Protocols,
@@ -132,21 +147,21 @@ def _replace_static(
 ) -> None:
     """A static member came back without its id: it was restarted. Whoever still uses the old id is fenced."""
     leader_before = group.leader_id or ""
-    turn.answer(group.joining, old.member_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-    turn.answer(group.syncing, old.member_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
-    turn.alarms.cancel(old.session)
+    transition.answer(group.joining, old.member_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+    transition.answer(group.syncing, old.member_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
+    transition.timers.cancel(old.session)
     member = _member(group, request, protocols, new_id)
     group.replace(old, member)
-    start_session(turn, member)
-    if group.phase is Phase.STABLE and group.select_protocol() == group.protocol:
-        turn.record(record_of(group))
-        turn.reply(token, _unchanged_reply(group, request, new_id, leader_before))
+    start_session(transition, member)
+    if group.state is State.STABLE and group.select_protocol() == group.protocol:
+        transition.record(record_of(group))
+        transition.reply(token, _unchanged_reply(group, request, new_id, leader_before))
         return
-    _park(turn, group, member, token)
-    if group.phase is Phase.PREPARING_REBALANCE:
-        complete_if_all_joined(turn, group)
+    _park(transition, group, member, token)
+    if group.state is State.PREPARING_REBALANCE:
+        complete_if_all_joined(transition, group)
     else:
-        prepare(turn, group)
+        prepare(transition, group)
 
 
 def _unchanged_reply(group: Group, request: JoinRequest, member_id: str, leader_before: str) -> JoinReply:
@@ -186,6 +201,6 @@ def _update(group: Group, member: Member, request: JoinRequest, protocols: Proto
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
 
 
-def _park(turn: Turn, group: Group, member: Member, token: Token) -> None:
+def _park(transition: Transition, group: Group, member: Member, token: Token) -> None:
     superseded = JoinReply(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
-    turn.park(group.joining, member.member_id, token, superseded)
+    transition.park(group.joining, member.member_id, token, superseded)

@@ -11,31 +11,31 @@ from broker.groups.classic.group import Group
 from broker.groups.classic.rebalance import complete_if_all_joined, rebalance, remove
 from broker.groups.replies import LeaveReply, Token
 from broker.groups.requests import Leaving
-from broker.groups.turn import Turn
+from broker.groups.transition import Transition
 
 
-def leave(turn: Turn, group: Group, leaving: Sequence[Leaving], token: Token) -> None:
+def leave(transition: Transition, group: Group, leaving: Sequence[Leaving], token: Token) -> None:
     """All of them go before the group looks at what is left of it."""
     before = len(group.members)
-    errors = tuple(_leave_one(turn, group, one) for one in leaving)
-    turn.reply(token, LeaveReply(ErrorCode.NONE, errors))
+    errors = tuple(_leave_one(transition, group, one) for one in leaving)
+    transition.reply(token, LeaveReply(ErrorCode.NONE, errors))
     if len(group.members) < before:
-        rebalance(turn, group)
+        rebalance(transition, group)
     else:
         # An id that was never used may have been all that the others waited for.
-        complete_if_all_joined(turn, group)
+        complete_if_all_joined(transition, group)
 
 
-def _leave_one(turn: Turn, group: Group, leaving: Leaving) -> ErrorCode:
+def _leave_one(transition: Transition, group: Group, leaving: Leaving) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id:
         if leaving.instance_id not in group.static_ids:
             return ErrorCode.UNKNOWN_MEMBER_ID
         member_id = group.static_ids[leaving.instance_id]
     elif member_id in group.pending_join:
-        turn.alarms.cancel(group.pending_join.pop(member_id))
+        transition.timers.cancel(group.pending_join.pop(member_id))
         return ErrorCode.NONE
     elif error := group.check_member(member_id, leaving.instance_id):
         return error
-    remove(turn, group, group.members[member_id])
+    remove(transition, group, group.members[member_id])
     return ErrorCode.NONE

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Set
 
 from broker.errors import BrokerBug
-from broker.groups.alarms import Alarm, Kind
 from broker.groups.requests import Buffer
+from broker.groups.timers import Kind, Timer
 
 Protocols = dict[str, bytes]
 """Metadata by protocol name, in the member's order of preference."""
@@ -57,7 +57,7 @@ class Member:
         self.protocols = protocols
         self.assignment = b""
         self.is_new = False
-        self.session = Alarm(Kind.SESSION, group_id, member_id)
+        self.session = Timer(Kind.SESSION, group_id, member_id)
 
     def prefers(self, protocols: Protocols) -> bool:
         """Whether these are the member's protocols, in the same order."""

@@ -8,107 +8,107 @@ DelayedSync, DelayedHeartbeat.)
 from broker.errors import ErrorCode
 from broker.groups.classic.group import Group, InitialDelay
 from broker.groups.classic.member import Member
-from broker.groups.classic.phase import Phase
+from broker.groups.classic.state import State
 from broker.groups.classic.stored import record_of
 from broker.groups.replies import JoinedMember, JoinReply, SyncReply
-from broker.groups.turn import Turn
+from broker.groups.transition import Transition
 
 REBALANCING = SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-def rebalance(turn: Turn, group: Group) -> None:
+def rebalance(transition: Transition, group: Group) -> None:
     """Membership has changed: start a rebalance, or see whether the running one can end now."""
-    if group.phase is Phase.PREPARING_REBALANCE:
-        complete_if_all_joined(turn, group)
+    if group.state is State.PREPARING_REBALANCE:
+        complete_if_all_joined(transition, group)
     else:
-        prepare(turn, group)
+        prepare(transition, group)
 
 
-def prepare(turn: Turn, group: Group) -> None:
+def prepare(transition: Transition, group: Group) -> None:
     """Call everybody back: who waits for an assignment is told so at once, the others by their next
     heartbeat.
     """
-    if group.phase is Phase.COMPLETING_REBALANCE:
-        hand_out_assignments(turn, group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
+    if group.state is State.COMPLETING_REBALANCE:
+        hand_out_assignments(transition, group, {}, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync.clear()
-    turn.alarms.cancel(group.sync_alarm)
-    first = group.phase is Phase.EMPTY
-    group.enter(Phase.PREPARING_REBALANCE, turn.wall_ms)
-    delay_ms = turn.config.initial_rebalance_delay_ms
+    transition.timers.cancel(group.sync_timer)
+    first = group.state is State.EMPTY
+    group.enter(State.PREPARING_REBALANCE, transition.wall_ms)
+    delay_ms = transition.config.initial_rebalance_delay_ms
     if first and delay_ms:
         group.initial = InitialDelay(delay_ms, max(group.rebalance_timeout_ms - delay_ms, 0))
-        turn.set_alarm(group.join_alarm, delay_ms)
+        transition.set_timer(group.join_timer, delay_ms)
     elif first or group.all_joined:
-        _complete(turn, group)
+        _complete(transition, group)
     else:
-        turn.set_alarm(group.join_alarm, group.rebalance_timeout_ms)
+        transition.set_timer(group.join_timer, group.rebalance_timeout_ms)
 
 
-def complete_if_all_joined(turn: Turn, group: Group) -> None:
+def complete_if_all_joined(transition: Transition, group: Group) -> None:
     """End the join phase if nobody is missing; the first rebalance of an empty group waits its time in any
     case.
     """
-    if group.phase is Phase.PREPARING_REBALANCE and group.initial is None and group.all_joined:
-        _complete(turn, group)
+    if group.state is State.PREPARING_REBALANCE and group.initial is None and group.all_joined:
+        _complete(transition, group)
 
 
-def join_phase_over(turn: Turn, group: Group) -> None:
+def join_phase_over(transition: Transition, group: Group) -> None:
     """The alarm of the join phase: go on with those who came, unless the initial delay has reason to go
     on.
     """
     initial = group.initial
     if initial is not None and initial.members_came and initial.remaining_ms:
         initial.members_came = False
-        delay_ms = min(turn.config.initial_rebalance_delay_ms, initial.remaining_ms)
+        delay_ms = min(transition.config.initial_rebalance_delay_ms, initial.remaining_ms)
         initial.remaining_ms = max(initial.remaining_ms - initial.delay_ms, 0)
         initial.delay_ms = delay_ms
-        turn.set_alarm(group.join_alarm, delay_ms)
+        transition.set_timer(group.join_timer, delay_ms)
     else:
-        _complete(turn, group)
+        _complete(transition, group)
 
 
-def sync_phase_over(turn: Turn, group: Group) -> None:
+def sync_phase_over(transition: Transition, group: Group) -> None:
     """The alarm of the sync phase: who joined this generation and never asked for its assignment is out."""
     missing = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
-    if missing and group.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
+    if missing and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
         for member in missing:
-            remove(turn, group, member)
-        prepare(turn, group)
+            remove(transition, group, member)
+        prepare(transition, group)
 
 
-def session_over(turn: Turn, group: Group, member_id: str) -> None:
+def session_over(transition: Transition, group: Group, member_id: str) -> None:
     """The alarm of a session: a member that is not waiting for us is out; so is an id that was never used."""
     member = group.members.get(member_id)
     if member is None:
         if group.pending_join.pop(member_id, None) is not None:
-            complete_if_all_joined(turn, group)
+            complete_if_all_joined(transition, group)
     elif member.is_new or not (member_id in group.joining or member_id in group.syncing):
-        remove(turn, group, member)
-        rebalance(turn, group)
+        remove(transition, group, member)
+        rebalance(transition, group)
 
 
-def start_session(turn: Turn, member: Member) -> None:
+def start_session(transition: Transition, member: Member) -> None:
     """The member has been heard of."""
-    turn.alarms.set(member.session, turn.now_ms + member.session_timeout_ms)
+    transition.timers.set(member.session, transition.now_ms + member.session_timeout_ms)
 
 
-def remove(turn: Turn, group: Group, member: Member) -> None:
+def remove(transition: Transition, group: Group, member: Member) -> None:
     """Take the member out and tell it so, where it waits. What that means for the group is for the caller."""
     member_id = member.member_id
-    turn.alarms.cancel(member.session)
-    turn.answer(group.joining, member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
-    turn.answer(group.syncing, member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
+    transition.timers.cancel(member.session)
+    transition.answer(group.joining, member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+    transition.answer(group.syncing, member_id, SyncReply(ErrorCode.UNKNOWN_MEMBER_ID))
     group.remove(member)
 
 
 def hand_out_assignments(
-    turn: Turn, group: Group, assignments: dict[str, bytes], error: ErrorCode = ErrorCode.NONE
+    transition: Transition, group: Group, assignments: dict[str, bytes], error: ErrorCode = ErrorCode.NONE
 ) -> None:
     """Give every member its assignment, or the error, and answer those that wait for it."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
-        if turn.answer(group.syncing, member.member_id, sync_reply(group, member, error)):
-            start_session(turn, member)
+        if transition.answer(group.syncing, member.member_id, sync_reply(group, member, error)):
+            start_session(transition, member)
 
 
 def sync_reply(group: Group, member: Member, error: ErrorCode = ErrorCode.NONE) -> SyncReply:
@@ -138,23 +138,23 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
     )
 
 
-def _complete(turn: Turn, group: Group) -> None:
+def _complete(transition: Transition, group: Group) -> None:
     """End the join phase: who did not come back is out, static members excepted, and a generation begins."""
     group.initial = None
-    turn.alarms.cancel(group.join_alarm)
+    transition.timers.cancel(group.join_timer)
     for member in list(group.members.values()):
         if member.instance_id is None and member.member_id not in group.joining:
-            remove(turn, group, member)
+            remove(transition, group, member)
     if group.members and not group.elect_joined_leader():
-        turn.set_alarm(group.join_alarm, group.rebalance_timeout_ms)
+        transition.set_timer(group.join_timer, group.rebalance_timeout_ms)
         return
-    group.begin_generation(turn.wall_ms)
+    group.begin_generation(transition.wall_ms)
     if not group.members:
-        turn.record(record_of(group))
+        transition.record(record_of(group))
         return
     for member in group.members.values():
-        turn.answer(group.joining, member.member_id, join_reply(group, member.member_id))
-        start_session(turn, member)
+        transition.answer(group.joining, member.member_id, join_reply(group, member.member_id))
+        start_session(transition, member)
         member.is_new = False
         group.pending_sync.add(member.member_id)
-    turn.set_alarm(group.sync_alarm, group.rebalance_timeout_ms)
+    transition.set_timer(group.sync_timer, group.rebalance_timeout_ms)

@@ -5,7 +5,7 @@ Used by the transitions that change what has to survive, and by `loading`. Knows
 
 from broker.groups.classic.group import Group
 from broker.groups.classic.member import Member
-from broker.groups.classic.phase import Phase
+from broker.groups.classic.state import State
 from broker.groups.records import StoredGroup, StoredMember, encode_group_key, encode_group_value
 from broker.groups.replies import Record
 
@@ -60,7 +60,7 @@ def restore(group: Group, value: StoredGroup) -> None:
         )
         member.assignment = saved.assignment
         group.add(member, value.protocol_type)
-    group.phase = Phase.STABLE if value.members else Phase.EMPTY
+    group.state = State.STABLE if value.members else State.EMPTY
     group.state_ms = None if value.state_ms == -1 else value.state_ms
     group.generation_id = value.generation_id
     group.protocol_type = value.protocol_type or None

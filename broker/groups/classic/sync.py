@@ -6,39 +6,39 @@ Called by `coordinator` with a group that exists. (Kafka: GroupCoordinator.doSyn
 
 from broker.errors import ErrorCode
 from broker.groups.classic.group import Group
-from broker.groups.classic.phase import Phase
 from broker.groups.classic.rebalance import REBALANCING, hand_out_assignments, start_session, sync_reply
+from broker.groups.classic.state import State
 from broker.groups.classic.stored import record_of
 from broker.groups.replies import SyncReply, Token
 from broker.groups.requests import SyncRequest
-from broker.groups.turn import Turn
+from broker.groups.transition import Transition
 
 
-def sync(turn: Turn, group: Group, request: SyncRequest, token: Token) -> None:
+def sync(transition: Transition, group: Group, request: SyncRequest, token: Token) -> None:
     """Answer the request, or park it until the leader's has come."""
     error = _check(group, request)
     if error:
-        turn.reply(token, SyncReply(error))
+        transition.reply(token, SyncReply(error))
         return
     member = group.members[request.member_id]
     group.pending_sync.discard(member.member_id)
     if not group.pending_sync:
-        turn.alarms.cancel(group.sync_alarm)
-    if group.phase is Phase.STABLE:
-        turn.reply(token, sync_reply(group, member))
-        start_session(turn, member)
+        transition.timers.cancel(group.sync_timer)
+    if group.state is State.STABLE:
+        transition.reply(token, sync_reply(group, member))
+        start_session(transition, member)
         return
-    turn.park(group.syncing, member.member_id, token, REBALANCING)
+    transition.park(group.syncing, member.member_id, token, REBALANCING)
     if member.member_id == group.leader_id:
         assigned = request.assignments
         assignments = {each: bytes(assigned[each]) for each in group.members if each in assigned}
-        group.enter(Phase.STABLE, turn.wall_ms)
-        hand_out_assignments(turn, group, assignments)
-        turn.record(record_of(group))
+        group.enter(State.STABLE, transition.wall_ms)
+        hand_out_assignments(transition, group, assignments)
+        transition.record(record_of(group))
 
 
 def heartbeat(
-    turn: Turn, group: Group, generation_id: int, member_id: str, instance_id: str | None
+    transition: Transition, group: Group, generation_id: int, member_id: str, instance_id: str | None
 ) -> ErrorCode:
     """NONE, or what the member has to do next."""
     error = group.check_member(member_id, instance_id)
@@ -46,8 +46,8 @@ def heartbeat(
         return error
     if generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    start_session(turn, group.members[member_id])
-    if group.phase is Phase.PREPARING_REBALANCE:
+    start_session(transition, group.members[member_id])
+    if group.state is State.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -62,7 +62,7 @@ def _check(group: Group, request: SyncRequest) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if _differs(request.protocol_name, group.protocol):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.phase is Phase.PREPARING_REBALANCE:
+    if group.state is State.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

@@ -9,20 +9,20 @@ from typing import ClassVar
 import trio
 
 from broker.api.outcome import Answered, Outcome, Sliced
-from broker.network.handling.crew import Crew
 from broker.network.handling.handler_pool import HandlerPool
+from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.request import Request
 from broker.network.handling.sliced_requests import End
 from broker.records.slices import Slices
 
 
-class Soloists(Crew):
+class Soloists(LeaderFollowers):
     """Every handler leads, of its own queue, from the start to the end."""
 
     async def take_the_lead(self, number: int) -> bool:
         return number in self._wanted
 
-    def hand_on_the_lead(self) -> None:
+    def promote_follower(self) -> None:
         """To whom? The queue is this handler's own."""
 
     def dismiss(self, numbers: set[int] | None = None) -> None:
@@ -30,7 +30,7 @@ class Soloists(Crew):
 
 
 class QueuePerHandler(HandlerPool):
-    crew_type: ClassVar[type[Crew]] = Soloists
+    leader_followers_type: ClassVar[type[LeaderFollowers]] = Soloists
 
     def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
         """Waits, as for every slow request: the next one of the same connection may be in the queue."""

@@ -10,7 +10,7 @@ import trio
 
 from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import AfterCommit
-from broker.log.chores import Flush
+from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
 from broker.network.handling.request import Request
 from broker.network.reaper import Reaper

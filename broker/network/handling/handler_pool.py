@@ -19,28 +19,28 @@ import trio
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
+from broker.api.delayed_fetch import complete_fetches
 from broker.api.error_replies import error_reply
 from broker.api.outcome import (
     AfterCommit,
     Answered,
+    Delayed,
     Encoded,
     Hangup,
     Outcome,
-    Parked,
     Silent,
     Sliced,
     in_slices,
 )
-from broker.api.waking import wake_fetches
 from broker.errors import ErrorCode, ProtocolViolation
-from broker.log.chores import Flush
+from broker.log.background_jobs import Flush
 from broker.network.clock import TrioClock
 from broker.network.connection.frame_pool import FramePool
 from broker.network.connection.receive import Frame
 from broker.network.failures import Failures, Place
 from broker.network.handling.client_id import client_id_and_body
-from broker.network.handling.crew import Crew
 from broker.network.handling.flush_waits import FlushWaits, Waiting
+from broker.network.handling.leader_followers import LeaderFollowers
 from broker.network.handling.request import Request
 from broker.network.handling.request_channel import Requests
 from broker.network.handling.request_time import RequestTime
@@ -76,7 +76,7 @@ class HandlerPool:
     pool's, which is `main` to the others.
     """
 
-    crew_type: ClassVar[type[Crew]] = Crew
+    leader_followers_type: ClassVar[type[LeaderFollowers]] = LeaderFollowers
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class HandlerPool:
         self._frames = frames
         self._failures = failures
         self._nursery: TaskStarter | None = None
-        self._crew = self.crew_type()
+        self._leader_followers = self.leader_followers_type()
         self._after_commit: Waiting = []
         self.flush_waits: FlushWaits = (
             FlushWaits(broker.produces, broker.config.node_id, clock, self._not_flushed)
@@ -137,7 +137,7 @@ class HandlerPool:
         self.size = size
         if self._nursery is None:
             return
-        for index in self._crew.resize(size):
+        for index in self._leader_followers.resize(size):
             self.busy += [0] * (index + 1 - len(self.busy))
             self._nursery.start_soon(self.run, index, name=self.task_name(index))
 
@@ -159,13 +159,13 @@ class HandlerPool:
         queue = self._requests.queue_of(index)
         take = queue.receive_nowait
         now_of = self._clock.ns
-        if not await self._crew.take_the_lead(index):
+        if not await self._leader_followers.take_the_lead(index):
             return
         while True:
             try:
                 request = await queue.receive()
             except trio.EndOfChannel:
-                self._crew.dismiss()
+                self._leader_followers.dismiss()
                 return
             awake = now_of()
             self._begin(awake)
@@ -176,12 +176,12 @@ class HandlerPool:
                     if self._request_time is not None:
                         self._request_time.add_handler(request)
                     self._deliver()
-                    self._crew.hand_on_the_lead()
+                    self._leader_followers.promote_follower()
                     await self._serve_slow(request, slow)
                     self._deliver()
                     self.sliced.look()
                     self.busy[index] += now_of() - awake
-                    if not await self._crew.take_the_lead(index):
+                    if not await self._leader_followers.take_the_lead(index):
                         return
                     break
                 left -= 1
@@ -203,7 +203,7 @@ class HandlerPool:
             await self._left_over.wait()
             self._left_over = trio.Event()
             for key in broker.callbacks.take_recheck():
-                wake_fetches(broker, key)
+                complete_fetches(broker, key)
             self.deliver()
 
     def _rest(self) -> None:
@@ -289,10 +289,10 @@ class HandlerPool:
         request.dequeued = self._last
         request.now_ms = self._now_ms
         request.wall_ms = self._wall_ms
-        repeats = route.repeats
+        request_cache = route.request_cache
         try:
-            if repeats is not None:
-                outcome = repeats.serve(frame, request, self._broker)
+            if request_cache is not None:
+                outcome = request_cache.serve(frame, request, self._broker)
                 if outcome is not None:
                     self._conclude(request, outcome)
                     return None
@@ -308,8 +308,8 @@ class HandlerPool:
                 return slow
             if outcome.__class__ is Sliced:
                 return self._serve_in_slices(request, outcome)
-            if repeats is not None:
-                repeats.learn(frame, offset, message, request, self._broker)
+            if request_cache is not None:
+                request_cache.learn(frame, offset, message, request, self._broker)
             self._conclude(request, outcome)
         except ProtocolViolation as violation:
             request.client_id = request.channel.client_id
@@ -341,8 +341,8 @@ class HandlerPool:
             message = end.value
             request.api_version = route.version
             outcome: Outcome | Awaitable[Outcome] = route.handle(message, request, broker)
-            if route.repeats is not None and outcome.__class__ not in UNFINISHED:
-                route.repeats.learn(frame, offset, message, request, broker)
+            if route.request_cache is not None and outcome.__class__ not in UNFINISHED:
+                route.request_cache.learn(frame, offset, message, request, broker)
             return outcome
         try:
             yield None
@@ -464,7 +464,7 @@ class HandlerPool:
             case Silent():
                 if outcome.throttle is not None:
                     self._throttling.start(request, outcome.throttle, is_told=False)
-            case Parked():
+            case Delayed():
                 self._release(request)
                 request.local_complete = self._last = self._clock.ns()
                 if request.channel.fd < 0:

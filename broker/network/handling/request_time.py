@@ -24,7 +24,7 @@ without a response (acks=0), and requests of the listener that `inter.broker.lis
 from collections.abc import Awaitable, Collection, Generator, Sequence
 from typing import Any, Final, TypeVar
 
-from broker.api.outcome import AfterCommit, Answered, Encoded, Outcome, Parked, Silent, Sliced
+from broker.api.outcome import AfterCommit, Answered, Delayed, Encoded, Outcome, Silent, Sliced
 from broker.network.clock import TrioClock
 from broker.network.connection.channel import Channel
 from broker.network.handling.request import Request
@@ -33,7 +33,7 @@ from broker.quotas.verdict import larger
 
 Result = TypeVar("Result")
 
-WAITING: Final = (AfterCommit, Parked, Sliced)
+WAITING: Final = (AfterCommit, Delayed, Sliced)
 """Outcomes of requests that are not done yet."""
 
 
@@ -102,7 +102,7 @@ class RequestTime:
         kind = outcome.__class__
         if kind is not Encoded and isinstance(outcome, WAITING):
             request.handler_ns = spent
-            if kind is Parked:
+            if kind is Delayed:
                 self._parked.setdefault(request.channel, set()).add(request)
             return outcome
         request.handler_ns = 0

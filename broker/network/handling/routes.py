@@ -10,10 +10,10 @@ from copy import copy
 from typing import Any, Final, Protocol, cast
 
 from broker.api.outcome import Imprint
-from broker.api.registry import Api, Registry, Repeats
+from broker.api.registry import Api, Registry, RequestCache
 from broker.network.connection.receive import Frame
 from broker.network.connection.send import Part
-from broker.network.measuring.request_metrics import RequestMetrics
+from broker.network.metrics.request_metrics import RequestMetrics
 from broker.protocol import api_key, codec
 from broker.protocol.api_key import NAMES
 from broker.protocol.error_codes import Collector, error_codes, error_codes_in_slices
@@ -44,7 +44,7 @@ class Wrapper(Protocol):
     def handler(self, api: Api) -> Callable[..., Any]:
         """What is called in the place of the API's handler."""
 
-    def repeats(self, api: Api, repeats: Repeats) -> Repeats:
+    def request_cache(self, api: Api, request_cache: RequestCache) -> RequestCache:
         """The same for requests that are known by heart."""
 
 
@@ -77,7 +77,7 @@ class Route:
         "kept_bytes",
         "metrics",
         "namesakes",
-        "repeats",
+        "request_cache",
         "version",
     )
 
@@ -103,7 +103,7 @@ class Route:
         self.flexible = flexible
         self.error_codes = error_codes
         self.before_login = api.before_login
-        self.repeats: Repeats | None = None
+        self.request_cache: RequestCache | None = None
         self._wrapper: Wrapper | None = None
         self.answers: dict[bytes, KeptAnswer] = {}
         """By the request's bytes behind its correlation id."""
@@ -144,20 +144,22 @@ class Route:
         self.kept_bytes = 0
 
     def wrap_handler(self, wrapper: Wrapper | None) -> None:
-        """Puts `wrapper` before the handler, or takes it away; `know_by_heart` is to be called then."""
+        """Puts `wrapper` before the handler, or takes it away; `allow_cache` is to be called then."""
         self._wrapper = wrapper
         if self.version != UNKNOWN_VERSION:
             self.handle = self.api.handle if wrapper is None else wrapper.handler(self.api)
 
-    def know_by_heart(self, is_allowed: bool) -> None:
+    def allow_cache(self, is_allowed: bool) -> None:
         """Whether requests that repeat themselves may be served from memory."""
         self.forget()
         api = self.api
-        repeats = api.repeats(self.version) if is_allowed and api.repeats is not None else None
-        if repeats is not None and self._wrapper is not None:
-            repeats = self._wrapper.repeats(api, repeats)
+        request_cache = (
+            api.request_cache(self.version) if is_allowed and api.request_cache is not None else None
+        )
+        if request_cache is not None and self._wrapper is not None:
+            request_cache = self._wrapper.request_cache(api, request_cache)
         for route in (self, *self.namesakes.values()):
-            route.repeats = repeats
+            route.request_cache = request_cache
 
     def counted_as(self, name: str) -> "Route":
         """This route, but for the metrics."""
@@ -180,7 +182,7 @@ class Routes:
     def __init__(self, registry: Registry, metrics: MetricsOf) -> None:
         self._registry = registry
         self._metrics = metrics
-        self._by_heart = True
+        self._cache_allowed = True
         self._wrapper: Wrapper | None = None
         self._routes: dict[int, Route] = {}
         self.get = self._routes.get
@@ -219,7 +221,7 @@ class Routes:
         else:
             return None
         route.wrap_handler(self._wrapper)
-        route.know_by_heart(self._by_heart)
+        route.allow_cache(self._cache_allowed)
         self._routes[head] = route
         return route
 
@@ -232,25 +234,25 @@ class Routes:
         for route in self._routes.values():
             route.recount()
 
-    def know_by_heart(self, is_allowed: bool) -> None:
+    def allow_cache(self, is_allowed: bool) -> None:
         """Whether an answer may be given without a handler looking at the request."""
-        self._by_heart = is_allowed
+        self._cache_allowed = is_allowed
         for route in self._routes.values():
-            route.know_by_heart(is_allowed)
+            route.allow_cache(is_allowed)
 
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
         """Whether something stands before the handlers from now on."""
         self._wrapper = wrapper
         for route in self._routes.values():
             route.wrap_handler(wrapper)
-            route.know_by_heart(self._by_heart)
+            route.allow_cache(self._cache_allowed)
 
     def forget_answers(self) -> None:
         """Called when the metadata image changes."""
         for route in self._routes.values():
             route.forget()
-            if route.repeats is not None:
-                route.repeats.forget()
+            if route.request_cache is not None:
+                route.request_cache.forget()
 
 
 def _encoder(key: int, version: int) -> Callable[[Any, int], list[Part]]:

@@ -18,7 +18,7 @@ import trio
 
 from broker.api.logins import Logins, words
 from broker.config.listeners import Listener
-from broker.config.rooms import TlsConfig
+from broker.config.sections import TlsConfig
 from broker.errors import ConfigError
 from broker.network.clock import TrioClock
 from broker.network.connection.authentication import log_authenticated

@@ -39,14 +39,14 @@ def produced(correlation_id: int, acks: int = 1, topic: str = "events") -> bytes
 
 
 def stored(broker: RunningBroker, topic: str = "events") -> int:
-    log = broker.house.partitions.log(topic, 0)
+    log = broker.server.partitions.log(topic, 0)
     assert log is not None
     return log.log_end_offset
 
 
 def channel_of(broker: RunningBroker, client: WireClient) -> PipelinedChannel:
     port = client.stream.socket.getsockname()[1]
-    (found,) = (each for each in broker.house.server.channels() if each.port == port)
+    (found,) = (each for each in broker.server.socket_server.channels() if each.port == port)
     assert isinstance(found, PipelinedChannel)
     return found
 

@@ -19,7 +19,7 @@ async def test_the_rate_of_0_0_0_0_binds_every_address_in_this_mode(
     async with two_listeners(tmp_path, mode) as broker:
         await set_ip_rate(broker, 5, ANY_ADDRESS)
         clients = await opened(broker, 6)
-        assert (served(broker, clients), len(gate_of(broker).parked)) == (6 - parked, parked)
+        assert (served(broker, clients), len(gate_of(broker).throttled_sockets)) == (6 - parked, parked)
 
 
 async def test_a_default_for_addresses_is_none_for_the_broker(tmp_path: Path, mock_clock: MockClock) -> None:
@@ -27,4 +27,4 @@ async def test_a_default_for_addresses_is_none_for_the_broker(tmp_path: Path, mo
         await set_ip_rate(broker, 1)
         await set_ip_rate(broker, 100, "127.0.0.1")
         clients = await opened(broker, 6)
-        assert (served(broker, clients), len(gate_of(broker).parked)) == (6, 0)
+        assert (served(broker, clients), len(gate_of(broker).throttled_sockets)) == (6, 0)

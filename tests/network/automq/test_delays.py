@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from broker.api.outcome import PARKED, Answered, Outcome
+from broker.api.outcome import DELAYED, Answered, Outcome
 from broker.network.automq.request_queues import RequestQueues
 from broker.protocol.messages.list_groups import ListGroupsResponse
 from tests.network.automq.frames import AUTOMQ, channel_of, correlation_ids, numbered
@@ -35,7 +35,7 @@ class Delays:
         self._broker = broker
         self._nursery = nursery
         self._rng = rng
-        (listener,) = broker.house.server.listeners
+        (listener,) = broker.server.socket_server.listeners
         route = listener.routes.build(LIST_GROUPS << 16)
         assert route is not None
         route.handle = self._handle
@@ -49,7 +49,7 @@ class Delays:
                 return self._wait()
             case _:
                 self._nursery.start_soon(self._call_back, context)
-                return PARKED
+                return DELAYED
 
     async def _wait(self) -> Outcome:
         await trio.sleep(self._rng.random() / 100)
@@ -57,8 +57,8 @@ class Delays:
 
     async def _call_back(self, context: Any) -> None:
         await trio.sleep(self._rng.random())
-        self._broker.house.broker.callbacks.post(context, lambda: Answered(ListGroupsResponse()))
-        self._broker.house.server.handlers.deliver()
+        self._broker.server.broker.callbacks.post(context, lambda: Answered(ListGroupsResponse()))
+        self._broker.server.socket_server.handlers.deliver()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -86,7 +86,7 @@ async def test_requests_begin_and_end_in_their_order_whatever_handlers_do(
         for client in clients:
             own = channel_of(broker, client).id
             assert [number for connection, number in delays.begun if connection == own] == list(range(count))
-        requests = broker.house.server.requests
+        requests = broker.server.socket_server.requests
         assert isinstance(requests, RequestQueues)
         assert requests.sizes.available == requests.sizes.limit
 
@@ -102,7 +102,7 @@ async def test_a_slow_request_holds_up_its_own_queue_and_no_other(
         for client in clients:
             by_queue[channel_of(broker, client).hash % 2].append(client)
         slow, beside, other = by_queue[0][0], by_queue[0][1], by_queue[1][0]
-        (listener,) = broker.house.server.listeners
+        (listener,) = broker.server.socket_server.listeners
         route = listener.routes.build(LIST_GROUPS << 16)
         assert route is not None
 

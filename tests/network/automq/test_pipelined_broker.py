@@ -46,7 +46,7 @@ async def client(broker: RunningBroker) -> WireClient:
 
 
 def queues(broker: RunningBroker) -> RequestQueues:
-    requests = broker.house.server.requests
+    requests = broker.server.socket_server.requests
     assert isinstance(requests, RequestQueues)
     return requests
 
@@ -199,11 +199,11 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
             await wait_all_tasks_blocked(0.001)
         stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         stream.socket.close()
-    await until(lambda: len(list(broker.house.server.channels())) == 1)
-    assert broker.house.broker.fetches.delayed == 0
+    await until(lambda: len(list(broker.server.socket_server.channels())) == 1)
+    assert broker.server.broker.fetches.delayed == 0
     serious = [record for record in caplog.records if record.levelname not in ("DEBUG", "INFO")]
     assert {record.name for record in serious} <= {unsendable.__name__}, "answers were on their way"
-    assert broker.house.server.frames.outstanding == 0
+    assert broker.server.socket_server.frames.outstanding == 0
     assert await is_served(client)
 
 
@@ -240,7 +240,7 @@ async def test_a_connection_with_requests_in_hand_is_not_idle(tmp_path: Path, mo
 
 async def test_the_permits_and_the_queues_are_shown_to_prometheus(tmp_path: Path) -> None:
     async with running_broker(tmp_path, AUTOMQ, "num.io.threads=2") as broker:
-        page = broker.house.exposition.page()
+        page = broker.server.prometheus.page()
         assert "kafka_network_requestchannel_availablerequestsize 104857600" in page
         assert 'kafka_network_requestchannel_handlerqueuesize{handler="1"} 0' in page
 
@@ -253,7 +253,7 @@ async def test_the_number_of_handlers_cannot_change_and_that_of_processors_can(t
         assert error == 42 and "must be 4 until the next start" in str(words)
         assert await alter_through(client, {"num.io.threads": "4"}) == (0, None)
         assert await alter_through(client, {"num.network.threads": "3"}) == (0, None)
-        assert len(list(broker.house.server.processors())) == 3
+        assert len(list(broker.server.socket_server.processors())) == 3
         assert await is_served(client)
 
 
@@ -267,24 +267,24 @@ async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
         await client.ask(create_topic(), 5)
         ((processor, channel),) = (
             (processor, channel)
-            for processor in broker.house.server.processors()
+            for processor in broker.server.socket_server.processors()
             for channel in processor.selector
         )
-        assert processor._admit(channel, waiting_fetch(1)[4:], broker.house.clock.ns()) is None
+        assert processor._admit(channel, waiting_fetch(1)[4:], broker.server.clock.ns()) is None
         processor.selector.close_channel(channel, "torn off")
         await wait_all_tasks_blocked(0.02)
-        assert broker.house.server.requests.depth() == 0
-        assert broker.house.broker.fetches.delayed == 0
+        assert broker.server.socket_server.requests.depth() == 0
+        assert broker.server.broker.fetches.delayed == 0
 
 
 async def test_floods_of_tiny_requests_take_turns_with_everybody_else(broker: RunningBroker) -> None:
     """Ten connections with 4,000 in one read of 64 KiB each, which need no handler."""
-    (processor,) = broker.house.server.processors()
+    (processor,) = broker.server.socket_server.processors()
     floods = [await broker.connect() for _ in range(10)]
     for flood in floods:
         await flood.stream.send_all(numbered(18, 0, 0, b""))
         assert await correlation_ids(flood, 1) == [0]
-    channels, submit, taken = list(broker.house.server.channels()), processor._submit_buffered, []
+    channels, submit, taken = list(broker.server.socket_server.channels()), processor._submit_buffered, []
 
     async def counted() -> None:
         before = sum(channel.requests for channel in channels)

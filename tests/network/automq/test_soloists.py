@@ -8,7 +8,7 @@ async def test_every_handler_leads_at_once_and_again_after_a_wait() -> None:
     assert crew.resize(3) == [0, 1, 2]
     for number in (0, 1, 2, 1):
         assert await crew.take_the_lead(number)
-        crew.hand_on_the_lead()
+        crew.promote_follower()
 
 
 async def test_the_end_of_one_queue_leaves_the_others_to_their_handlers() -> None:

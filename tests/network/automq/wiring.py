@@ -15,7 +15,7 @@ from broker.network.connection.send import Part
 from broker.network.failures import Failures
 from broker.network.handling.request import Reply, Request
 from broker.network.handling.routes import Route
-from broker.network.measuring.request_metrics import RequestMetrics
+from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import Selector
 
 
@@ -29,7 +29,7 @@ def route() -> Route:
     class Api:
         key = 18
         before_login = False
-        repeats = None
+        request_cache = None
 
     return Route(
         Api,  # type: ignore[arg-type]

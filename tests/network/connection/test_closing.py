@@ -32,7 +32,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
     async with running_broker(tmp_path) as running:
         maker = await running.connect("maker")
         assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
-        running.house.quotas.apply(Entity(client_id=HELD), "producer_byte_rate", 1_000)
+        running.server.quotas.apply(Entity(client_id=HELD), "producer_byte_rate", 1_000)
         yield running
 
 
@@ -51,7 +51,7 @@ async def tear_off(client: WireClient) -> None:
 
 
 def open_connections(broker: RunningBroker) -> int:
-    return len(list(broker.house.server.channels()))
+    return len(list(broker.server.socket_server.channels()))
 
 
 async def test_silent_requests_of_a_peer_that_was_torn_off_are_stored_when_its_throttle_ends(
@@ -123,7 +123,7 @@ async def test_a_torn_off_connection_that_is_held_costs_no_turns(
     client = await held_client(broker)
     await client.stream.send_all(SILENT)
     await tear_off(client)
-    (processor,) = broker.house.server.processors()
+    (processor,) = broker.server.socket_server.processors()
     assert processor.selector.poll(0, 4096) == []
     assert await is_served(broker.clients[0])
 
@@ -132,7 +132,7 @@ async def test_a_stop_does_not_wait_for_torn_off_connections(tmp_path: Path, moc
     async with running_broker(tmp_path) as running:
         maker = await running.connect("maker")
         assert (await maker.ask(create_topic(), 5)).topics[0].error_code == 0
-        running.house.quotas.apply(Entity(client_id=HELD), "producer_byte_rate", 1_000)
+        running.server.quotas.apply(Entity(client_id=HELD), "producer_byte_rate", 1_000)
         client = await held_client(running)
         await client.stream.send_all(SILENT)
         await tear_off(client)
@@ -143,7 +143,7 @@ async def test_a_stop_does_not_wait_for_torn_off_connections(tmp_path: Path, moc
 
 async def test_a_response_is_never_begun_while_another_is_being_written(broker: RunningBroker) -> None:
     """Item 64: Kafka raises IllegalStateException; AutoMQ's mode lets the second wait for its turn."""
-    (channel,) = broker.house.server.channels()
+    (channel,) = broker.server.socket_server.channels()
     channel.send = Send([b"first"])
     with pytest.raises(BrokerBug, match="before the one that is being written"):
         channel.responder._start_send(channel, Send([b"second"]), 0)

@@ -23,7 +23,7 @@ INT_MAX = 2_147_483_647
 
 
 def only_processor(broker: RunningBroker) -> Processor:
-    (processor,) = broker.house.server.processors()
+    (processor,) = broker.server.socket_server.processors()
     return processor
 
 
@@ -90,7 +90,7 @@ async def test_an_index_that_begins_again_meets_old_connections_with_other_addre
         assert await is_served(old[1])
         only_processor(broker)._ids.next_index = INT_MAX
         assert await indices(broker, 3) == [INT_MAX, 0, 1]
-        ids = [channel.id for channel in broker.house.server.channels()]
+        ids = [channel.id for channel in broker.server.socket_server.channels()]
         assert len(set(ids)) == len(ids) == 5
         assert only_processor(broker).selector.ids == set(ids)
         assert await is_served(old[0])
@@ -117,7 +117,7 @@ async def test_an_id_that_is_still_open_is_not_given_to_a_connection_of_the_same
         processor = only_processor(broker)
         with from_port(0, broker.port) as first:
             await settle()
-            (old,) = broker.house.server.channels()
+            (old,) = broker.server.socket_server.channels()
             processor.selector.set_aside(old)  # as `_torn_off` does while it still has requests
             port = first.getsockname()[1]
             first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -125,7 +125,7 @@ async def test_an_id_that_is_still_open_is_not_given_to_a_connection_of_the_same
         with from_port(port, broker.port):
             await settle()
             assert (old.closed, old.interest) == (False, ASIDE)
-            _, new = broker.house.server.channels()
+            _, new = broker.server.socket_server.channels()
             stem = f"{LOOPBACK}:{broker.port}-{LOOPBACK}:{port}-{processor.id}"
             assert (old.id, new.id) == (f"{stem}-0", f"{stem}-{index}")
             assert processor.selector.ids == {old.id, new.id}

@@ -34,7 +34,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 async def is_open(client: WireClient, broker: RunningBroker) -> bool:
     await wait_all_tasks_blocked(0.01)
     port = client.stream.socket.getsockname()[1]
-    return port in {channel.port for channel in broker.house.server.channels()}
+    return port in {channel.port for channel in broker.server.socket_server.channels()}
 
 
 async def passes(clock: MockClock, seconds: float) -> None:
@@ -103,7 +103,7 @@ async def test_of_many_that_are_due_the_longest_unused_goes_first_and_one_in_a_t
         clients.append(await broker.connect())
         await passes(mock_clock, 0.1)
     order = {client.stream.socket.getsockname()[1]: at for at, client in enumerate(clients)}
-    (processor,) = broker.house.server.processors()
+    (processor,) = broker.server.socket_server.processors()
     # Not in the order in which they came.
     channels = processor.selector.channels
     for fd in sorted(channels, reverse=True):
@@ -163,7 +163,7 @@ async def test_a_request_that_waits_counts_as_used(broker: RunningBroker, mock_c
 async def test_a_connection_that_is_held_counts_as_used(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect("greedy")
     await client.ask(create_topic(), 5)
-    broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+    broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     answer = await client.ask(produce_request_of(60_000, "greedy"), PRODUCE_VERSION)
     assert answer.throttle_time_ms > 10_000
     for _ in range(3):
@@ -183,7 +183,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_idle(
     await client.send(
         FetchRequest(max_bytes=16_000_000, topics=[FetchTopic("events", partitions=[asked])]), 11
     )
-    (channel,) = broker.house.server.channels()
+    (channel,) = broker.server.socket_server.channels()
     written = -1
     while channel.send is None or channel.send.written != written:
         written = channel.send.written if channel.send is not None else -1

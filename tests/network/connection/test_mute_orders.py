@@ -13,7 +13,7 @@ from broker.errors import BrokerBug
 from broker.network.connection.channel import Channel
 from broker.network.connection.mute import MuteEvent, MuteState
 from broker.network.handling.request import Reply, Request
-from broker.network.measuring.request_metrics import RequestMetrics
+from broker.network.metrics.request_metrics import RequestMetrics
 from broker.network.selector import READ
 from tests.support.hostile import framed
 from tests.support.rig import Rig

@@ -59,11 +59,11 @@ async def connected(broker: RunningBroker, source: str = "127.0.0.1") -> WireCli
 async def is_open(client: WireClient, broker: RunningBroker) -> bool:
     await wait_all_tasks_blocked(0.01)
     mine = client.stream.socket.getsockname()
-    return mine in {(each.address, each.port) for each in broker.house.server.channels()}
+    return mine in {(each.address, each.port) for each in broker.server.socket_server.channels()}
 
 
 def rejected(broker: RunningBroker) -> dict[str, int]:
-    return broker.house.server.gate.quotas.listeners["SASL_PLAINTEXT"].rejected
+    return broker.server.socket_server.gate.quotas.listeners["SASL_PLAINTEXT"].rejected
 
 
 # Requests
@@ -101,7 +101,9 @@ async def test_a_login_that_has_begun_has_eight_requests_in_any_case(
 ) -> None:
     client = await connected(broker)
     assert (await client.ask(SaslHandshakeRequest("PLAIN"), 1)).error_code == 0
-    broker.house.server.gate.unauthenticated.add_frames("127.0.0.1", 3 * BURST_S - 1, broker.house.clock.ms())
+    broker.server.socket_server.gate.unauthenticated.add_frames(
+        "127.0.0.1", 3 * BURST_S - 1, broker.server.clock.ms()
+    )
     for _ in range(frames - 1):
         await client.send(SaslHandshakeRequest("PLAIN"), 1)
         await wait_all_tasks_blocked(0.01)
@@ -175,7 +177,7 @@ async def test_a_thousand_silent_connections_keep_no_client_of_their_address_out
             stream = await trio.open_tcp_stream("127.0.0.1", broker.port)
             OPENED.append(stream)
         await wait_all_tasks_blocked(0.01)
-        assert len(list(broker.house.server.channels())) == 50
+        assert len(list(broker.server.socket_server.channels())) == 50
         assert await is_served(await logged_in(broker))
 
 
@@ -202,7 +204,7 @@ async def test_the_limits_change_while_the_broker_runs(broker: RunningBroker, mo
 
 
 async def test_closed_ones_are_forgotten(broker: RunningBroker, mock_clock: MockClock) -> None:
-    unauthenticated = broker.house.server.resources
+    unauthenticated = broker.server.socket_server.resources
     for _ in range(3):
         client = await connected(broker)
         await client.stream.aclose()
@@ -214,7 +216,9 @@ async def test_a_burst_of_refusals_is_one_line(
     broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    broker.house.server.gate.unauthenticated.add_frames("127.0.0.1", 3 * BURST_S, broker.house.clock.ms())
+    broker.server.socket_server.gate.unauthenticated.add_frames(
+        "127.0.0.1", 3 * BURST_S, broker.server.clock.ms()
+    )
     for _ in range(5):
         client = await connected(broker)
         await client.send(SaslHandshakeRequest("PLAIN"), 1)
@@ -239,7 +243,7 @@ async def test_a_handshake_counts_for_four_requests_and_its_bytes_count(
         context = certificates().client_context()
         for _ in range(BURST_S // HANDSHAKE_FRAMES):
             assert await is_served(await broker.connect_tls(context))
-        quotas = broker.house.server.gate.unauthenticated
+        quotas = broker.server.socket_server.gate.unauthenticated
         sent = quotas._sent["127.0.0.1"]
         assert sent.frames == BURST_S // HANDSHAKE_FRAMES * HANDSHAKE_FRAMES * 1_000 and sent.bytes > 0
         with pytest.raises((trio.BrokenResourceError, ssl.SSLError)):

@@ -10,8 +10,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from broker.api.broker import Broker
 from broker.api.callbacks import Callbacks
 from broker.api.context import RequestContext
-from broker.api.outcome import SILENT, Outcome, Parked
-from broker.api.waking import AT_ONCE
+from broker.api.delayed_fetch import AT_ONCE
+from broker.api.outcome import SILENT, Delayed, Outcome
 from broker.network.handling.request import Request
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.metadata import MetadataRequest
@@ -64,7 +64,7 @@ async def waiting_fetches(broker: RunningBroker, count: int) -> list[WireClient]
     clients = [await broker.connect() for _ in range(count)]
     for client in clients:
         await client.send(fetch, 11)
-    await until(lambda: broker.house.broker.fetches.delayed == count, 5)
+    await until(lambda: broker.server.broker.fetches.delayed == count, 5)
     return clients
 
 
@@ -92,7 +92,7 @@ async def test_fetches_that_expire_together_are_answered_a_turn_at_a_time(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = await waiting_fetches(broker, MANY)
-    turns = Turns(broker.house.broker, broker.house.server.handlers)
+    turns = Turns(broker.server.broker, broker.server.socket_server.handlers)
     mock_clock.jump(30)
     for client in clients:
         _, answer = await client.receive(1, 11)
@@ -104,7 +104,7 @@ async def test_fetches_that_one_append_makes_ready_are_answered_a_turn_at_a_time
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     clients = await waiting_fetches(broker, MANY)
-    turns = Turns(broker.house.broker, broker.house.server.handlers)
+    turns = Turns(broker.server.broker, broker.server.socket_server.handlers)
     producer = await broker.connect()
     answer = await producer.ask(produce_request(batch_of(b"news")), PRODUCE_VERSION)
     assert answer.responses[0].partition_responses[0].error_code == 0
@@ -112,7 +112,7 @@ async def test_fetches_that_one_append_makes_ready_are_answered_a_turn_at_a_time
         _, answer = await client.receive(1, 11)
         assert len(answer.responses[0].partitions[0].records) > 0
     assert sum(turns.sizes) == MANY and max(turns.sizes) == AT_ONCE
-    assert broker.house.broker.fetches.delayed == 0
+    assert broker.server.broker.fetches.delayed == 0
 
 
 async def test_whoever_asks_meanwhile_is_answered_between_two_turns(
@@ -121,7 +121,7 @@ async def test_whoever_asks_meanwhile_is_answered_between_two_turns(
     clients = await waiting_fetches(broker, 5 * AT_ONCE)
     polite = await broker.connect("polite")
     order: list[str] = []
-    pool = broker.house.server.handlers
+    pool = broker.server.socket_server.handlers
     conclude = pool._conclude
 
     def note(request: Request, outcome: Outcome) -> None:
@@ -145,20 +145,20 @@ async def test_more_answers_than_the_queue_holds_all_arrive(tmp_path: Path, mock
         mock_clock.jump(30)
         for client in clients:
             await client.receive(1, 11)
-        assert broker.house.broker.callbacks.peak == 10
+        assert broker.server.broker.callbacks.peak == 10
 
 
 async def test_the_time_of_a_callback_is_local_time_and_the_wait_before_it_is_not(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     """V68, with a handler of 2 ms and a callback of 1 ms."""
-    pool = broker.house.server.handlers
+    pool = broker.server.socket_server.handlers
     conclude = pool._conclude
     seen: list[Request] = []
 
     def slowly(request: Request, outcome: Outcome) -> None:
         if request.route.metrics.name.startswith("Fetch"):
-            mock_clock.jump(0.002 if isinstance(outcome, Parked) else 0.001)
+            mock_clock.jump(0.002 if isinstance(outcome, Delayed) else 0.001)
             seen.append(request)
         conclude(request, outcome)
 

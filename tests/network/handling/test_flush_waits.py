@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.delayed_produce import DelayedProduce
 from broker.api.outcome import SILENT, AfterCommit, Outcome
-from broker.log.chores import Flush
+from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
 from broker.log.segmented import SegmentedLog
 from broker.metrics.registry import FamilySamples
@@ -21,7 +21,7 @@ from broker.network.handling.request import Request
 from broker.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from broker.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from broker.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from broker.purgatory import figures
+from broker.purgatory import purgatory_metrics
 from broker.purgatory.purgatory import Purgatory
 from broker.quotas.entity import Entity
 from tests.support.hostile import is_served, until
@@ -81,9 +81,9 @@ def produce(topic: str = "durable", *, acks: int = -1, timeout_ms: int = 1_500) 
 
 async def waits(client: WireClient, broker: RunningBroker, request: ProduceRequest) -> None:
     """Sends it, and sees it parked."""
-    before = broker.house.broker.produces.delayed
+    before = broker.server.broker.produces.delayed
     await client.send(request, PRODUCE_VERSION)
-    await until(lambda: broker.house.broker.produces.delayed == before + 1)
+    await until(lambda: broker.server.broker.produces.delayed == before + 1)
 
 
 async def error_of(client: WireClient) -> int:
@@ -107,7 +107,7 @@ async def test_an_answer_leaves_when_the_disk_has_the_records(
     assert await is_silent(client)
     disk.goes_on.set()
     assert await error_of(client) == 0
-    assert broker.house.broker.produces.delayed == 0
+    assert broker.server.broker.produces.delayed == 0
 
 
 @pytest.mark.parametrize("repeated", [False, True], ids=["read in full", "known by heart"])
@@ -129,7 +129,7 @@ async def test_a_disk_that_is_slower_than_the_time_out_is_not_waited_for(
     # The late end of the flush answers nobody a second time.
     disk.goes_on.set()
     assert (await client.ask(produce(), PRODUCE_VERSION)).responses[0].partition_responses[0].error_code == 0
-    log = broker.house.partitions.log("durable", 0)
+    log = broker.server.partitions.log("durable", 0)
     assert log is not None and log.log_end_offset == (3 if repeated else 2)
 
 
@@ -145,8 +145,8 @@ async def test_a_produce_that_waited_is_recorded_when_it_is_answered(
             0
         ].error_code == 0
         disk.goes_on.clear()
-    broker.house.quotas.apply(Entity(client_id="slow"), "producer_byte_rate", 10)
-    quota = broker.house.quotas.produce
+    broker.server.quotas.apply(Entity(client_id="slow"), "producer_byte_rate", 10)
+    quota = broker.server.quotas.produce
     await waits(client, broker, produce())
     mock_clock.jump(1.25)
     assert await is_silent(client)
@@ -157,10 +157,10 @@ async def test_a_produce_that_waited_is_recorded_when_it_is_answered(
         mock_clock.jump(0.25)
     _, answer = await client.receive(0, PRODUCE_VERSION)
     sensor = quota.find("ANONYMOUS", "slow")
-    assert sensor is not None and sensor.last_record_ms == broker.house.clock.ms()
+    assert sensor is not None and sensor.last_record_ms == broker.server.clock.ms()
     used = round(sensor.observed(sensor.last_record_ms) * 10)
     assert answer.throttle_time_ms == (used - 100) * 100 > 0
-    (row,) = broker.house.broker.views.throttled()
+    (row,) = broker.server.broker.views.throttled()
     assert row.remaining_ms == answer.throttle_time_ms
 
 
@@ -192,8 +192,8 @@ class Staged(AfterCommit):
 async def test_what_was_staged_together_is_answered_apart(
     broker: RunningBroker, disk: SlowDisk, mock_clock: MockClock
 ) -> None:
-    house = broker.house
-    durable, quick = house.partitions.log("durable", 0), house.partitions.log("quick", 0)
+    server = broker.server
+    durable, quick = server.partitions.log("durable", 0), server.partitions.log("quick", 0)
     assert durable is not None and quick is not None
     request = Request.__new__(Request)
     committed: Waiting = [(request, Staged(durable)), (request, Staged(quick))]
@@ -212,7 +212,7 @@ async def test_whoever_comes_while_the_disk_is_busy_shares_the_next_turn(
     clients = [await broker.connect() for _ in range(10)]
     for client in clients:
         await waits(client, broker, produce())
-    assert broker.house.server.handlers.flush_waits.queued == 1
+    assert broker.server.socket_server.handlers.flush_waits.queued == 1
     disk.flushed = 0
     disk.goes_on.set()
     assert [await error_of(client) for client in clients] == [0] * 10
@@ -267,9 +267,9 @@ async def test_a_client_that_has_gone_leaves_its_records_and_nothing_else(
     await trio.aclose_forcefully(client.stream)
     await wait_all_tasks_blocked(0.01)
     disk.goes_on.set()
-    await until(lambda: broker.house.broker.produces.delayed == 0)
-    assert broker.house.broker.produces.watched == 0
-    log = broker.house.partitions.log("durable", 0)
+    await until(lambda: broker.server.broker.produces.delayed == 0)
+    assert broker.server.broker.produces.watched == 0
+    log = broker.server.partitions.log("durable", 0)
     assert log is not None and log.log_end_offset == 1
 
 
@@ -281,7 +281,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
     fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1_000)
     fetch.topics = [FetchTopic("durable", partitions=[partition])]
     await consumer.send(fetch, 11)
-    await until(lambda: broker.house.broker.fetches.delayed == 1)
+    await until(lambda: broker.server.broker.fetches.delayed == 1)
     await waits(client, broker, produce())
     mock_clock.jump(1.5)
     _, answer = await consumer.receive(1, 11)
@@ -289,7 +289,7 @@ async def test_a_consumer_is_woken_by_records_whose_flush_came_too_late(
 
 
 def sizes(broker: RunningBroker) -> dict[str, dict[str, float]]:
-    families: list[FamilySamples] = list(figures.families(broker.house.broker.purgatories))
+    families: list[FamilySamples] = list(purgatory_metrics.families(broker.server.broker.purgatories))
     return {
         family.name.rpartition("_")[2]: {
             dict(each.labels)["delayedOperation"]: each.value for each in family.samples

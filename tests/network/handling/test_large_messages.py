@@ -34,7 +34,7 @@ async def cut_short(client: WireClient, message: Any, version: int) -> None:
 
 
 def metrics_of(broker: RunningBroker) -> Any:
-    return broker.house.server.metrics.by_name["Metadata"]
+    return broker.server.socket_server.metrics.by_name["Metadata"]
 
 
 @MODES
@@ -53,7 +53,7 @@ async def test_a_large_request_is_answered_in_full(tmp_path: Path, mode: str, qu
         trio.lowlevel.remove_instrument(looks)
         assert [topic.name for topic in answer.topics] == [f"missing-{at}" for at in range(count)]
         assert looks.count > 3 * 20, "decoded, handled, its errors counted and encoded in 20 slices each"
-        assert len(broker.house.server.handlers.sliced) == 0
+        assert len(broker.server.socket_server.handlers.sliced) == 0
 
 
 @MODES
@@ -62,7 +62,7 @@ async def test_a_large_request_without_its_end_closes_the_connection(tmp_path: P
         client = await broker.connect()
         await cut_short(client, metadata_of(5 * SLICE), VERSION)
         assert await client.is_closed()
-        assert sum(broker.house.server.failures.counts.values()) == 0
+        assert sum(broker.server.socket_server.failures.counts.values()) == 0
 
 
 @MODES
@@ -120,9 +120,9 @@ async def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(tmp_path: 
         await client.send(metadata_of(50 * SLICE), VERSION)
         await other.ask(ApiVersionsRequest(), 0)
         await trio.aclose_forcefully(client.stream)
-        sliced = broker.house.server.handlers.sliced
+        sliced = broker.server.socket_server.handlers.sliced
         with trio.fail_after(10):
             while len(sliced):
                 await trio.lowlevel.checkpoint()
         assert (await other.ask(metadata_of(1), VERSION)).topics[0].error_code == 3
-        assert sum(broker.house.server.failures.counts.values()) == 0
+        assert sum(broker.server.socket_server.failures.counts.values()) == 0

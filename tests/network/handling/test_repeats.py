@@ -27,7 +27,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 
 def topic_id(broker: RunningBroker) -> bytes:
-    return broker.house.control.image.topics["events"].topic_id
+    return broker.server.control.image.topics["events"].topic_id
 
 
 def produce(broker: RunningBroker, version: int, partition: int = 0, acks: int = 1) -> ProduceRequest:
@@ -46,8 +46,12 @@ def fetch(broker: RunningBroker, version: int, offset: int, **limits: int) -> Fe
 
 
 def known_shapes(broker: RunningBroker) -> int:
-    routes = broker.house.server.listeners[0].routes
-    return sum(len(route.repeats._shapes) for route in routes._routes.values() if route.repeats is not None)
+    routes = broker.server.socket_server.listeners[0].routes
+    return sum(
+        len(route.request_cache._shapes)
+        for route in routes._routes.values()
+        if route.request_cache is not None
+    )
 
 
 async def ask_raw(client: WireClient, message: object, version: int) -> bytes:

@@ -42,12 +42,12 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 async def limit(broker: RunningBroker, key: str, value: float | None, client_id: str = CLIENT) -> None:
     rule = QuotaAlteration((("client-id", client_id),), (QuotaOp(key, value),))
-    (outcome,) = await broker.house.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
+    (outcome,) = await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
     assert outcome.ok
 
 
 def route_of(broker: RunningBroker, key: ApiKey, version: int) -> Route:
-    routes = broker.house.server.listeners[0].routes
+    routes = broker.server.socket_server.listeners[0].routes
     route = routes.get(key << 16 | version) or routes.build(key << 16 | version)
     assert route is not None
     return route
@@ -70,7 +70,7 @@ def take(
 
 def charged_ms(broker: RunningBroker, client_id: str = CLIENT) -> float:
     """What a client has been charged for."""
-    sensor, now_ms = broker.house.quotas.request.find("ANONYMOUS", client_id), broker.house.clock.ms()
+    sensor, now_ms = broker.server.quotas.request.find("ANONYMOUS", client_id), broker.server.clock.ms()
     if sensor is None:
         return 0.0
     return round(sensor.observed(now_ms) * sensor.rate.window_size_ms(now_ms) / 100, 6)
@@ -99,7 +99,7 @@ async def test_what_is_over_is_waited_for_and_told_and_never_longer_than_a_windo
     answer = await client.ask(MetadataRequest([]), 9)
     assert answer.throttle_time_ms == throttle_ms
     assert charged_ms(broker) == took_ms
-    held = broker.house.quotas.rows(broker.house.clock.ms())
+    held = broker.server.quotas.rows(broker.server.clock.ms())
     assert [(row.quota_type, row.remaining_ms) for row in held] == (
         [(QuotaKind.REQUEST, throttle_ms)] if throttle_ms else []
     )
@@ -116,7 +116,7 @@ async def test_the_connection_opens_again_on_its_millisecond(
     assert not await is_answered_now(client)
     mock_clock.jump(0.049)
     await trio.testing.wait_all_tasks_blocked(0.02)
-    assert len(broker.house.quotas.request.throttled) == 1
+    assert len(broker.server.quotas.request.throttled) == 1
     mock_clock.jump(0.001)
     await client.receive(3, 9)
 
@@ -195,7 +195,7 @@ async def test_without_an_answer_nobody_is_asked_to_wait(
     await client.send(produce_request_of(500, CLIENT, acks=0), PRODUCE_VERSION)
     assert await is_answered_now(client)
     assert charged_ms(broker) == 0
-    assert round(broker.house.quotas.request.exempt.measure(broker.house.clock.ms()), 9) == 3.0
+    assert round(broker.server.quotas.request.exempt.measure(broker.server.clock.ms()), 9) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ async def test_the_longer_wait_counts_and_of_equal_ones_the_request_quotas(
     client = await broker.connect(CLIENT)
     answer = await client.ask(produce_request_of(11_000, CLIENT), PRODUCE_VERSION)
     assert answer.throttle_time_ms == throttle_ms
-    assert [row.quota_type for row in broker.house.quotas.rows(broker.house.clock.ms())] == [kind]
+    assert [row.quota_type for row in broker.server.quotas.rows(broker.server.clock.ms())] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ async def test_v37_of_a_mutations_wait_and_a_requests_the_longer_is_told_and_kep
     client = await broker.connect(CLIENT)
     answer = await client.ask(create_topic("made", partitions), 5)
     assert (answer.topics[0].error_code, answer.throttle_time_ms) == (0, throttle_ms)
-    held = broker.house.quotas.rows(broker.house.clock.ms())
+    held = broker.server.quotas.rows(broker.server.clock.ms())
     assert [(row.quota_type, row.remaining_ms) for row in held] == [(kind, throttle_ms)]
 
 
@@ -253,7 +253,7 @@ async def test_answers_are_known_by_heart_only_while_nothing_is_timed(
         for _ in range(3):
             await client.ask(MetadataRequest([]), 9)
         kept.append(route.metrics.kept)
-        assert (route_of(broker, ApiKey.PRODUCE, PRODUCE_VERSION).repeats is None) is (rule is not None)
+        assert (route_of(broker, ApiKey.PRODUCE, PRODUCE_VERSION).request_cache is None) is (rule is not None)
     assert kept == [2, 2, 4]
 
 
@@ -281,6 +281,6 @@ async def test_only_a_listener_that_is_named_for_brokers_is_exempt(
     ]
     async with running_broker(tmp_path, *listeners, *([named] if named else [])) as broker:
         await limit(broker, "request_percentage", 2)
-        time = broker.house.server.handlers._request_time
+        time = broker.server.socket_server.handlers._request_time
         assert time is not None
         assert set(time._exempt) == ({"INTERNAL"} if is_exempt else set())

@@ -62,13 +62,13 @@ async def test_from_half_rounded_down_to_double(
         error = await alter_through(client, {key: str(new)})
         if words is None:
             assert error == (0, None)
-            config = broker.house.control.rooms.network
+            config = broker.server.control.config.network
         else:
             assert error == (
                 42,
                 f"Dynamic thread count update validation failed for {key}={new}, value should {words}",
             )
-            config = broker.house.rooms.network
+            config = broker.server.config.network
         held = {"num.io.threads": config.num_io_threads, "num.network.threads": config.num_network_threads}
         assert held[key] == (new if words is None else old)
 
@@ -111,16 +111,18 @@ async def test_a_handler_that_is_no_longer_wanted_finishes_what_it_has_in_hand(
     first = await broker.connect()
     await first.ask(DescribeClusterRequest(), 0)
     route = next(
-        r for r in broker.house.server.listeners[0].routes.all() if r.metrics.name == "DescribeCluster"
+        r
+        for r in broker.server.socket_server.listeners[0].routes.all()
+        if r.metrics.name == "DescribeCluster"
     )
     route.handle = slow
-    broker.house.server.forget_answers()
+    broker.server.socket_server.forget_answers()
     clients = [await broker.connect() for _ in range(4)]
     for client in clients:
         await client.send(DescribeClusterRequest(), 0)
     await until(lambda: begun == 4)
 
-    broker.house.server.handlers.resize(2)
+    broker.server.socket_server.handlers.resize(2)
     await wait_all_tasks_blocked()
     running = handlers()
     served = await is_served(first)
@@ -136,7 +138,7 @@ async def test_a_handler_that_is_no_longer_wanted_finishes_what_it_has_in_hand(
 
 
 async def test_a_handler_that_was_to_go_and_is_wanted_again_stays(broker: RunningBroker) -> None:
-    pool = broker.house.server.handlers
+    pool = broker.server.socket_server.handlers
     pool.resize(1)
     pool.resize(5)
     await wait_all_tasks_blocked()
@@ -152,7 +154,7 @@ async def test_processors_become_more_and_new_connections_are_dealt_to_all(broke
     assert processors() == ["0", "1", "2", "3", "4"]
     for client in [await broker.connect() for _ in range(10)]:
         assert await is_served(client)
-    listener = broker.house.server.listeners[0]
+    listener = broker.server.socket_server.listeners[0]
     assert [len(each.selector.channels) for each in listener.processors] == [2, 2, 2, 2, 2]
 
 
@@ -162,7 +164,7 @@ async def test_a_processor_that_goes_answers_what_it_has_and_closes_its_connecti
     clients = [await broker.connect() for _ in range(3)]
     for client in clients:
         assert await is_served(client)
-    listener = broker.house.server.listeners[0]
+    listener = broker.server.socket_server.listeners[0]
     (staying,) = listener.processors[0].selector.channels.values()
     stays = next(each for each in clients if each.stream.socket.getsockname()[1] == staying.port)
     assert await alter_through(clients[2], {"num.network.threads": "1"}) == (0, None)
@@ -172,7 +174,7 @@ async def test_a_processor_that_goes_answers_what_it_has_and_closes_its_connecti
     assert await is_served(stays)
     await wait_all_tasks_blocked()
     assert processors() == ["0"] and len(task_names(NETWORK)) == 3
-    assert len(broker.house.server.responders) == 1
+    assert len(broker.server.socket_server.responders) == 1
     for client in [await broker.connect() for _ in range(3)]:
         assert await is_served(client)
 
@@ -189,7 +191,7 @@ async def test_the_answer_of_a_processor_that_is_gone_is_dropped_silently(broker
     clients = [await broker.connect() for _ in range(3)]
     for client in clients:
         await client.ask(DescribeClusterRequest(), 0)
-    server = broker.house.server
+    server = broker.server.socket_server
     listener = server.listeners[0]
     next(r for r in listener.routes.all() if r.metrics.name == "DescribeCluster").handle = slow
     server.forget_answers()
@@ -215,7 +217,7 @@ async def test_one_listener_can_have_another_number(tmp_path: Path) -> None:
         "num.network.threads=2",
         "listener.name.other.num.network.threads=3",
     ) as broker:
-        counts = {each.name: len(each.processors) for each in broker.house.server.listeners}
+        counts = {each.name: len(each.processors) for each in broker.server.socket_server.listeners}
         assert counts == {"PLAINTEXT": 2, "OTHER": 3}
         client = await broker.connect()
         key = "listener.name.other.num.network.threads"
@@ -223,5 +225,5 @@ async def test_one_listener_can_have_another_number(tmp_path: Path) -> None:
         code, words = await alter_through(client, {key: "13"})
         assert code == 42 and words is not None and "double the current value 6" in words
         assert await alter_through(client, {"num.network.threads": "4"}, "") == (0, None)
-        counts = {each.name: len(each.processors) for each in broker.house.server.listeners}
+        counts = {each.name: len(each.processors) for each in broker.server.socket_server.listeners}
         assert counts == {"PLAINTEXT": 4, "OTHER": 6}

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.api.outcome import PARKED, SILENT, Hangup, Outcome, Sliced, in_slices
+from broker.api.outcome import DELAYED, SILENT, Hangup, Outcome, Sliced, in_slices
 from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.network.connection.channel import ANONYMOUS
 from broker.network.handling.sliced_requests import SlicedRequests
@@ -160,13 +160,13 @@ async def test_a_failing_handler_fails_its_own_request_only(nursery: trio.Nurser
 async def test_another_outcome_is_made_of_the_last_slice_s_and_may_fail(nursery: trio.Nursery) -> None:
     rig = Rig()
     parked, failing = Sliced(pauses(1), None), Sliced(pauses(1), None)
-    parked.then = lambda outcome: PARKED if outcome is SILENT else outcome
+    parked.then = lambda outcome: DELAYED if outcome is SILENT else outcome
     failing.then = lambda _: 1 // 0  # type: ignore[assignment,return-value]
     for name, sliced in (("a", parked), ("b", failing)):
         rig.put_sliced(name, sliced)
     nursery.start_soon(rig.queue.run)
     await wait_all_tasks_blocked()
-    assert rig.seen[:3] == ["a", "a", PARKED] and isinstance(rig.seen[-1], ZeroDivisionError)
+    assert rig.seen[:3] == ["a", "a", DELAYED] and isinstance(rig.seen[-1], ZeroDivisionError)
 
 
 async def test_work_for_a_client_that_has_gone_is_dropped(nursery: trio.Nursery) -> None:
@@ -357,7 +357,7 @@ async def test_large_batches_are_inspected_and_searched(tmp_path: Path, mode: st
         await client.ask(CreateTopicsRequest([topic], 5_000, False), 5)
         new = [NewRecord(b"k", b"v" * 100, NOW + at) for at in range(3_000)]
         refused = [*new[:2_999], NewRecord(None, b"v", NOW)]
-        sizes = broker.house.server.handlers.sliced
+        sizes = broker.server.socket_server.handlers.sliced
         for records, codec, error in (
             (new, Codec.NONE, 0),
             (new, Codec.ZSTD, 0),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from broker.api.context import RequestContext
-from broker.api.outcome import PARKED, Answered, Encoded, Hangup, Outcome, Silent
+from broker.api.outcome import DELAYED, Answered, Encoded, Hangup, Outcome, Silent
 from broker.clock import ManualClock
 from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
@@ -105,8 +105,8 @@ class Scene:
         self.parked: list[RequestContext] = []
         self.sockets: dict[str, CostlySocket] = {}
         self.clients: dict[str, WireClient] = {}
-        server = broker.house.server
-        self.time = RequestTime(self.ledger, broker.house.clock, set())  # type: ignore[arg-type]
+        server = broker.server.socket_server
+        self.time = RequestTime(self.ledger, broker.server.clock, set())  # type: ignore[arg-type]
         server.measure(self.time)
         routes = server.listeners[0].routes
         route = routes.build(ApiKey.METADATA << 16 | METADATA_VERSION)
@@ -125,10 +125,10 @@ class Scene:
 
     async def connect(self) -> None:
         for name in CLIENTS:
-            before = set(self.broker.house.server.channels())
+            before = set(self.broker.server.socket_server.channels())
             self.clients[name] = await self.broker.connect(name)
             await self.settle()
-            (channel,) = set(self.broker.house.server.channels()) - before
+            (channel,) = set(self.broker.server.socket_server.channels()) - before
             self.sockets[name] = channel.sock = CostlySocket(channel.sock, self)  # type: ignore[assignment]
 
     async def settle(self) -> None:
@@ -148,10 +148,10 @@ class Scene:
         """Whatever is parked is answered."""
         waiting, self.parked = self.parked, []
         for context in waiting:
-            self.broker.house.broker.callbacks.post(context, self._answer)
+            self.broker.server.broker.callbacks.post(context, self._answer)
 
     def deliver(self) -> None:
-        self.broker.house.server.handlers.deliver()
+        self.broker.server.socket_server.handlers.deliver()
 
     def _handle(self, message: Any, context: RequestContext, broker: Any) -> Any:
         kind = str(context.client_id).partition("-")[2]
@@ -163,7 +163,7 @@ class Scene:
                 return Silent()
             case "parked":
                 self.parked.append(context)
-                return PARKED
+                return DELAYED
             case "waker":
                 self.wake()
         return Answered(MetadataResponse())
@@ -322,7 +322,7 @@ async def test_measuring_may_begin_and_end_while_a_slow_request_is_on_its_way(
 ) -> None:
     """Only what is spent while it is measured is charged, and no idle time."""
     async with scene_of(tmp_path, mock_clock, "kafka") as scene:
-        server = scene.broker.house.server
+        server = scene.broker.server.socket_server
         release = trio.Event()
 
         async def wait() -> Outcome:
@@ -448,7 +448,7 @@ def test_whatever_is_called_in_whatever_order_no_nanosecond_is_charged_twice(
             case "silent":
                 time.charge(request, Silent())
             case "park":
-                time.charge(request, PARKED)
+                time.charge(request, DELAYED)
             case "hangup":
                 time.charge(request, Hangup(""))
             case "settle":

@@ -43,7 +43,7 @@ async def test_memory_that_one_server_has_used_up_is_not_missing_in_the_other(
         waiting = await open_to(broker, emptied)
         await waiting.send(ApiVersionsRequest(), 0)
         await settle()
-        pools = {name: each.memory for name, each in broker.house.server.resources.items()}
+        pools = {name: each.memory for name, each in broker.server.socket_server.resources.items()}
         of = {PLAINTEXT: Server.BROKER, CONTROLLER: Server.CONTROLLER}
         free_one = CONTROLLER if emptied == PLAINTEXT else PLAINTEXT
         here, there = pools[of[emptied]], pools[of[free_one]]
@@ -63,7 +63,7 @@ async def test_the_control_plane_shares_the_brokers_memory(tmp_path: Path, mock_
         waiting = await open_to(broker, PLAINTEXT)
         await waiting.send(ApiVersionsRequest(), 0)
         await settle()
-        pool = broker.house.server.memory
+        pool = broker.server.socket_server.memory
         assert pool is not None and (pool.memory.used, pool.waiting) == (POOL, 1)
         await taker.stream.aclose()
         await waiting.receive(ApiKey.API_VERSIONS, 0)
@@ -77,6 +77,6 @@ async def test_memory_comes_back_to_the_pool_that_it_was_taken_from(tmp_path: Pa
         for _ in range(20):
             assert await alter_through(administrator, {"max.connections": "1000"}) == (0, None)
             assert await is_served(client)
-        for each in broker.house.server.resources.values():
+        for each in broker.server.socket_server.resources.values():
             assert each.memory is not None
             assert (each.memory.memory.used, each.frames.outstanding) == (0, 0)

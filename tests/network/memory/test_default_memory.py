@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.config.rooms import NetworkConfig
+from broker.config.sections import NetworkConfig
 from broker.network.connection.receive import SCRATCH_BYTES, Receive
 from broker.network.memory.leased_receive import LargeReceive
 from broker.network.memory.memory_limit import memory_limit
@@ -98,10 +98,10 @@ def test_the_limit_is_that_of_the_control_group_or_the_machine(
 async def test_small_requests_ask_for_nothing(broker: RunningBroker, mock_clock: MockClock) -> None:
     client = await broker.connect()
     assert await is_served(client)
-    for channel in broker.house.server.channels():
+    for channel in broker.server.socket_server.channels():
         assert type(channel.receive) is LargeReceive
         assert LargeReceive.read is Receive.read, "the hot path is the plain one"
-    (processor,) = broker.house.server.processors()
+    (processor,) = broker.server.socket_server.processors()
     assert type(processor.selector.poll).__name__ == "builtin_function_or_method"
 
 
@@ -121,7 +121,7 @@ async def test_only_what_is_larger_than_64_kib_with_its_size_waits(
     await client.receive(0, PRODUCE_VERSION)
     await settled()
     assert (used(broker), waiting(broker)) == (0, 0)
-    assert broker.house.server.frames.outstanding == 0
+    assert broker.server.socket_server.frames.outstanding == 0
 
 
 async def test_who_waits_is_served_as_soon_as_memory_is_back(
@@ -152,7 +152,7 @@ async def test_a_connection_that_ends_while_it_waits_leaves_nothing(
     await trio.aclose_forcefully(client.stream)
     await taker.stream.aclose()
     await settled()
-    assert (used(broker), waiting(broker), broker.house.server.frames.outstanding) == (0, 0, 0)
+    assert (used(broker), waiting(broker), broker.server.socket_server.frames.outstanding) == (0, 0, 0)
 
 
 async def test_an_announcement_holds_nothing(broker: RunningBroker, mock_clock: MockClock) -> None:
@@ -233,6 +233,6 @@ async def test_requests_of_all_sizes_keep_their_order_under_pressure(
                 nursery.start_soon(converse, number)
         assert stored(broker) == 300
         assert (used(broker), waiting(broker)) == (0, 0)
-        assert broker.house.server.frames.outstanding == 0
+        assert broker.server.socket_server.frames.outstanding == 0
         assert await is_served(maker)
         await maker.ask(MetadataRequest([]), 9)

@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from broker.exposition.memory import families
 from broker.network.connection.channel import Channel
 from broker.network.connection.receive import Receive
 from broker.network.failures import Place
 from broker.network.selector import Selector
+from broker.prometheus.memory import families
 from broker.protocol.messages.api_versions import ApiVersionsRequest
 from broker.protocol.messages.metadata import MetadataRequest
 from tests.network.test_pipelining import correlation_ids, encoded, stored
@@ -40,10 +40,10 @@ async def test_without_a_bound_nothing_is_asked(tmp_path: Path) -> None:
     async with running_broker(tmp_path, "queued.max.request.bytes=-1") as broker:
         client = await broker.connect()
         assert await is_served(client)
-        assert broker.house.server.memory is None
-        (channel,) = broker.house.server.channels()
+        assert broker.server.socket_server.memory is None
+        (channel,) = broker.server.socket_server.channels()
         assert type(channel.receive) is Receive
-        (processor,) = broker.house.server.processors()
+        (processor,) = broker.server.socket_server.processors()
         assert type(processor.selector.poll).__name__ == "builtin_function_or_method"
 
 
@@ -85,7 +85,7 @@ async def test_requests_of_one_connection_keep_their_order_under_pressure(tmp_pa
                 nursery.start_soon(converse, number)
         assert stored(broker) == 300
         assert (used(broker), waiting(broker)) == (0, 0)
-        assert broker.house.server.frames.outstanding == 0
+        assert broker.server.socket_server.frames.outstanding == 0
 
 
 async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, mock_clock: MockClock) -> None:
@@ -93,7 +93,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
     waits = await broker.connect()
     await waits.send(MetadataRequest([]), 9)
     await settled()
-    views = broker.house.broker.views
+    views = broker.server.broker.views
     figures = views.overview().figures
     assert (figures.memory_pool_used, figures.memory_pool_size) == (POOL, POOL)
     states = {row.address + row.connection_id: row.mute_state for row in views.connections()}
@@ -108,7 +108,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
 
 async def test_kafkas_figures_are_exposed(broker: RunningBroker, mock_clock: MockClock) -> None:
     def figures() -> dict[str, float]:
-        page = families({"broker": broker.house.server.memory}, broker.house.clock.ms())
+        page = families({"broker": broker.server.socket_server.memory}, broker.server.clock.ms())
         return {family.name.rpartition("_")[2]: family.samples[0].value for family in page}
 
     assert figures() == {
@@ -177,7 +177,7 @@ async def test_silent_requests_that_wait_for_memory_are_stored_though_their_clie
     await taker.stream.aclose()
     await settled()
     assert stored(broker) == 3
-    assert (used(broker), waiting(broker), len(list(broker.house.server.channels()))) == (0, 0, 1)
+    assert (used(broker), waiting(broker), len(list(broker.server.socket_server.channels()))) == (0, 0, 1)
 
 
 # Who is hung up on
@@ -323,8 +323,8 @@ async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer
     await settled()
     mock_clock.jump(5)
     await settled()
-    assert broker.house.server.failures.counts[Place.CLOSE] == 1
+    assert broker.server.socket_server.failures.counts[Place.CLOSE] == 1
     mock_clock.jump(60)
     await settled()
     assert not broker.started.stopped.is_set()
-    assert broker.house.server.failures.counts[Place.CLOSE] == 1
+    assert broker.server.socket_server.failures.counts[Place.CLOSE] == 1

@@ -33,7 +33,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 def metadata_route(broker: RunningBroker) -> Route:
-    routes = broker.house.server.listeners[0].routes
+    routes = broker.server.socket_server.listeners[0].routes
     head = 3 << 16 | 9
     route = routes.get(head) or routes.build(head)
     assert route is not None
@@ -80,14 +80,14 @@ async def test_a_fetch_that_waits_holds_nothing(broker: RunningBroker, mock_cloc
     client = await broker.connect()
     await client.send(fetch(10_000), 11)
     await settled()
-    assert broker.house.broker.fetches.delayed == 1
+    assert broker.server.broker.fetches.delayed == 1
     assert used(broker) == 0
 
 
 async def test_a_client_that_is_held_by_a_quota_holds_nothing(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    broker.house.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
+    broker.server.quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", 1_000)
     client = await broker.connect("greedy")
     answer = await client.ask(produce_request_of(11_000, "greedy"), PRODUCE_VERSION)
     assert answer.throttle_time_ms == 1_000
@@ -157,7 +157,7 @@ async def test_connections_that_end_while_their_requests_are_in_the_queue_hold_n
             await client.send(create_topic(f"topic-{number}"), 5)
         for client in clients:
             await client.stream.aclose()
-        await until(lambda: len(broker.house.control.image.topics) == 20)
+        await until(lambda: len(broker.server.control.image.topics) == 20)
         await settled()
         assert used(broker) == 0
 
@@ -187,7 +187,7 @@ async def test_a_listener_that_is_removed_takes_nothing_with_it(
     protocols = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT"
     async with running_broker(tmp_path, *BOUNDED, listeners, protocols) as broker:
         taker = await taker_of_all(broker) if state == "in line" else None
-        other = broker.house.server.listeners[1]
+        other = broker.server.socket_server.listeners[1]
         guest = await connect(other.acceptor.address[1])
         await guest.stream.send_all(BEGUN)
         await settled()
@@ -257,4 +257,4 @@ async def test_whenever_a_broker_stops_nothing_is_left(tmp_path: Path, seed: int
             with trio.fail_after(5):
                 await broker.started.stopped.wait()
             nursery.cancel_scope.cancel()
-        assert (used(broker), waiting(broker), broker.house.server.frames.outstanding) == (0, 0, 0)
+        assert (used(broker), waiting(broker), broker.server.socket_server.frames.outstanding) == (0, 0, 0)

@@ -57,4 +57,4 @@ async def test_requests_that_have_left_the_kernel_are_served_when_memory_is_back
         with trio.fail_after(2):
             assert await correlation_ids(client, 5) == list(range(5))
     await settled()
-    assert (used(broker), waiting(broker), broker.house.server.frames.outstanding) == (0, 0, 0)
+    assert (used(broker), waiting(broker), broker.server.socket_server.frames.outstanding) == (0, 0, 0)

@@ -148,13 +148,13 @@ async def test_a_store_that_is_gone_by_the_time_of_the_change_leaves_the_old_key
     """Between the check and the change lies the write of the metadata."""
     store = tmp_path / "store.pem"
     store.write_text(certificates().alice.text())
-    check = broker.house.server.check_tls
+    check = broker.server.socket_server.check_tls
 
     def check_and_remove(*parts: object) -> None:
         check(*parts)  # type: ignore[arg-type]
         store.unlink()
 
-    monkeypatch.setattr(broker.house.server, "check_tls", check_and_remove)
+    monkeypatch.setattr(broker.server.socket_server, "check_tls", check_and_remove)
     assert await alter_tls(broker, keystore_location=str(store)) == OK
     assert await shown_to(broker) == "broker"
     assert "a listener keeps its keys" in caplog.text
@@ -180,7 +180,7 @@ async def test_many_handshakes_at_once_leave_everybody_else_a_turn(
         stream = await trio.open_tcp_stream("127.0.0.1", ports(broker)["SSL"])
         OPENED.append(stream)
         sockets.append(stream.socket)
-    await until(lambda: len(list(broker.house.server.channels())) == 201)
+    await until(lambda: len(list(broker.server.socket_server.channels())) == 201)
     for sock in sockets:
         sock._sock.send(hello)  # type: ignore[attr-defined]
 

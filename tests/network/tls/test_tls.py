@@ -56,7 +56,7 @@ async def client(broker: RunningBroker) -> WireClient:
 
 
 def channels(broker: RunningBroker) -> list[Channel]:
-    return list(broker.house.server.channels())
+    return list(broker.server.socket_server.channels())
 
 
 async def raw(broker: RunningBroker, said: bytes = b"") -> trio.SocketStream:
@@ -196,7 +196,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
         stream.socket.close()
     await until(lambda: len(channels(broker)) == 1)
     assert told(caplog) == []
-    assert broker.house.server.frames.outstanding == 0
+    assert broker.server.socket_server.frames.outstanding == 0
     assert await is_served(client)
 
 
@@ -271,7 +271,7 @@ async def test_the_subject_of_a_certificate_is_the_user_that_quotas_bind(
         assert (await alice.ask(create_topic(), 5)).topics[0].error_code == 0
         (channel,) = channels(running)
         assert channel.principal == ALICE
-        running.house.quotas.apply(Entity(user=ALICE), "producer_byte_rate", 1_000)
+        running.server.quotas.apply(Entity(user=ALICE), "producer_byte_rate", 1_000)
         answer = await alice.ask(produce_request_of(11_000, "tester"), 9)
         assert answer.throttle_time_ms == 1_000
 

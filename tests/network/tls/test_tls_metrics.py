@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from broker.network.connection.channel import Channel
-from broker.network.measuring.selector_metrics import MOST_CLIENTS, ciphers, totals_of
+from broker.network.metrics.selector_metrics import MOST_CLIENTS, ciphers, totals_of
 from tests.network.test_login import MODULE, log_in
 from tests.support.certificates import certificates, tls_settings
 from tests.support.hostile import until
@@ -16,13 +16,13 @@ from tests.support.running import RunningBroker, running_broker
 
 def logins(broker: RunningBroker) -> tuple[float, float, float]:
     """Succeeded, failed, without re-authentication."""
-    (processor,) = broker.house.server.processors()
-    told = totals_of(processor, broker.house.clock.ns())
+    (processor,) = broker.server.socket_server.processors()
+    told = totals_of(processor, broker.server.clock.ns())
     return told.logins, told.failed_logins, told.logins_without_reauth
 
 
 def connections(broker: RunningBroker) -> list[Channel]:
-    return list(broker.house.server.channels())
+    return list(broker.server.socket_server.channels())
 
 
 async def test_handshakes_are_logins_where_no_other_follows(tmp_path: Path) -> None:
@@ -56,12 +56,12 @@ async def test_connections_are_told_apart_by_their_cipher(tmp_path: Path) -> Non
         old.maximum_version = old.minimum_version.TLSv1_2
         for context in (certificates().client_context(), certificates().client_context(), old):
             await broker.connect_tls(context)
-        page = parse(broker.house.exposition.page())
+        page = parse(broker.server.prometheus.page())
         family = page["kafka_server_socket_server_metrics_connections_tls_info"]
         where = {"listener": "SSL", "networkProcessor": "0"}
         modern = {"cipher": "TLS_AES_256_GCM_SHA384", "protocol": "TLSv1.3"}
         older = {"cipher": "ECDHE-ECDSA-AES256-GCM-SHA384", "protocol": "TLSv1.2"}
-        assert sorted(row.tls for row in broker.house.broker.views.connections()) == [
+        assert sorted(row.tls for row in broker.server.broker.views.connections()) == [
             "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384",
             "TLSv1.3 TLS_AES_256_GCM_SHA384",
             "TLSv1.3 TLS_AES_256_GCM_SHA384",
@@ -77,6 +77,6 @@ async def test_no_more_than_a_hundred_ciphers_are_told_apart(tmp_path: Path, mor
             await broker.connect()
             await until(lambda wanted=number + 1: len(connections(broker)) == wanted)  # type: ignore[misc]
             connections(broker)[number].tls = (f"cipher-{number}", "TLSv1.3")
-        (processor,) = broker.house.server.processors()
+        (processor,) = broker.server.socket_server.processors()
         found = ciphers(processor)
         assert len(found) == min(MOST_CLIENTS + more, MOST_CLIENTS)

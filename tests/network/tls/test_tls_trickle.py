@@ -87,7 +87,7 @@ async def test_everything_leaves_whole(broker: RunningBroker) -> None:
             _, answer = await client.receive(1, 11)
             records = bytes(answer.responses[0].partitions[0].records)
             assert all(value in records for value in values)
-        (channel,) = [each for each in broker.house.server.channels() if each.listener == "SSL"]
+        (channel,) = [each for each in broker.server.socket_server.channels() if each.listener == "SSL"]
         assert (channel.send, channel.interest) == (None, READ)
 
 
@@ -104,9 +104,9 @@ async def test_a_handshake_that_is_blocked_wants_to_write_and_nothing_else(
         nursery.start_soon(come)
         for _ in range(10_000):  # the processor never rests, as this kernel says that it would take more
             await trio.lowlevel.checkpoint()
-            if any(isinstance(each.send, Flight) for each in broker.house.server.channels()):
+            if any(isinstance(each.send, Flight) for each in broker.server.socket_server.channels()):
                 break
-        (channel,) = broker.house.server.channels()
+        (channel,) = broker.server.socket_server.channels()
         assert channel.interest == WRITE
         assert not channel.authenticated
         monkeypatch.setattr(Stingy, "most", 700)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import Actor, Door, Role
+from broker.control.commands import Actor, ChangeOrigin, Role
 from tests.webui.browser.conftest import Watched
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection
 
-ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.REST)
+ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.REST)
 APP = (("client-id", "app"),)
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from broker.control.commands import (
     Actor,
+    ChangeOrigin,
     ConfigAlteration,
     ConfigOp,
     ConfigResource,
-    Door,
     OpType,
     ResourceType,
     Role,
@@ -51,7 +51,9 @@ def alter(broker: FakeBroker, name: str, wanted: dict[str, str]) -> None:
     """Somebody else does."""
     ops = tuple(ConfigOp(key, OpType.SET, value) for key, value in wanted.items())
     alteration = ConfigAlteration(ConfigResource(ResourceType.CLIENT_METRICS, name), ops)
-    assert broker.telemetry.configure(alteration, Actor("somebody", Role.EDITOR, "10.0.0.9", Door.REST)).ok
+    assert broker.telemetry.configure(
+        alteration, Actor("somebody", Role.EDITOR, "10.0.0.9", ChangeOrigin.REST)
+    ).ok
 
 
 def test_a_subscription_is_written_with_the_clients_that_it_would_be_for(

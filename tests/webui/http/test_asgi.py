@@ -15,8 +15,8 @@ from tests.webui.conftest import Browserless
 from tests.webui.fakes import ADMIN, FakeBroker
 from webui.console import Console
 from webui.http.app import build_app
-from webui.http.lines import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, Lines, Turn
-from webui.http.pace import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
+from webui.http.fair_queue import FLOOD_TURN_S, FLOOD_WAIT_S, MOST_AT_ONCE, FairQueue, Turn
+from webui.http.rate_limit import BURST, HEALTH_BURST, HEALTH_PER_S, TURNS_PER_S
 from webui.http.web_request import ENTRY, WEBSOCKET
 from webui.security.headers import ALWAYS
 
@@ -66,16 +66,16 @@ async def test_a_flood_that_never_ends_is_told_to_come_back(
 async def test_who_asks_is_told_by_session_token_and_address(
     console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret, _ = console.doorkeeper.sign_in("viewer-token", "10.0.0.1", None)
-    other, _ = console.doorkeeper.sign_in("viewer-token", "10.0.0.1", None)
+    secret, _ = console.authenticator.sign_in("viewer-token", "10.0.0.1", None)
+    other, _ = console.authenticator.sign_in("viewer-token", "10.0.0.1", None)
     asked: Counter[str] = Counter()
-    turn_of = Lines.turn
+    turn_of = FairQueue.turn
 
-    def turn(lines: Lines, visitor: str) -> Turn:
-        asked[visitor] += 1
-        return turn_of(lines, visitor)
+    def turn(lines: FairQueue, identity: str) -> Turn:
+        asked[identity] += 1
+        return turn_of(lines, identity)
 
-    monkeypatch.setattr(Lines, "turn", turn)
+    monkeypatch.setattr(FairQueue, "turn", turn)
     app = build_app(console)
     for headers in (
         [],
@@ -88,7 +88,7 @@ async def test_who_asks_is_told_by_session_token_and_address(
         [(b"cookie", b"weir-8080=made-up")],
     ):
         await _ask(app, "/api/v1/overview", headers)
-    by_kind = sorted((visitor.partition(" ")[0], count) for visitor, count in asked.items())
+    by_kind = sorted((identity.partition(" ")[0], count) for identity, count in asked.items())
     assert by_kind == [("address", 4), ("session", 1), ("session", 1), ("token", 1), ("token", 1)]
 
 

@@ -7,15 +7,15 @@ from collections.abc import AsyncGenerator
 import pytest
 import trio
 
-from broker.config.rooms.console import ConsoleTls
+from broker.config.sections.console import ConsoleTls
 from broker.security.tls import server_context
 from tests.support.certificates import certificates
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from tests.webui.rows import throttled
 from webui.console import monotonic_ms
-from webui.http import encryption, front
-from webui.http.lines import FLOOD_WAIT_S, MOST_AT_ONCE, Lines
+from webui.http import encryption, http_server
+from webui.http.fair_queue import FLOOD_WAIT_S, MOST_AT_ONCE, FairQueue
 
 GET = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%b\r\n"
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
@@ -175,7 +175,7 @@ async def test_bytes_that_are_no_handshake_are_hung_up_on_and_hurt_nobody(
 
 
 async def test_a_peer_that_does_not_read_is_given_up(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front, "STALLED_AFTER_S", 0.2)
+    monkeypatch.setattr(http_server, "STALLED_AFTER_S", 0.2)
     stream = await open_tls(server)
     ask_again = b"GET /static/x/css/common.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with trio.move_on_after(10) as limit:
@@ -189,7 +189,7 @@ async def test_a_peer_that_does_not_read_is_given_up(server: Served, monkeypatch
 
 
 async def test_a_handshake_waits_for_a_turn_of_its_address_and_is_refused_without_one() -> None:
-    lines = Lines()
+    lines = FairQueue()
     waiting = [lines.turn("handshake 127.0.0.1") for _ in range(MOST_AT_ONCE + round(FLOOD_WAIT_S))]
     begin = encryption.Encryption(context, lines).begin
     async with trio.open_nursery() as nursery:

@@ -14,7 +14,7 @@ from broker.control.views import TokenRow
 from tests.webui.fakes import FakeBroker
 from tests.webui.raw_http import Served, rest_of, served, until
 from webui import console
-from webui.http.lines import MOST_AT_ONCE
+from webui.http.fair_queue import MOST_AT_ONCE
 from webui.security.backoff import FREE_GUESSES
 
 LOGIN: Final = (

@@ -19,9 +19,9 @@ HOSTILE = ("O'Brien", "''", "'; DROP TABLE t; --", "\\'", "\\", '"', "a' OR '1'=
 
 
 def ask(root: Path | Warehouse, asked: Question, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    house = root if isinstance(root, Warehouse) else Warehouse(root)
+    server = root if isinstance(root, Warehouse) else Warehouse(root)
     question = {"ask": "rows", "table": asked.table, "sql": asked.sql, "version": None, "offset": 0}
-    head, body = answer(house, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
+    head, body = answer(server, question | {"limit": 100, "paged": True, "head": {}, "known": None} | more)
     assert len(body) == head.get("size", 0)
     return head, json.loads(body or b"{}")
 
@@ -219,15 +219,15 @@ def test_pages_are_of_one_version_though_the_table_goes_on(tmp_path: Path) -> No
         tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", f"u{at}", "", 100 - at) for at in range(5)]
     )
     asked = questions.usage(DAYS, EVERYBODY, "tenant", "bytes")
-    house = Warehouse(tmp_path)
-    _, first = ask(house, asked, limit=2)
+    server = Warehouse(tmp_path)
+    _, first = ask(server, asked, limit=2)
     assert [row["user"] for row in first["items"]] == ["u0", "u1"] and first["next"] == "0-2"
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 1_000)])
-    _, second = ask(house, asked, limit=2, version=0, offset=2)
+    _, second = ask(server, asked, limit=2, version=0, offset=2)
     assert [row["user"] for row in second["items"]] == ["u2", "u3"] and second["next"] == "0-4"
-    _, third = ask(house, asked, limit=2, version=0, offset=4)
+    _, third = ask(server, asked, limit=2, version=0, offset=4)
     assert [row["user"] for row in third["items"]] == ["u4"] and third["next"] is None
-    assert items(house, asked)[0]["user"] == "new"
+    assert items(server, asked)[0]["user"] == "new"
 
 
 def test_exactly_a_page_leads_nowhere(tmp_path: Path) -> None:
@@ -245,11 +245,11 @@ def test_rows_end_before_an_answer_grows_too_large(tmp_path: Path, monkeypatch: 
 
 def test_a_version_that_is_known_is_not_read_again(tmp_path: Path) -> None:
     three_minutes(tmp_path)
-    asked, house = questions.usage(DAYS, EVERYBODY, "tenant", "bytes"), Warehouse(tmp_path)
-    stamp = ask(house, asked)[0]["stamp"]
-    assert ask(house, asked, known=stamp)[0] == {"outcome": "same"}
+    asked, server = questions.usage(DAYS, EVERYBODY, "tenant", "bytes"), Warehouse(tmp_path)
+    stamp = ask(server, asked)[0]["stamp"]
+    assert ask(server, asked, known=stamp)[0] == {"outcome": "same"}
     write(tmp_path, "usage_per_minute", [usage("2026-01-02 10:00", "new", "", 9)])
-    assert ask(house, asked, known=stamp)[0]["stamp"] == [stamp[0], stamp[1] + 1]
+    assert ask(server, asked, known=stamp)[0]["stamp"] == [stamp[0], stamp[1] + 1]
 
 
 def test_a_table_that_was_made_anew_is_another_one(tmp_path: Path) -> None:

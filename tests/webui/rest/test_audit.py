@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.control.commands import Actor, Door, Role
+from broker.control.commands import Actor, ChangeOrigin, Role
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
 from tests.webui.rows import change, connection
@@ -15,7 +15,7 @@ from webui.audit.rows import undo_command
 from webui.rest.audit import ENTRY, TRAIL, UNDONE
 
 PATH = "/api/v1/audit"
-ANN = Actor("ann", Role.EDITOR, "10.0.0.1", Door.PAGE)
+ANN = Actor("ann", Role.EDITOR, "10.0.0.1", ChangeOrigin.PAGE)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[RunningBroker]:
 
 
 async def tokens(broker: RunningBroker) -> dict[str, str]:
-    control = broker.house.control
+    control = broker.server.control
     return {
         role.name: (await control.apply(IssueAdminToken(role.name, role), BROKER_ITSELF)).secret
         for role in Role
@@ -40,9 +40,9 @@ async def tokens(broker: RunningBroker) -> dict[str, str]:
 
 @pytest.fixture
 async def http(broker: RunningBroker) -> Browserless:
-    house = broker.house
-    views = house.broker.views
-    backend = Backend(house.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True)
+    server = broker.server
+    views = server.broker.views
+    backend = Backend(server.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True)
     return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
 
 
@@ -93,11 +93,11 @@ async def test_a_change_holds_and_is_answered_and_can_be_taken_back(
     assert answer.status_code == 200
     items = {item["name"]: item for item in CONFIGS.check(await answer.get_json())["items"]}
     assert (items["num.io.threads"]["value"], items["log.cleanup.policy"]["value"]) == ("9", "delete,compact")
-    assert broker.house.server.handlers.size == 9
+    assert broker.server.socket_server.handlers.size == 9
     back = [{"key": "num.io.threads", "remove": True}, {"key": "log.cleanup.policy", "subtract": "delete"}]
     assert (await http.patch(PATH, {"ops": back}, token=admin)).status_code == 200
-    assert broker.house.server.handlers.size == 8
-    assert broker.house.control.rooms.topic_settings.cleanup_policy == ("compact",)
+    assert broker.server.socket_server.handlers.size == 8
+    assert broker.server.control.config.topic_settings.cleanup_policy == ("compact",)
 
 
 async def test_the_default_of_all_brokers_is_a_level_of_its_own(
@@ -106,14 +106,14 @@ async def test_the_default_of_all_brokers_is_a_level_of_its_own(
     admin = (await tokens(broker))["ADMIN"]
     body = {"level": "default", "ops": [{"key": "num.io.threads", "value": "9"}]}
     assert (await http.patch(PATH, body, token=admin)).status_code == 200
-    assert broker.house.control.image.broker_configs == {"": {"num.io.threads": "9"}}
+    assert broker.server.control.image.broker_configs == {"": {"num.io.threads": "9"}}
 
 
 async def test_validating_only_changes_nothing(broker: RunningBroker, http: Browserless) -> None:
     admin = (await tokens(broker))["ADMIN"]
     body = {"ops": [{"key": "num.io.threads", "value": "9"}]}
     assert (await http.patch(PATH + "?validate_only=true", body, token=admin)).status_code == 200
-    assert broker.house.control.image.broker_configs == {}
+    assert broker.server.control.image.broker_configs == {}
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_what_is_refused_is_refused_whole(
     answer = await http.patch(PATH, {"ops": ops}, token=(await tokens(broker))[token])
     assert answer.status_code == status
     assert words in (await answer.get_json())["detail"]
-    assert broker.house.control.image.broker_configs == {}
+    assert broker.server.control.image.broker_configs == {}
 
 
 async def test_settings_that_somebody_changed_meanwhile_are_not_overwritten_unseen(
@@ -163,10 +163,10 @@ async def test_settings_that_somebody_changed_meanwhile_are_not_overwritten_unse
         ("9", "dynamic-broker"),
         ("10", "dynamic-default"),
     ]
-    assert broker.house.server.handlers.size == 9
+    assert broker.server.socket_server.handlers.size == 9
     now = (await http.get(PATH, token=admin)).headers["ETag"]
     assert (await http.patch(PATH, body, token=admin, If_Match=now)).status_code == 200
-    assert broker.house.server.handlers.size == 10
+    assert broker.server.socket_server.handlers.size == 10
 
 
 async def test_what_is_set_for_all_brokers_has_a_version_of_its_own(

@@ -31,14 +31,14 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 @pytest.fixture
 async def http(broker: RunningBroker, mock_clock: MockClock) -> Browserless:
-    house = broker.house
-    views = house.broker.views
-    backend = Backend(house.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True)
+    server = broker.server
+    views = server.broker.views
+    backend = Backend(server.control, views, views.identify, views.lock_of, hashed, lambda: "", lambda: True)
     return Browserless(build_app(make_console(backend, FakeSettings(), PORT)).test_client(use_cookies=False))
 
 
 async def token(broker: RunningBroker, role: Role) -> str:
-    outcome = await broker.house.control.apply(IssueAdminToken(role.name, role), BROKER_ITSELF)
+    outcome = await broker.server.control.apply(IssueAdminToken(role.name, role), BROKER_ITSELF)
     return str(outcome.secret)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from tests.webui.pages.test_doors import cookie_of, csrf_of, sign_in
+from tests.webui.pages.test_views import cookie_of, csrf_of, sign_in
 from webui.rest.tokens import REFUSED, TOKEN
 from webui.tables.shapes import utc
 

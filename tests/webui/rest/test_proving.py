@@ -10,8 +10,8 @@ from quart import Response
 from tests.webui.conftest import Browserless, Clock
 from tests.webui.fake_access import ADMIN, EDITOR, VIEWER
 from tests.webui.fakes import FakeBroker
-from tests.webui.pages.test_doors import csrf_of, sign_in
-from webui.security.doorkeeper import LONGEST_SECRET
+from tests.webui.pages.test_views import csrf_of, sign_in
+from webui.security.authenticator import LONGEST_SECRET
 
 PATH = "/api/v1/tokens"
 CHANGES: dict[str, tuple[str, str, Any]] = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker.config.load import load
-from broker.config.rooms import TelemetryConfig
+from broker.config.sections import TelemetryConfig
 from broker.control.closing import CloseConnection, plan_close
 from broker.control.commands import (
     AlterClientQuotas,
@@ -34,7 +34,7 @@ from broker.control.reading import ControlViews
 from broker.control.views import Place
 from broker.metadata.actor import Role
 from broker.metadata.store import MetadataStore
-from broker.telemetry.room import Telemetry
+from broker.telemetry.state import Telemetry
 from tests.control.live import Live
 from tests.control.world import StoreCommitter, actor
 from tests.webui.conftest import PORT, Browserless

@@ -9,10 +9,10 @@ from trio.testing import MockClock
 
 from tests.webui.conftest import Browserless
 from tests.webui.fakes import FakeBroker
-from tests.webui.pages.test_doors import csrf_of, sign_in
+from tests.webui.pages.test_views import csrf_of, sign_in
 from webui.console import Console
-from webui.live.beat import Live
-from webui.live.follower import Follower
+from webui.live.broadcaster import Live
+from webui.live.sse_client import Subscriber
 from webui.rest.events import stream
 from webui.rest.sessions import ENDED
 
@@ -90,7 +90,7 @@ async def test_live_streams_of_the_ended_sessions_end_with_the_next_beat(
 
     async def listen(cookie: str) -> None:
         secret = cookie.partition("=")[2]
-        follower = Follower([], lambda: console.doorkeeper.session(secret) is not None)
+        follower = Subscriber([], lambda: console.authenticator.session(secret) is not None)
         async with aclosing(stream(live, follower)) as events:
             async for event in events:
                 heard[cookie].append((trio.current_time(), event))

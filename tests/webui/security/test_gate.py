@@ -4,58 +4,58 @@ from dataclasses import replace
 
 import pytest
 
-from broker.control.commands import Door, Role
+from broker.control.commands import ChangeOrigin, Role
 from tests.webui.conftest import Clock
 from tests.webui.fake_access import ADMIN, VIEWER
 from tests.webui.fakes import FakeBroker
 from webui.console import Console
 from webui.rest.problem import Problem
-from webui.security.doorkeeper import LONGEST_SECRET
+from webui.security.authenticator import LONGEST_SECRET
 from webui.security.gate import (
-    Knock,
+    RequestInfo,
     check_body,
     check_origin,
     cookie_name,
+    identity_of,
     is_still_signed_in,
     session_of,
-    visitor_of,
 )
 
 HERE = "10.0.0.7"
 
 
-def knock(method: str = "GET", scheme: str = "http", **given: dict[str, str]) -> Knock:
+def request_info(method: str = "GET", scheme: str = "http", **given: dict[str, str]) -> RequestInfo:
     headers = {"Host": "127.0.0.1:8080"} | given.get("headers", {})
-    return Knock(method, scheme, "/api/v1/overview", HERE, headers, given.get("cookies", {}))
+    return RequestInfo(method, scheme, "/api/v1/overview", HERE, headers, given.get("cookies", {}))
 
 
 def signed_in(console: Console, secret: str = "admin-token") -> tuple[dict[str, str], str]:
     """The cookies and the CSRF token of a new session."""
-    cookies = {"weir-8080": console.doorkeeper.sign_in(secret, HERE, None)[0]}
-    session = session_of(console, knock(cookies=cookies))
+    cookies = {"weir-8080": console.authenticator.sign_in(secret, HERE, None)[0]}
+    session = session_of(console, request_info(cookies=cookies))
     assert session is not None
     return cookies, session.csrf
 
 
-def refusal(console: Console, attempt: Knock) -> Problem:
+def refusal(console: Console, attempt: RequestInfo) -> Problem:
     with pytest.raises(Problem) as caught:
-        visitor_of(console, attempt)
+        identity_of(console, attempt)
     return caught.value
 
 
 def test_a_strange_host_is_misdirected(console: Console) -> None:
     with pytest.raises(Problem) as caught:
-        check_origin(console, knock(headers={"Host": "evil.example"}))
+        check_origin(console, request_info(headers={"Host": "evil.example"}))
     assert caught.value.status == 421
 
 
 def test_health_checks_may_use_any_host(console: Console) -> None:
-    check_origin(console, knock(headers={"Host": "10.1.2.3:8080"}), any_host=True)
+    check_origin(console, request_info(headers={"Host": "10.1.2.3:8080"}), any_host=True)
 
 
 def test_another_site_is_forbidden(console: Console) -> None:
     with pytest.raises(Problem) as caught:
-        check_origin(console, knock("POST", headers={"Sec-Fetch-Site": "same-site"}))
+        check_origin(console, request_info("POST", headers={"Sec-Fetch-Site": "same-site"}))
     assert caught.value.status == 403
 
 
@@ -64,32 +64,35 @@ def test_another_site_is_forbidden(console: Console) -> None:
 )
 def test_a_body_that_any_page_could_send_is_refused(media: str) -> None:
     with pytest.raises(Problem) as caught:
-        check_body(knock("POST", headers={"Content-Type": media}))
+        check_body(request_info("POST", headers={"Content-Type": media}))
     assert caught.value.status == 415
 
 
 @pytest.mark.parametrize("media", ["application/json", "Application/JSON; charset=utf-8"])
 def test_json_by_its_name_is_read(media: str) -> None:
-    check_body(knock("POST", headers={"Content-Type": media}))
+    check_body(request_info("POST", headers={"Content-Type": media}))
 
 
 def test_a_bearer_token_settles_name_role_and_door(console: Console) -> None:
-    visitor = visitor_of(console, knock(headers={"Authorization": "bearer  viewer-token "}))
-    actor = visitor.actor()
-    assert (actor.name, actor.role, actor.address, actor.door) == ("vi", Role.VIEWER, HERE, Door.REST)
+    identity = identity_of(console, request_info(headers={"Authorization": "bearer  viewer-token "}))
+    actor = identity.actor()
+    assert (actor.name, actor.role, actor.address, actor.door) == ("vi", Role.VIEWER, HERE, ChangeOrigin.REST)
 
 
 @pytest.mark.parametrize(
     "authorization", ["Bearer wrong", "Bearer", "Bearer " + "x" * 2_000, "Basic YTpi", ""]
 )
 def test_anything_else_as_authorization_is_unknown(console: Console, authorization: str) -> None:
-    problem = refusal(console, knock(headers={"Authorization": authorization}))
+    problem = refusal(console, request_info(headers={"Authorization": authorization}))
     assert problem.status == 401 and problem.headers == {"WWW-Authenticate": "Bearer"}
 
 
 def test_a_wrong_bearer_token_is_not_saved_by_a_good_cookie(console: Console) -> None:
     cookies, _ = signed_in(console)
-    assert refusal(console, knock(headers={"Authorization": "Bearer wrong"}, cookies=cookies)).status == 401
+    assert (
+        refusal(console, request_info(headers={"Authorization": "Bearer wrong"}, cookies=cookies)).status
+        == 401
+    )
 
 
 @pytest.mark.parametrize(("length", "known"), [(LONGEST_SECRET, True), (LONGEST_SECRET + 1, False)])
@@ -97,65 +100,68 @@ def test_a_secret_longer_than_any_is_not_even_compared(
     console: Console, broker: FakeBroker, length: int, *, known: bool
 ) -> None:
     broker.secrets["x" * length] = ADMIN
-    assert (console.doorkeeper.holder("x" * length) is not None) is known
+    assert (console.authenticator.holder("x" * length) is not None) is known
 
 
 def test_nothing_at_all_is_unknown(console: Console) -> None:
-    assert refusal(console, knock()).status == 401
-    assert refusal(console, knock(cookies={"weir-8080": "made up", "weir-9999": "x"})).status == 401
+    assert refusal(console, request_info()).status == 401
+    assert refusal(console, request_info(cookies={"weir-8080": "made up", "weir-9999": "x"})).status == 401
 
 
 def test_a_session_settles_the_door_as_a_page(console: Console) -> None:
     cookies, _ = signed_in(console)
-    actor = visitor_of(console, knock(cookies=cookies)).actor()
-    assert (actor.name, actor.role, actor.door) == ("root", Role.ADMIN, Door.PAGE)
+    actor = identity_of(console, request_info(cookies=cookies)).actor()
+    assert (actor.name, actor.role, actor.door) == ("root", Role.ADMIN, ChangeOrigin.PAGE)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "ANYTHING"])
 def test_a_change_by_cookie_needs_the_csrf_token(console: Console, method: str) -> None:
     cookies, csrf = signed_in(console)
     _, another = signed_in(console)
-    assert refusal(console, knock(method, cookies=cookies)).status == 403
-    assert refusal(console, knock(method, cookies=cookies, headers={"X-CSRF-Token": another})).status == 403
-    visitor_of(console, knock(method, cookies=cookies, headers={"X-CSRF-Token": csrf}))
+    assert refusal(console, request_info(method, cookies=cookies)).status == 403
+    assert (
+        refusal(console, request_info(method, cookies=cookies, headers={"X-CSRF-Token": another})).status
+        == 403
+    )
+    identity_of(console, request_info(method, cookies=cookies, headers={"X-CSRF-Token": csrf}))
 
 
 def test_the_cookie_of_another_scheme_or_port_is_not_ours(console: Console) -> None:
     cookies, _ = signed_in(console)
-    assert session_of(console, knock(scheme="https", cookies=cookies)) is None
+    assert session_of(console, request_info(scheme="https", cookies=cookies)) is None
     assert cookie_name(console, "https") == "__Host-weir-8080"
 
 
 def test_guessing_makes_wait(console: Console, clock: Clock) -> None:
     for index in range(5):
-        assert refusal(console, knock(headers={"Authorization": f"Bearer {index}"})).status == 401
-    problem = refusal(console, knock(headers={"Authorization": "Bearer admin-token"}))
+        assert refusal(console, request_info(headers={"Authorization": f"Bearer {index}"})).status == 401
+    problem = refusal(console, request_info(headers={"Authorization": "Bearer admin-token"}))
     assert problem.status == 429 and problem.headers == {"Retry-After": "1"}
     clock.ms += 1_000
-    visitor_of(console, knock(headers={"Authorization": "Bearer admin-token"}))
+    identity_of(console, request_info(headers={"Authorization": "Bearer admin-token"}))
 
 
 def test_whoever_is_signed_in_does_not_wait_for_the_guesses_of_others(console: Console) -> None:
     cookies, _ = signed_in(console)
     for index in range(20):
         with pytest.raises(Problem):
-            console.doorkeeper.bearer(f"guess {index}", HERE)
-    visitor_of(console, knock(cookies=cookies))
+            console.authenticator.bearer(f"guess {index}", HERE)
+    identity_of(console, request_info(cookies=cookies))
 
 
 def test_whoever_watches_and_signs_out_in_another_tab_is_not_signed_in_any_more(console: Console) -> None:
     cookies, _ = signed_in(console)
-    watching = knock(cookies=cookies)
-    visitor = visitor_of(console, watching)
-    assert is_still_signed_in(console, watching, visitor)
-    console.doorkeeper.sign_out(cookies["weir-8080"])
-    assert not is_still_signed_in(console, watching, visitor)
+    watching = request_info(cookies=cookies)
+    identity = identity_of(console, watching)
+    assert is_still_signed_in(console, watching, identity)
+    console.authenticator.sign_out(cookies["weir-8080"])
+    assert not is_still_signed_in(console, watching, identity)
 
 
 def test_signing_in_again_ends_the_session_before(console: Console) -> None:
     cookies, _ = signed_in(console)
-    console.doorkeeper.sign_in("admin-token", HERE, cookies["weir-8080"])[0]
-    assert session_of(console, knock(cookies=cookies)) is None
+    console.authenticator.sign_in("admin-token", HERE, cookies["weir-8080"])[0]
+    assert session_of(console, request_info(cookies=cookies)) is None
 
 
 def test_a_revoked_token_ends_its_sessions(console: Console, broker: FakeBroker) -> None:
@@ -163,8 +169,8 @@ def test_a_revoked_token_ends_its_sessions(console: Console, broker: FakeBroker)
     others, _ = signed_in(console, "viewer-token")
     broker.token_rows.remove(ADMIN)
     broker.version += 1
-    assert session_of(console, knock(cookies=cookies)) is None
-    assert session_of(console, knock(cookies=others)) is not None
+    assert session_of(console, request_info(cookies=cookies)) is None
+    assert session_of(console, request_info(cookies=others)) is not None
 
 
 def test_an_expired_token_ends_its_sessions_to_the_millisecond(
@@ -173,19 +179,19 @@ def test_an_expired_token_ends_its_sessions_to_the_millisecond(
     broker.token_rows[2] = replace(VIEWER, expires_at_ms=broker.now_ms + 60_000)
     broker.secrets["viewer-token"] = broker.token_rows[2]
     cookies, _ = signed_in(console, "viewer-token")
-    streaming = visitor_of(console, knock(headers={"Authorization": "Bearer viewer-token"}))
-    attempt = knock(headers={"Authorization": "Bearer viewer-token"})
+    streaming = identity_of(console, request_info(headers={"Authorization": "Bearer viewer-token"}))
+    attempt = request_info(headers={"Authorization": "Bearer viewer-token"})
     broker.now_ms += 59_999
     clock.ms += 59_999
-    assert session_of(console, knock(cookies=cookies)) is not None
+    assert session_of(console, request_info(cookies=cookies)) is not None
     assert is_still_signed_in(console, attempt, streaming)
     broker.now_ms += 1
     clock.ms += 1
     assert not is_still_signed_in(console, attempt, streaming)
-    assert session_of(console, knock(cookies=cookies)) is None
+    assert session_of(console, request_info(cookies=cookies)) is None
     # The session is gone, and does not come back with a clock that is set back.
     broker.now_ms -= 1
-    assert session_of(console, knock(cookies=cookies)) is None
+    assert session_of(console, request_info(cookies=cookies)) is None
 
 
 @pytest.mark.parametrize("change", [{"role": "editor"}, {"changed_at_ms": VIEWER.changed_at_ms + 1}])
@@ -195,4 +201,4 @@ def test_a_replaced_token_ends_them_too(
     cookies, _ = signed_in(console, "viewer-token")
     broker.token_rows[2] = replace(VIEWER, **change)  # type: ignore[arg-type]
     broker.version += 1
-    assert session_of(console, knock(cookies=cookies)) is None
+    assert session_of(console, request_info(cookies=cookies)) is None

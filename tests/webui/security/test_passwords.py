@@ -26,7 +26,7 @@ def password(broker: FakeBroker) -> None:
 async def attempt(console: Console, name: str = "vi", secret: str = "wrong", address: str = HERE) -> int:
     """The status of the refusal; 200 where it was right."""
     try:
-        await console.doorkeeper.passwords.prove(name, secret, address)
+        await console.authenticator.passwords.prove(name, secret, address)
     except Problem as problem:
         return problem.status
     return 200
@@ -46,7 +46,7 @@ async def test_whoever_is_refused_is_told_the_same(console: Console) -> None:
     said = set()
     for name, secret in (("vi", "wrong"), ("root", "wrong"), ("nobody", "wrong")):
         with pytest.raises(Problem) as caught:
-            await console.doorkeeper.passwords.prove(name, secret, HERE)
+            await console.authenticator.passwords.prove(name, secret, HERE)
         said.add((caught.value.status, caught.value.detail, tuple(caught.value.headers.items())))
     assert len(said) == 1
 
@@ -55,7 +55,7 @@ async def test_nothing_slow_is_done_in_the_thread_that_serves_clients(
     console: Console, broker: FakeBroker
 ) -> None:
     await attempt(console)
-    await console.doorkeeper.passwords.hashed(GOOD, "vi")
+    await console.authenticator.passwords.hashed(GOOD, "vi")
     assert len(broker.hashing) == 2 and threading.current_thread().name not in broker.hashing
 
 
@@ -80,7 +80,7 @@ async def test_an_address_and_a_name_have_five_guesses_before_they_wait(
 async def test_a_token_opens_while_somebody_guesses_at_its_name(console: Console, clock: Clock) -> None:
     for _ in range(5):
         await attempt(console, "root")
-    console.doorkeeper.bearer("admin-token", THERE)
+    console.authenticator.bearer("admin-token", THERE)
 
 
 async def test_the_right_password_forgives_no_wrong_one(console: Console, clock: Clock) -> None:
@@ -144,7 +144,7 @@ async def test_one_hash_is_made_at_a_time_and_the_broker_runs_on(
             return False
 
     monkeypatch.setattr(broker, "lock_of", lambda name: Slow())
-    guarded = passwords.Passwords(broker.backend(), console.doorkeeper.passwords._addresses, lambda: 0)
+    guarded = passwords.Passwords(broker.backend(), console.authenticator.passwords._addresses, lambda: 0)
     done: list[int] = []
 
     async def guess(index: int) -> None:
@@ -173,8 +173,8 @@ async def test_who_gives_up_leaves_nothing_behind(console: Console, autojump_clo
 
 async def test_an_expired_name_is_not_opened_by_its_password(console: Console, broker: FakeBroker) -> None:
     broker.token_rows[2] = replace(broker.token_rows[2], expires_at_ms=broker.now_ms + 1)
-    assert (await console.doorkeeper.sign_in_by_name("vi", GOOD, HERE, None))[0]
+    assert (await console.authenticator.sign_in_by_name("vi", GOOD, HERE, None))[0]
     broker.now_ms += 1
     with pytest.raises(Problem) as caught:
-        await console.doorkeeper.sign_in_by_name("vi", GOOD, HERE, None)
+        await console.authenticator.sign_in_by_name("vi", GOOD, HERE, None)
     assert caught.value.status == 401 and "expired" in caught.value.detail

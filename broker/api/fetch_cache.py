@@ -1,0 +1,198 @@
+"""A consumer that repeats itself: the same single partition without a session, only from another offset.
+
+Once such a request went through `a01_fetch` in full, its bytes around the offset are known by heart, with
+everything that they lead to: the log, the limits, and the answer with holes for what differs. A request that
+would have to wait, that meets an error, or whose client may be throttled is left to `a01_fetch`.
+"""
+
+import struct
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.context import RequestContext
+from broker.api.fetch_replica import replica_of
+from broker.api.outcome import Encoded, Outcome
+from broker.errors import ApiError, ErrorCode, ProtocolViolation
+from broker.log.partition import PartitionLog
+from broker.log.slice import FileSlice
+from broker.protocol import codec
+from broker.protocol.api_key import ApiKey
+from broker.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from broker.protocol.schema import ZERO_UUID, Buffer
+from broker.protocol.varint import uvarint
+from broker.services.fetch_sessions import FINAL_EPOCH, NO_SESSION
+from broker.services.fetching import check_epoch
+
+KNOWN: Final = 1024
+"""Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
+
+LONGEST: Final = 1024
+"""Bytes of a request that is kept: more than a topic's longest name and any reasonable client id."""
+
+INT32: Final = struct.Struct(">i")
+INT64: Final = struct.Struct(">q")
+PREFIX: Final = struct.Struct(">ii")
+OFFSETS: Final = struct.Struct(">qqq")
+
+_SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
+_RECORDS: Final = b"sixteen bytes of"
+_OTHER_OFFSET: Final = 0x0A0B0C0D0E0F1011
+
+
+class ResponseTemplate:
+    """An encoded answer for one partition, in the pieces around its correlation id, offsets and records."""
+
+    __slots__ = (
+        "_before_offsets",
+        "_before_records",
+        "_behind",
+        "_fixed",
+        "_flexible",
+        "_length",
+        "_size",
+        "_total",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, version: int) -> None:
+        self._flexible = version >= 12
+        self._size = self._total = -1
+        self._length = b""
+        partition = PartitionData(index, ErrorCode.NONE, *_SENTINELS, records=_RECORDS)
+        reply = FetchResponse(responses=[FetchableTopicResponse(topic, topic_id, [partition])])
+        frame = b"".join(codec.encode_response(ApiKey.FETCH, version)(reply, 0))  # type: ignore[arg-type]
+        offsets = frame.index(OFFSETS.pack(*_SENTINELS))
+        records = frame.index(_RECORDS, offsets)
+        self._before_offsets = frame[8:offsets]
+        self._before_records = frame[offsets + OFFSETS.size : records - (1 if self._flexible else 4)]
+        self._behind = frame[records + len(_RECORDS) :]
+        fixed = (self._before_offsets, self._before_records, self._behind)
+        self._fixed = INT32.size + OFFSETS.size + sum(map(len, fixed))
+
+    def fill(self, correlation_id: int, log: PartitionLog, records: FileSlice) -> list[bytes | FileSlice]:
+        """The frame, whose records stay where they are."""
+        size = records.remaining
+        if size != self._size:
+            # A consumer that catches up gets full answers, which are all of one size.
+            self._size = size
+            self._length = uvarint(size + 1) if self._flexible else INT32.pack(size)
+            self._total = self._fixed + len(self._length) + size
+        end = log.high_watermark
+        head = b"".join(
+            (
+                PREFIX.pack(self._total, correlation_id),
+                self._before_offsets,
+                OFFSETS.pack(end, end, log.log_start_offset),
+                self._before_records,
+                self._length,
+            )
+        )
+        return [head, records, self._behind] if self._behind else [head, records]
+
+
+class Shape:
+    """What the known bytes around an offset, which stands at `at`, lead to."""
+
+    __slots__ = ("answer", "at", "client_id", "log", "max_bytes", "min_bytes")
+
+    def __init__(
+        self,
+        at: int,
+        client_id: str | None,
+        log: PartitionLog,
+        max_bytes: int,
+        min_bytes: int,
+        answer: ResponseTemplate,
+    ) -> None:
+        self.at = at
+        self.client_id = client_id
+        self.log = log
+        self.max_bytes = max_bytes
+        self.min_bytes = min_bytes
+        self.answer = answer
+
+
+class FetchCache:
+    """The known shapes of one version on one listener. Forgotten whole when the metadata image changes."""
+
+    __slots__ = ("_shapes", "_version")
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._shapes: dict[bytes, Shape] = {}
+
+    def forget(self) -> None:
+        self._shapes.clear()
+
+    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+        """The outcome of a request whose shape is known; None leaves it to the full handler."""
+        if len(frame) > LONGEST:
+            return None
+        at = context.connection.shape
+        shape = self._shapes.get(bytes(frame[8:at]) + bytes(frame[at + 8 :]))
+        if shape is None or shape.at != at or broker.quotas.fetch_active:
+            return None
+        log = shape.log
+        (offset,) = INT64.unpack_from(frame, at)
+        if offset >= log.high_watermark:
+            return None
+        try:
+            records = log.read(offset, shape.max_bytes, min_one_batch=True)
+        except ApiError:
+            return None
+        if len(records) < shape.min_bytes:
+            return None
+        context.client_id = shape.client_id
+        traffic = log.traffic
+        traffic.reads += 1
+        traffic.bytes_out += records.remaining
+        return Encoded(shape.answer.fill(context.correlation_id, log, records), None)
+
+    def learn(
+        self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext, broker: Broker
+    ) -> None:
+        """Remembers the bytes around the offset of a request for one partition, if it could be served."""
+        if len(frame) > LONGEST or self._version < 5:
+            return
+        if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
+            return
+        if message.session_id != NO_SESSION or message.session_epoch != FINAL_EPOCH:
+            return
+        if replica_of(message) >= 0:
+            return
+        (topic,) = message.topics
+        (asked,) = topic.partitions
+        partitions = broker.partitions
+        by_id = topic.topic_id != ZERO_UUID
+        hosted = partitions.by_id.get(topic.topic_id) if by_id else partitions.by_name.get(topic.topic)
+        log = hosted.opened_log(asked.partition) if hosted is not None else None
+        at = self._offset_at(frame, body, message)
+        if log is None or at is None or check_epoch(asked.current_leader_epoch):
+            return
+        if len(self._shapes) >= KNOWN:
+            self._shapes.clear()
+        max_bytes = min(asked.partition_max_bytes, message.max_bytes, broker.fetch_config.max_bytes)
+        answer = ResponseTemplate(topic.topic, topic.topic_id, asked.partition, self._version)
+        self._shapes[bytes(frame[8:at]) + bytes(frame[at + 8 :])] = Shape(
+            at, context.client_id, log, max_bytes, min(message.min_bytes, max_bytes), answer
+        )
+        context.connection.shape = at
+
+    def _offset_at(self, frame: Buffer, body: int, message: FetchRequest) -> int | None:
+        """Where the fetch offset stands, proved by putting another one there and reading the request
+        again.
+        """
+        sought = INT64.pack(message.topics[0].partitions[0].fetch_offset)
+        original = bytes(frame)
+        decode = codec.decode_request(ApiKey.FETCH, self._version)
+        at = original.rfind(sought, body)
+        while at >= 0:
+            changed = original[:at] + INT64.pack(_OTHER_OFFSET) + original[at + 8 :]
+            try:
+                (topic,) = decode(changed, body).topics  # type: ignore[attr-defined]
+                (partition,) = topic.partitions
+            except (ProtocolViolation, ValueError):
+                partition = None
+            if partition is not None and partition.fetch_offset == _OTHER_OFFSET:
+                return at
+            at = original.rfind(sought, body, at + 7)
+        return None

@@ -1,0 +1,254 @@
+"""A producer that repeats itself: the same client id, acks, topic and partition, only other records.
+
+Nearly all of a producer's requests are such. Once one of them went through `a00_produce` in full, its bytes
+before the records are known by heart, with everything that they lead to: the log, and the answer with holes
+for what differs. A request of another shape, or one that the log refuses, is left to `a00_produce`.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.api.byte_quotas import record_produce
+from broker.api.context import RequestContext
+from broker.api.delayed_fetch import complete_fetches
+from broker.api.outcome import SILENT, AfterCommit, Answered, Encoded, Hangup, Outcome, Silent
+from broker.api.produce_rules import ZSTD_SINCE, append_error, hosted_topic, refusal_of, topic_refusal
+from broker.errors import ApiError, ErrorCode
+from broker.log.partition import PartitionLog
+from broker.log.staged import Staged
+from broker.protocol.api_key import ApiKey
+from broker.protocol.codec import encode_response
+from broker.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from broker.protocol.schema import Buffer
+from broker.protocol.varint import read_rest, uvarint
+from broker.records.compression import Codec
+from broker.records.header import CODEC_AT, CODEC_MASK
+
+KNOWN: Final = 1024
+"""Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
+
+LONGEST: Final = 1024
+"""Bytes of a beginning that is kept: more than a topic's longest name and any reasonable client id."""
+
+LOG_START_SINCE: Final = 5
+"""The first version whose answer has all three numbers of OFFSETS."""
+
+OFFSETS: Final = struct.Struct(">qqq")
+INT32: Final = struct.Struct(">i")
+NO_TAGS: Final = b"\0\0\0"
+"""What follows the records in flexible versions: the ends of the partition, the topic and the request."""
+
+_SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
+_THROTTLE: Final = 0x44556677
+_DONE: Final = object()
+
+
+class ResponseTemplate:
+    """An encoded answer for one partition, in the pieces around its correlation id, offsets and throttle."""
+
+    __slots__ = (
+        "_after_offsets",
+        "_after_throttle",
+        "_before_offsets",
+        "_index",
+        "_size",
+        "_topic",
+        "_topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, version: int) -> None:
+        self._topic = topic
+        self._topic_id = topic_id
+        self._index = index
+        partition = PartitionProduceResponse(index, ErrorCode.NONE, *_SENTINELS)
+        reply = ProduceResponse([TopicProduceResponse(topic, topic_id, [partition])], _THROTTLE)
+        frame = b"".join(encode_response(ApiKey.PRODUCE, version)(reply, 0))  # type: ignore[arg-type]
+        offsets = frame.index(OFFSETS.pack(*_SENTINELS))
+        throttle = frame.index(INT32.pack(_THROTTLE), offsets + OFFSETS.size)
+        self._size = frame[:4]
+        self._before_offsets = frame[8:offsets]
+        self._after_offsets = frame[offsets + OFFSETS.size : throttle]
+        self._after_throttle = frame[throttle + INT32.size :]
+
+    def fill(self, correlation_id: int, staged: Staged, throttle_ms: int) -> bytes:
+        return b"".join(
+            (
+                self._size,
+                INT32.pack(correlation_id),
+                self._before_offsets,
+                OFFSETS.pack(staged.base_offset, staged.log_append_time, staged.log_start_offset),
+                self._after_offsets,
+                INT32.pack(throttle_ms),
+                self._after_throttle,
+            )
+        )
+
+    def refuse(self, error: ErrorCode, throttle_ms: int) -> ProduceResponse:
+        """The answer without offsets."""
+        partition = PartitionProduceResponse(self._index, error, -1)
+        return ProduceResponse([TopicProduceResponse(self._topic, self._topic_id, [partition])], throttle_ms)
+
+
+class Shape:
+    """What a known beginning, which ends at `end`, leads to."""
+
+    __slots__ = ("acks", "answer", "client_id", "end", "log", "timeout_ms")
+
+    def __init__(
+        self,
+        end: int,
+        client_id: str | None,
+        message: ProduceRequest,
+        log: PartitionLog,
+        answer: ResponseTemplate,
+    ) -> None:
+        self.end = end
+        self.client_id = client_id
+        self.acks = message.acks
+        self.timeout_ms = message.timeout_ms
+        self.log = log
+        self.answer = answer
+
+
+class ProduceCache:
+    """The known shapes of one version on one listener. Forgotten whole when the metadata image changes."""
+
+    __slots__ = ("_flexible", "_last_codec", "_shapes", "_tail", "_version")
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._flexible = version >= 9
+        self._last_codec = CODEC_MASK if version >= ZSTD_SINCE else Codec.ZSTD - 1
+        self._tail = len(NO_TAGS) if self._flexible else 0
+        self._shapes: dict[bytes, Shape] = {}
+
+    def forget(self) -> None:
+        self._shapes.clear()
+
+    def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
+        """The outcome of a request whose shape is known; None leaves it to the full handler."""
+        at = context.connection.shape
+        shape = self._shapes.get(bytes(frame[8:at]))
+        if shape is None or shape.end != at or len(frame) < at + 5:
+            return None
+        if self._flexible:
+            length = frame[at]
+            at += 1
+            if length > 0x7F:
+                length, at = read_rest(frame, at, length)
+            length -= 1
+        else:
+            (length,) = INT32.unpack_from(frame, at)
+            at += 4
+        end = at + length
+        if length <= 0 or end + self._tail != len(frame) or (self._flexible and frame[end:] != NO_TAGS):
+            return None
+        context.client_id = shape.client_id
+        log, records = shape.log, memoryview(frame)[at:end]
+        try:
+            codec = records[CODEC_AT] & CODEC_MASK
+            if codec > self._last_codec:
+                return None  # zstd, before the version that allows it
+            if codec >= log.inspects_from and (
+                next(log.inspect(records, context.wall_ms), _DONE) is not _DONE
+            ):
+                return None  # it is too large to be inspected at once
+            staged = log.stage(records, now_wall_ms=context.wall_ms, inspected=True)
+        except (ApiError, IndexError):
+            return None
+        return _CachedRequest(shape, staged, context, broker)
+
+    def learn(
+        self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
+    ) -> None:
+        """Remembers the beginning of a request for one partition, if it could be served."""
+        if (
+            self._version < LOG_START_SINCE
+            or len(message.topic_data) != 1
+            or len(message.topic_data[0].partition_data) != 1
+        ):
+            return
+        if refusal_of(message, broker):
+            return
+        (topic,) = message.topic_data
+        (partition,) = topic.partition_data
+        hosted = hosted_topic(topic, broker)
+        if hosted is None or topic_refusal(topic, hosted, message.acks):
+            return
+        log = hosted.opened_log(partition.index)
+        records = partition.records
+        if log is None or records is None:
+            return
+        start = len(frame) - self._tail - len(records)
+        length = uvarint(len(records) + 1) if self._flexible else INT32.pack(len(records))
+        at = start - len(length)
+        if at > LONGEST or frame[at:start] != length:
+            return
+        if self._flexible and frame[len(frame) - self._tail :] != NO_TAGS:
+            return
+        if len(self._shapes) >= KNOWN:
+            self._shapes.clear()
+        answer = ResponseTemplate(topic.name, topic.topic_id, partition.index, self._version)
+        self._shapes[bytes(frame[8:at])] = Shape(at, context.client_id, message, log, answer)
+        context.connection.shape = at
+
+
+class _CachedRequest(AfterCommit):
+    """A staged append of a known shape."""
+
+    __slots__ = ("broker", "context", "shape", "staged")
+
+    def __init__(self, shape: Shape, staged: Staged, context: RequestContext, broker: Broker) -> None:
+        self.shape = shape
+        self.staged = staged
+        self.context = context
+        self.broker = broker
+
+    @property
+    def logs(self) -> Sequence[PartitionLog]:
+        return (self.shape.log,)
+
+    @property
+    def timeout_ms(self) -> int:
+        return self.shape.timeout_ms
+
+    def give_up(self) -> Outcome:
+        outcome = self.finish()
+        if not isinstance(outcome, Encoded):
+            return outcome
+        throttle = outcome.throttle
+        refused = self.shape.answer.refuse(
+            ErrorCode.REQUEST_TIMED_OUT, throttle.throttle_ms if throttle else 0
+        )
+        return Answered(refused, throttle)
+
+    def finish(self) -> Outcome:
+        shape, staged, context, broker = self.shape, self.staged, self.context, self.broker
+        throttle = None
+        quotas = broker.quotas
+        if quotas.produce_active:
+            if quotas.broker.active:
+                throttle = record_produce(quotas, context)
+            else:
+                throttle = quotas.produce.record(
+                    context.connection.principal, shape.client_id, context.size, context.now_ms
+                )
+        error = append_error(shape.log, staged)
+        if error:
+            if shape.acks == 0:
+                return Hangup(f"acks=0 and {error.name}", error)
+            return Answered(shape.answer.refuse(error, throttle.throttle_ms if throttle else 0), throttle)
+        if broker.fetches.watched:
+            complete_fetches(broker, shape.log)
+        if shape.acks == 0:
+            return SILENT if throttle is None else Silent(throttle)
+        if throttle is None:
+            return Encoded(shape.answer.fill(context.correlation_id, staged, 0), None)
+        return Encoded(shape.answer.fill(context.correlation_id, staged, throttle.throttle_ms), throttle)

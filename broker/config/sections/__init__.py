@@ -1,0 +1,47 @@
+"""What each room of the broker is told: one small frozen dataclass per room, every field with its key beside
+it.
+
+Filled by broker.config.load; handed out by broker.server, to each room its own and never the whole. In a
+test, `LogConfig()` is a room with every default, and `LogConfig(dirs=(tmp_path,))` one with a directory of
+its own.
+"""
+
+from broker.config.sections.automq import AutomqConfig
+from broker.config.sections.broker import NodeConfig
+from broker.config.sections.broker_quotas import BrokerQuotaConfig
+from broker.config.sections.connections import ConnectionConfig
+from broker.config.sections.console import ConsoleConfig
+from broker.config.sections.events import EventConfig
+from broker.config.sections.fetch import FetchConfig
+from broker.config.sections.groups import GroupConfig
+from broker.config.sections.log import LogConfig
+from broker.config.sections.network import NetworkConfig
+from broker.config.sections.quotas import QuotaConfig
+from broker.config.sections.replication import ReplicationConfig, TopicThrottles
+from broker.config.sections.request_log import RequestLogConfig
+from broker.config.sections.security import SecurityConfig
+from broker.config.sections.telemetry import TelemetryConfig
+from broker.config.sections.tls import TlsConfig
+from broker.config.sections.topics import TopicDefaults, TopicSettings
+
+__all__ = [
+    "AutomqConfig",
+    "BrokerQuotaConfig",
+    "ConnectionConfig",
+    "ConsoleConfig",
+    "EventConfig",
+    "FetchConfig",
+    "GroupConfig",
+    "LogConfig",
+    "NetworkConfig",
+    "NodeConfig",
+    "QuotaConfig",
+    "ReplicationConfig",
+    "RequestLogConfig",
+    "SecurityConfig",
+    "TelemetryConfig",
+    "TlsConfig",
+    "TopicDefaults",
+    "TopicSettings",
+    "TopicThrottles",
+]

@@ -1,0 +1,135 @@
+"""Who may connect and what they may change. For broker.security and broker.server."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from broker.config.kinds import SECRET, TEXT, Kind, integer, list_of, long, one_of
+from broker.config.setting import ListenerSection, setting
+
+_ROLE: Final = one_of("viewer", "editor", "admin")
+WIRE_ROLE: Final = Kind(
+    _ROLE.type, f"{_ROLE.allowed}, or nothing at all", lambda text: _ROLE.read(text) if text else ""
+)
+
+
+def _max_reauth_ms(mechanism: str) -> Any:
+    return setting(
+        f"{mechanism.lower()}.connections.max.reauth.ms",
+        (),
+        long(0),
+        f"connections.max.reauth.ms for the logins of one listener with {mechanism}. <name> in the key is "
+        "the listener, in small letters.",
+        unit="ms",
+        per_listener=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityConfig(ListenerSection):
+    """`plain_jaas` holds (listener name in capitals, value) pairs. `admin_token` comes from the environment
+    (WEIR_ADMIN_TOKEN or WEIR_ADMIN_TOKEN_FILE), never from the file. `local_listeners` are the names of the
+    PLAINTEXT listeners on a loopback address; `broker.config.load` derives them from `listeners`.
+    """
+
+    sasl_enabled_mechanisms: tuple[str, ...] = setting(
+        "sasl.enabled.mechanisms",
+        ("PLAIN",),
+        list_of(
+            one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512").read,
+            "a list of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+            least=1,
+        ),
+        "SASL mechanisms of the SASL listeners.",
+        kafka_default="GSSAPI",
+        why="PLAIN is what a listener's own users log in with; SCRAM needs users that somebody has made.",
+        dynamic=True,
+        per_broker=True,
+        listener_too=True,
+    )
+    plain_jaas: tuple[tuple[str, str], ...] = setting(
+        "plain.sasl.jaas.config",
+        (),
+        SECRET,
+        "The users of a listener: `org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'user_<name>="<password>" ...;`. <name> in the key is the listener, in small letters.',
+        per_listener=True,
+        dynamic=True,
+        per_broker=True,
+    )
+    sasl_server_max_receive_size: int = setting(
+        "sasl.server.max.receive.size",
+        524_288,
+        integer(1),
+        "The largest request before a login has succeeded.",
+        unit="bytes",
+    )
+    connections_max_reauth_ms: int = setting(
+        "connections.max.reauth.ms",
+        0,
+        long(0),
+        "How long a SASL login lasts. A client logs in again on the same connection before it ends "
+        "(KIP-368); a connection that sends anything else afterwards is closed. 0: logins do not end.",
+        unit="ms",
+        listener_too=True,
+    )
+    plain_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("PLAIN")
+    scram_256_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-256")
+    scram_512_max_reauth_ms: tuple[tuple[str, int], ...] = _max_reauth_ms("SCRAM-SHA-512")
+    super_users: tuple[str, ...] = setting(
+        "super.users",
+        (),
+        list_of(TEXT.read, "a list of User:<name>, separated by semicolons", separator=";"),
+        "Principals that may change everything through the Kafka protocol, whatever wire.role says.",
+    )
+    wire_role: str = setting(
+        "wire.role",
+        "",
+        WIRE_ROLE,
+        "What other Kafka clients may change: nothing; quotas, topics and their settings; everything. "
+        "Unset, it is `admin` on PLAINTEXT listeners on a loopback address and `viewer` on all others. "
+        "Kafka without an authorizer is `admin`.",
+        ours=True,
+        listener_too=True,
+    )
+    secret_key_file: str = setting(
+        "config.secret.key.file",
+        "",
+        TEXT,
+        "A file with the key that passwords among the dynamic settings (plain.sasl.jaas.config, "
+        "ssl.key.password, ssl.keystore.key and the like) are encrypted with in the metadata: 32 random "
+        "bytes in base64, mode 0600, as `openssl rand -base64 32` makes them. It must be there. Nothing: "
+        "weir-secret.key beside the metadata, which the first start makes; it protects copies of the "
+        "metadata that come without it.",
+        ours=True,
+    )
+    secret_old_key_file: str = setting(
+        "config.secret.old.key.file",
+        "",
+        TEXT,
+        "The file with the key that was in config.secret.key.file before. A start encrypts with the new key "
+        "what the old one encrypted; from then on the old one is not needed.",
+        ours=True,
+    )
+    admin_token: str | None = field(default=None, repr=False)
+    local_listeners: frozenset[str] = frozenset()
+
+    def role_on(self, listener: str) -> str:
+        """The role of the listener's clients, without those that super.users names."""
+        role = self.for_listener(listener).wire_role
+        return role or ("admin" if listener in self.local_listeners else "viewer")
+
+    def session_ms(self, listener: str, mechanism: str | None) -> int:
+        """How long a login with this mechanism lasts; 0: it does not end."""
+        of_mechanism = dict(self._reauth_by_mechanism().get(mechanism or "", ()))
+        return of_mechanism.get(listener, self.for_listener(listener).connections_max_reauth_ms)
+
+    def logins_end(self, listener: str) -> bool:
+        """Whether any does there."""
+        return any(self.session_ms(listener, mechanism) for mechanism in self._reauth_by_mechanism())
+
+    def _reauth_by_mechanism(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        return {
+            "PLAIN": self.plain_max_reauth_ms,
+            "SCRAM-SHA-256": self.scram_256_max_reauth_ms,
+            "SCRAM-SHA-512": self.scram_512_max_reauth_ms,
+        }

@@ -1,0 +1,344 @@
+"""The live numbers that the console reads, gathered from the rooms that have them. Made by `server`; knows
+nothing of pages.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.config.listeners import Server
+from broker.console_views.addresses import address_uses, connection_limits
+from broker.console_views.broker_quotas import broker_limits, retry_storm_use
+from broker.console_views.flow import FlowViews
+from broker.console_views.topics import group_detail, group_rows, partition_rows
+from broker.control.commands import EntityPairs
+from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse
+from broker.control.rows.flow import Flow
+from broker.control.rows.tasks import TaskRow
+from broker.control.views import (
+    AddressUse,
+    ClientUsage,
+    ConnectionLimitRow,
+    ConnectionRow,
+    Decided,
+    Figures,
+    GroupDetail,
+    GroupRow,
+    PartitionRow,
+    PhaseRow,
+    QueueRow,
+    QuotaKind,
+    QuotaUse,
+    ShadowUse,
+    ThrottledRow,
+    TopicSize,
+)
+from broker.metrics.counter_rate import CounterRate
+from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel
+from broker.network.connection.mute import MuteState
+from broker.network.loop_idle import IdleShare, LoopIdle
+from broker.network.memory.memory_pool import MemoryPool
+from broker.network.metrics.request_metrics import PHASES, ApiMetrics, quantiles_ms
+from broker.network.metrics.selector_metrics import totals_of
+from broker.network.socket_server import SocketServer
+from broker.quotas import shadow_metrics
+from broker.quotas.accounts import Account
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.connection_metrics import ip_rule_use
+from broker.quotas.connections import ConnectionQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import CLIENT_KEYS, IP_KEYS, KEY_OF
+from broker.quotas.quota_metrics import rule_use, rule_use_of
+from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
+from broker.quotas.table import UNLIMITED
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+
+PHASES_EVERY_MS: Final = 5_000
+"""Quantiles of five minutes move slowly, and take milliseconds to make, which somebody waits for."""
+
+
+class PhaseRows:
+    """How long the phases of requests took, as of the last five seconds."""
+
+    def __init__(self) -> None:
+        self._made_ms: int | None = None
+        self._rows: tuple[PhaseRow, ...] = ()
+
+    def rows(self, metrics: Iterable[ApiMetrics], now_ms: int) -> tuple[PhaseRow, ...]:
+        if self._made_ms is None or now_ms - self._made_ms >= PHASES_EVERY_MS:
+            self._made_ms = now_ms
+            self._rows = tuple(row for each in metrics for row in _phases(each, now_ms))
+        return self._rows
+
+
+def _phases(metrics: ApiMetrics, now_ms: int) -> Iterator[PhaseRow]:
+    requests = metrics.requests
+    for name, phase in PHASES.items():
+        recent, _ = metrics.recent(phase, now_ms)
+        yield PhaseRow(metrics.name, name, requests, *quantiles_ms(recent, (0.5, 0.99)))
+
+
+class LiveViews:
+    """A `broker.control.views.LiveViewSource`."""
+
+    def __init__(
+        self,
+        clock: TrioClock,
+        server: SocketServer,
+        quotas: ClientQuotas,
+        partitions: Partitions,
+        groups: GroupService,
+        loop: LoopIdle,
+        tasks: Callable[[], list[TaskRow]],
+        broker: Broker,
+    ) -> None:
+        self._clock = clock
+        self._server = server
+        self._quotas = quotas
+        self._partitions = partitions
+        self._groups = groups
+        self._idle = IdleShare(loop)
+        self.tasks = tasks
+        self._broker = broker
+        self._started = clock.ns()
+        self._traffic = CounterRate(self._started)
+        self._blocked = CounterRate(self._started)
+        self._phases = PhaseRows()
+        self._flow = FlowViews(server, broker, self._started)
+
+    def figures(self) -> Figures:
+        server, now = self._server, self._clock.ns()
+        metrics = list(server.metrics.once())
+        selectors = [totals_of(each, now) for each in server.processors()]
+        bytes_in = int(server.departed.bytes_in + sum(each.bytes_in for each in selectors))
+        bytes_out = int(server.departed.bytes_out + sum(each.bytes_out for each in selectors))
+        requests = sum(each.requests for each in metrics)
+        rates = self._traffic.look(now, (bytes_in, bytes_out, requests))
+        memory, controller_memory = self._memory(Server.BROKER), self._memory(Server.CONTROLLER)
+        processors = list(server.processors())
+        blocked = sum(listener.acceptor.gate.blocked.total_ns() for listener in server.listeners)
+        (blocked_rate,) = self._blocked.look(now, (blocked,))
+        idle = self._idle.look(now)
+        return Figures(
+            uptime_ms=(now - self._started) // 1_000_000,
+            bytes_in_total=bytes_in,
+            bytes_out_total=bytes_out,
+            requests_total=requests,
+            bytes_in_per_s=rates[0],
+            bytes_out_per_s=rates[1],
+            requests_per_s=rates[2],
+            connections=sum(len(each.selector.channels) for each in processors),
+            throttled=sum(map(len, self._quotas.held_channels())),
+            groups=len(self._groups.coordinator.listed()),
+            processor_idle=idle,
+            handler_idle=idle,
+            acceptor_blocked=min(blocked_rate / 1e9, 1.0),
+            memory_pool_used=memory.used if memory is not None else 0,
+            memory_pool_size=memory.size if memory is not None else None,
+            queues=(
+                QueueRow("requests", server.requests.depth(), server.requests.capacity, server.requests.peak),
+                *(
+                    QueueRow(
+                        f"responses of processor {each.id}",
+                        len(each.responder.responses),
+                        0,
+                        each.responder.peak,
+                    )
+                    for each in processors
+                ),
+            ),
+            phases=self._phases.rows(metrics, self._clock.ms()),
+            controller_memory_pool_used=controller_memory.used if controller_memory is not None else 0,
+            controller_memory_pool_size=controller_memory.size if controller_memory is not None else None,
+            offline_partitions=len(self._partitions.store.offline),
+            missing_offsets=sum(log.missing for log in self._partitions.store.gapped),
+        )
+
+    def throttled(self) -> Iterator[ThrottledRow]:
+        return (
+            ThrottledRow(
+                connection_id=row.connection_id,
+                client_id=row.client_id,
+                principal=row.principal,
+                address=row.address,
+                quota_type=QuotaKind(row.quota_type.value),
+                entity=row.entity.pairs if isinstance(row.entity, Entity) else (),
+                tags=() if isinstance(row.entity, Entity) else row.entity.pairs,
+                observed=row.observed,
+                bound=row.bound,
+                throttle_ms=row.throttle_ms,
+                remaining_ms=row.remaining_ms,
+                since_ms=row.since_ms,
+                times=row.count,
+                obeys=row.obeys,
+            )
+            for row in self._quotas.each_row(self._clock.ms())
+        )
+
+    def broker_limits(self) -> list[BrokerLimit]:
+        return broker_limits(self._broker, self._clock.ms())
+
+    def retry_storm(self) -> RetryStormUse:
+        return retry_storm_use(self._broker)
+
+    def flow(self) -> Flow:
+        return self._flow.look(self._clock.ns(), self._clock.ms())
+
+    def connections(self) -> Iterator[ConnectionRow]:
+        protocols = {listener.name: listener.protocol for listener in self._server.listeners}
+        return (
+            ConnectionRow(
+                connection_id=channel.id,
+                listener=channel.listener,
+                protocol=protocols[channel.listener],
+                principal=channel.principal,
+                client_id=channel.client_id or "",
+                software_name=channel.software_name,
+                software_version=channel.software_version,
+                address=channel.address,
+                opened_at_ms=channel.opened_wall_ms,
+                requests=channel.requests,
+                bytes_in=channel.bytes_in,
+                bytes_out=channel.bytes_out,
+                mute_state=_mute_state(channel),
+                tls="" if channel.tls is None else " ".join(reversed(channel.tls)),
+                obeys=self._quotas.throttle_compliance.obeys(channel),
+            )
+            for channel in list(self._server.channels())
+        )
+
+    def quota_use(self) -> Iterator[QuotaUse | None]:
+        now_ms = self._clock.ms()
+        uses = chain(rule_use(self._quotas, now_ms), ip_rule_use(self._connection_quotas(), now_ms))
+        return (
+            None if use is None else QuotaUse(use.entity.pairs, use.key, use.observed, use.throttled)
+            for use in uses
+        )
+
+    def quota_use_of(self, entity: EntityPairs) -> Sequence[QuotaUse]:
+        now_ms, whom = self._clock.ms(), Entity.of(entity)
+        uses = (
+            rule_use_of(self._quotas, whom, now_ms)
+            if whom.ip is None
+            else (use for use in ip_rule_use(self._connection_quotas(), now_ms) if use and use.entity == whom)
+        )
+        return [QuotaUse(entity, use.key, use.observed, use.throttled) for use in uses]
+
+    def shadow_use(self) -> Sequence[ShadowUse]:
+        since_ms = self._clock.wall_ms() - self._clock.ms()
+        return [
+            ShadowUse(
+                use.entity.pairs,
+                use.key,
+                use.total.times,
+                use.total.held_ms,
+                None if use.total.last_ms is None else use.total.last_ms + since_ms,
+            )
+            for use in shadow_metrics.rule_use(self._quotas)
+        ]
+
+    def decided(self, user: str, client_id: str, key: str) -> Decided | None:
+        manager = self._quotas.managers[CLIENT_KEYS[key].kind]
+        decision = manager.decide(user, client_id)
+        if decision is None:
+            return None
+        sensor = manager.find(user, client_id)
+        observed = None if sensor is None else sensor.observed(self._clock.ms())
+        return Decided(decision.tags, decision.bound, observed)
+
+    def addresses(self) -> Sequence[AddressUse]:
+        return address_uses(self._server.gate.quotas, self._clock.ms())
+
+    def controller_addresses(self) -> Sequence[AddressUse]:
+        resources = self._server.resources.get(Server.CONTROLLER)
+        return () if resources is None else address_uses(resources.gate.quotas, self._clock.ms())
+
+    def connection_limits(self) -> Sequence[ConnectionLimitRow]:
+        now_ms = self._clock.ms()
+        return [
+            row
+            for name, each in self._server.resources.items()
+            for row in connection_limits(name.value, each.gate.quotas, now_ms)
+        ]
+
+    def usage(self) -> Iterator[ClientUsage]:
+        accounts, now_ms = self._server.accounts.look(), self._clock.ms()
+        since_ms = self._clock.wall_ms() - now_ms
+        return (self._client_usage(account, now_ms, since_ms) for account in list(accounts))
+
+    def observed(self, key: str, user: str, client_id: str, ip: str) -> float | None:
+        now_ms = self._clock.ms()
+        if key in IP_KEYS:
+            sensors = (quotas.ips.sensors.get(ip) for quotas in self._connection_quotas())
+            return max((each.observed(now_ms) for each in sensors if each is not None), default=None)
+        sensor = self._quotas.managers[CLIENT_KEYS[key].kind].find(user, client_id)
+        return None if sensor is None else sensor.observed(now_ms)
+
+    def wait_ms(self, key: str, observed: float, bound: float) -> int:
+        if key in IP_KEYS:
+            return self._server.gate.quotas.ips.wait_at(observed, bound)
+        return self._quotas.managers[CLIENT_KEYS[key].kind].wait_at(observed, bound)
+
+    def _memory(self, server: Server) -> MemoryPool | None:
+        resources = self._server.resources.get(server)
+        return None if resources is None or resources.memory is None else resources.memory.memory
+
+    def _connection_quotas(self) -> Iterator[ConnectionQuotas]:
+        return (each.gate.quotas for each in self._server.resources.values())
+
+    def _client_usage(self, account: Account, now_ms: int, since_ms: int) -> ClientUsage:
+        bytes_in, bytes_out, requests, ns = account.per_second(now_ms)
+        limiting = (
+            KEY_OF[kind]
+            for kind, manager in self._quotas.managers.items()
+            if manager.active and manager.bound(account.user, account.client_id) != UNLIMITED
+        )
+        return ClientUsage(
+            account.user,
+            account.client_id,
+            account.connections,
+            bytes_in,
+            bytes_out,
+            requests,
+            ns * PERCENT_OF_A_SECOND_PER_NS if self._quotas.request.active else None,
+            account.counts[0],
+            account.counts[1],
+            account.counts[2],
+            account.since_ms + since_ms,
+            account.last_active_ms + since_ms,
+            tuple(limiting),
+            partial(_history, account, now_ms),
+        )
+
+    def topic_size(self, name: str) -> TopicSize:
+        topic = self._partitions.by_name.get(name)
+        if topic is None:
+            return TopicSize(name, 0, 0)
+        size = records = 0
+        for log in topic.opened():
+            size += log.size
+            records += log.high_watermark - log.log_start_offset
+        return TopicSize(name, size, records)
+
+    def partitions(self, topic: str) -> Iterator[PartitionRow]:
+        return partition_rows(self._partitions, topic)
+
+    def groups(self) -> Iterator[GroupRow]:
+        return group_rows(self._groups)
+
+    def group(self, group_id: str) -> GroupDetail | None:
+        return group_detail(self._groups, self._partitions, group_id)
+
+
+def _mute_state(channel: Channel) -> str:
+    if channel.mute_state is MuteState.NOT_MUTED and channel.receive.waits_for_memory:
+        return "muted_for_memory"
+    return channel.mute_state.name.lower()
+
+
+def _history(account: Account, now_ms: int) -> list[tuple[int, int, int]]:
+    return [(row[0], row[1], row[2]) for row in account.recent.rows(now_ms)]

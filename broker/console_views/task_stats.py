@@ -1,0 +1,138 @@
+"""What each task of the broker owns, by the task's name; for `task_tree`. Made by `server`.
+
+Knows where the queues, connections and purgatories are, and nothing of tasks but their names.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from broker.api.broker import Broker
+from broker.api.retry_storm import RETRY_STORM
+from broker.config.listeners import Plane as PlaneName
+from broker.console_views.task_tree import ROOT, Owners, TaskStats
+from broker.control.rows.tasks import Owned
+from broker.disk.log_mover import LOG_MOVER
+from broker.disk.tasks import FLUSHER_OF_ACKNOWLEDGED
+from broker.network.automq.callback_queues import CallbackQueues
+from broker.network.automq.request_queues import RequestQueues
+from broker.network.handling.handler_pool import CALLBACKS
+from broker.network.handling.request_channel import Requests
+from broker.network.handling.sliced_requests import SLICED
+from broker.network.loop_idle import LoopIdle
+from broker.network.plane import Plane
+from broker.network.processor import NEW_CONNECTIONS, Processor
+from broker.network.socket_server import SocketServer
+from broker.network.throttling import BROKER_QUOTA, REAPERS
+from broker.purgatory.purgatory import Purgatory
+from broker.telemetry.push import MOST_WAITING
+from broker.telemetry_export.otlp import TASK as OTLP
+from broker.telemetry_export.pushes import TASK as PUSHES
+
+
+def owned_resources(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
+    """Answers for the moment at which it is asked."""
+
+    def now(now_ns: int) -> dict[str, TaskStats]:
+        held = {ROOT: TaskStats((), idle_ns=loop.idle_ns)}
+        held.update(_handlers(server, broker))
+        held.update(_reapers(server, broker))
+        held.update({each.name: _processor(each, now_ns) for each in server.processors()})
+        held.update(_handshakes(server))
+        for listener in server.listeners:
+            connections = sum(len(each.selector.channels) for each in listener.all_processors())
+            held[f"listener-{listener.name}"] = TaskStats((Owned("connections", connections),))
+            parked = Owned(
+                "parked sockets", len(listener.acceptor.gate.throttled_sockets), server.gate.most_throttled
+            )
+            held[f"{listener.acceptor_task}-parked"] = TaskStats((parked,))
+        return held
+
+    return now
+
+
+def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
+    queues = []
+    for plane in server.planes.values():
+        requests = plane.requests
+        name = "requests" if len(server.planes) == 1 else f"{plane.name} requests"
+        queues.append(Owned(name, requests.depth(), requests.capacity, requests.peak))
+        for index, busy in enumerate(plane.handlers.busy):
+            own = (*_own_queue(requests, index), *_own_callbacks(plane, broker, index))
+            yield plane.handlers.task_name(index), TaskStats(own, busy_ns=busy)
+        if isinstance(requests, RequestQueues):
+            sizes = requests.sizes
+            queues.append(Owned(f"bytes of {name}", sizes.limit - sizes.available, sizes.limit))
+    yield "handlers", TaskStats(tuple(queues))
+    callbacks = broker.callbacks
+    waiting = Owned("callbacks", len(callbacks.queue), callbacks.capacity, callbacks.peak)
+    yield CALLBACKS, TaskStats((waiting,))
+    yield SLICED, TaskStats((Owned("requests in slices", len(server.handlers.sliced)),))
+
+
+def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
+    """In AutoMQ's mode every handler has one."""
+    if not isinstance(requests, RequestQueues):
+        return ()
+    queue = requests.queue_of(handler)
+    return (Owned("requests", queue.depth(), queue.capacity, queue.peak),)
+
+
+def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, ...]:
+    """Those of the data plane's handlers; a connection of another plane has its share of the same queues."""
+    callbacks = broker.callbacks
+    if plane.name is not PlaneName.DATA or not isinstance(callbacks, CallbackQueues):
+        return ()
+    return (Owned("callbacks", callbacks.depth_of(handler), callbacks.each),)
+
+
+def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
+    for each in server.resources.values():
+        held = Owned("held logins", each.users.held, each.gate.most_throttled)
+        yield each.users.reaper.name, TaskStats((held,))
+        if each.memory is not None:
+            pool = each.memory.memory
+            line = Owned("connections in line", each.memory.waiting)
+            owns = Owned("bytes of requests", pool.used, pool.size), line
+            yield each.memory.reaper.name, TaskStats(owns)
+    for purgatory in broker.purgatories:
+        yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
+    yield RETRY_STORM, _purgatory(broker.delayed_answers)
+    for kind, manager in broker.quotas.managers.items():
+        yield REAPERS[kind], TaskStats((Owned("held connections", len(manager.throttled)),))
+    yield BROKER_QUOTA, TaskStats((Owned("held connections", len(broker.quotas.broker.throttled)),))
+    groups = len(broker.groups.coordinator.listed())
+    yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
+    moves = Owned("partitions that move", len(broker.partitions.store.moves.running))
+    yield LOG_MOVER, TaskStats((moves,))
+    telemetry = broker.telemetry
+    yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))
+    pushes = Owned("pushes", len(telemetry.intake.waiting), MOST_WAITING, telemetry.intake.peak)
+    yield PUSHES, TaskStats((pushes,))
+    forwarding = telemetry.forwarding
+    sizes = Owned("bytes of pushes", forwarding.waiting_bytes, forwarding.room)
+    yield OTLP, TaskStats((Owned("pushes", len(forwarding)), sizes))
+    flushes = Owned("flushes", server.handlers.flush_waits.queued)
+    yield FLUSHER_OF_ACKNOWLEDGED, TaskStats((flushes,))
+
+
+def _purgatory(purgatory: Purgatory[Any]) -> TaskStats:
+    return TaskStats((Owned("waiting", purgatory.delayed), Owned("listed", purgatory.watched)))
+
+
+def _handshakes(server: SocketServer) -> Iterator[tuple[str, TaskStats]]:
+    for each in server.processors():
+        if each.handshakes is not None:
+            yield f"{each.name}-handshakes", TaskStats((Owned("handshakes due", len(each.handshakes.due)),))
+
+
+def _processor(processor: Processor, now_ns: int) -> TaskStats:
+    accepted = processor.new_connections.statistics()
+    responder = processor.responder
+    return TaskStats(
+        (
+            Owned("connections", len(processor.selector.channels)),
+            Owned("accepted sockets", accepted.current_buffer_used, NEW_CONNECTIONS),
+            Owned("responses", len(responder.responses), None, responder.peak),
+        ),
+        idle_ns=processor.idle_ns(now_ns),
+    )

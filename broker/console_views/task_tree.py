@@ -1,0 +1,164 @@
+"""The census: which tasks run, since when, what each owns, and how much of its time is left. Made by
+`server`.
+
+Reads Trio's own tree of nurseries when somebody looks, so it cannot be out of date; nobody registers. Names
+are those of Kafka's threads. Who owns what is asked of `owners`, by task name.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from itertools import groupby
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+import trio
+from trio.lowlevel import Task
+
+from broker.control.rows.tasks import Owned, TaskRow
+from broker.metrics.counter_rate import CounterRate
+from broker.network.clock import TrioClock
+
+NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "front")
+"""Those of the broker's main task, from the outermost, which ends last."""
+
+ROOT: Final = "broker"
+
+MOST_NAMES: Final = 1_000
+"""What is known of so many names need not be found out with every look."""
+
+KINDS: Final = (
+    ("quota", re.compile(r"^(controller-)?connection-quota|-parked$")),
+    ("acceptor", re.compile(r"-kafka-socket-acceptor-")),
+    ("processor", re.compile(r"-kafka-network-thread-.*-\d+$")),
+    ("handler", re.compile(r"-kafka-request-handler-")),
+    ("reaper", re.compile(r"Reaper-|-(reaper|timer|expiry)$|-kafka-network-thread-.*-\d+-[a-z-]+$")),
+    ("storage", re.compile(r"^log-|^event-writer$")),
+    ("telemetry", re.compile(r"^client-telemetry-")),
+    ("supervisor", re.compile(r"^(fatal-errors|garbage-collector)$")),
+    ("listener", re.compile(r"^listener-")),
+    ("console", re.compile(r"^admin-web-server$")),
+)
+
+
+class TaskStats(NamedTuple):
+    """What a task owns, and for how many nanoseconds it had nothing to do, or was busy, since its start; None
+    where that is not defined.
+    """
+
+    owns: tuple[Owned, ...] = ()
+    idle_ns: int | None = None
+    busy_ns: int | None = None
+
+
+NOTHING: Final = TaskStats()
+Owners = Callable[[int], Mapping[str, TaskStats]]
+"""By task name; is told the nanoseconds of now."""
+
+
+class Beginnings(trio.abc.Instrument):
+    """When each task began. Called by Trio for each task that is started, and for nothing else."""
+
+    def __init__(self, clock: TrioClock) -> None:
+        self._clock = clock
+        self._began: WeakKeyDictionary[Task, int] = WeakKeyDictionary()
+
+    def task_spawned(self, task: Task) -> None:
+        self._began[task] = self._clock.wall_ms()
+
+    def of(self, task: Task, default: int) -> int:
+        return self._began.get(task, default)
+
+
+class TaskTree:
+    """`rows` walks the tree below the task that called `begin`."""
+
+    def __init__(self, clock: TrioClock, owners: Owners) -> None:
+        self._clock = clock
+        self._owners = owners
+        self._beginnings = Beginnings(clock)
+        self._root: Task | None = None
+        self._began_ms = 0
+        self._shares: dict[str, CounterRate] = {}
+
+    def begin(self) -> None:
+        """From the broker's main task, before it opens a nursery."""
+        self._root = trio.lowlevel.current_task()
+        self._began_ms = self._clock.wall_ms()
+        trio.lowlevel.add_instrument(self._beginnings)
+
+    def rows(self) -> list[TaskRow]:
+        """Parents first. Empty until `begin`."""
+        if self._root is None:
+            return []
+        now_ns = self._clock.ns()
+        walk = _Walk(self._owners(now_ns), now_ns, self)
+        rows = list(walk.main(self._root))
+        for name in self._shares.keys() - {row.name for row in rows}:
+            del self._shares[name]
+        return rows
+
+    def began_ms(self, task: Task) -> int:
+        return self._beginnings.of(task, self._began_ms)
+
+    def idle(self, name: str, holding: TaskStats, began_ms: int, now_ns: int) -> float | None:
+        """The share of the last whole second, or of its life so far when nobody has looked before."""
+        total_ns = holding.busy_ns if holding.idle_ns is None else holding.idle_ns
+        if total_ns is None:
+            return None
+        window = self._shares.get(name)
+        if window is None:
+            age_ms = self._clock.wall_ms() - began_ms
+            window = self._shares[name] = CounterRate(now_ns - age_ms * 1_000_000)
+        share = min(window.look(now_ns, (total_ns,))[0] / 1e9, 1.0)
+        return share if holding.idle_ns is not None else 1.0 - share
+
+
+class _Walk:
+    """One look at the tree."""
+
+    def __init__(self, owned_resources: Mapping[str, TaskStats], now_ns: int, task_tree: TaskTree) -> None:
+        self._owned = owned_resources
+        self._now_ns = now_ns
+        self._task_tree = task_tree
+
+    def main(self, root: Task) -> Iterator[TaskRow]:
+        """The broker's own task, whose nurseries stand one in the other."""
+        began_ms = self._task_tree.began_ms(root)
+        yield self._row(ROOT, "nursery", None, 0, began_ms)
+        parent = ROOT
+        for depth, (name, nursery) in enumerate(zip(NURSERIES, root.child_nurseries, strict=False), 1):
+            yield self._row(name, "nursery", parent, depth, began_ms)
+            yield from self._children([nursery], name, depth + 1)
+            parent = name
+
+    def _children(self, nurseries: list[trio.Nursery], parent: str, depth: int) -> Iterator[TaskRow]:
+        tasks = sorted(
+            (task for nursery in nurseries for task in nursery.child_tasks),
+            key=lambda task: _natural(task.name),
+        )
+        for name, alike in groupby(tasks, key=lambda task: task.name):
+            first, *others = alike
+            kind = _kind(name)
+            began_ms = min(self._task_tree.began_ms(task) for task in (first, *others))
+            yield self._row(name, kind, parent, depth, began_ms, 1 + len(others))
+            if kind != "console":  # a browser's tasks come and go, and are the console's own affair
+                yield from self._children(first.child_nurseries, name, depth + 1)
+
+    def _row(
+        self, name: str, kind: str, parent: str | None, depth: int, began_ms: int, count: int = 1
+    ) -> TaskRow:
+        holding = self._owned.get(name, NOTHING)
+        idle = self._task_tree.idle(name, holding, began_ms, self._now_ns)
+        return TaskRow(name, kind, parent, depth, holding.owns, idle, began_ms, count)
+
+
+@lru_cache(MOST_NAMES)
+def _kind(name: str) -> str:
+    return next((kind for kind, pattern in KINDS if pattern.search(name)), "other")
+
+
+@lru_cache(MOST_NAMES)
+def _natural(name: str) -> list[str | int]:
+    """Thread 10 after thread 9."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

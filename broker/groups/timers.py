@@ -1,0 +1,80 @@
+"""What happens unless it is put off: sessions, phases of a rebalance, the look for expired offsets.
+
+Set and cancelled by the transitions of `classic`, handed back one by one to `coordinator`. Knows nothing
+of what an alarm leads to, and never reads a clock.
+
+A heartbeat only moves `at_ms` of its alarm; the queue finds out when the old time comes up. So the cost of
+a thousand heartbeats is a thousand assignments, and one queue entry per member.
+"""
+
+from enum import Enum, auto
+from heapq import heappop, heappush
+
+
+class Kind(Enum):
+    SESSION = auto()
+    JOIN_PHASE = auto()
+    SYNC_PHASE = auto()
+    RETENTION = auto()
+
+
+class Timer:
+    """One deadline. `at_ms` is None while it is not set; `queued_ms` is the queue's own note."""
+
+    __slots__ = ("at_ms", "group_id", "kind", "member_id", "queued_ms")
+
+    def __init__(self, kind: Kind, group_id: str = "", member_id: str = "") -> None:
+        self.kind = kind
+        self.group_id = group_id
+        self.member_id = member_id
+        self.at_ms: int | None = None
+        self.queued_ms: int | None = None
+
+
+class Timers:
+    """All alarms of the coordinator, earliest first; those of one millisecond in the order they were
+    queued.
+    """
+
+    __slots__ = ("_queue", "_serial")
+
+    def __init__(self) -> None:
+        self._queue: list[tuple[int, int, Timer]] = []
+        self._serial = 0
+
+    def set(self, timer: Timer, at_ms: int) -> None:
+        """Let the alarm go off at `at_ms` and at no other time."""
+        timer.at_ms = at_ms
+        if timer.queued_ms is None or at_ms < timer.queued_ms:
+            self._push(timer, at_ms)
+
+    def cancel(self, timer: Timer) -> None:
+        timer.at_ms = None
+
+    def next_deadline(self) -> int | None:
+        """When the next alarm goes off; None when none is set."""
+        queue = self._queue
+        while queue:
+            at_ms, _, timer = queue[0]
+            if at_ms == timer.queued_ms and at_ms == timer.at_ms:
+                return at_ms
+            heappop(queue)
+            if at_ms == timer.queued_ms:
+                timer.queued_ms = None
+                if timer.at_ms is not None:
+                    self._push(timer, timer.at_ms)
+        return None
+
+    def pop_due(self, now_ms: int) -> Timer | None:
+        """The next alarm that has come due, no longer set; None when there is none yet."""
+        at_ms = self.next_deadline()
+        if at_ms is None or at_ms > now_ms:
+            return None
+        timer = heappop(self._queue)[2]
+        timer.at_ms = timer.queued_ms = None
+        return timer
+
+    def _push(self, timer: Timer, at_ms: int) -> None:
+        timer.queued_ms = at_ms
+        self._serial += 1
+        heappush(self._queue, (at_ms, self._serial, timer))

@@ -1,0 +1,115 @@
+"""How much of a segment is known to be good, so that a flipped bit on the disk is never handed to a reader.
+
+Owned by a Segment. What this process appended has been checked, and so has what recovery scanned; what lay
+there before a clean start is checked when it is first read. Damaged stretches are left out: a reader sees a
+gap in the offsets, as in a compacted log, and the operator a report.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from broker.log.scan import Damage, scan
+from broker.records.header import LENGTH_OVERHEAD
+
+if TYPE_CHECKING:
+    from broker.log.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+_CHECKED_TOGETHER: Final = 262_144
+
+
+class VerifiedRanges:
+    """While `doubtful`, a slice has to be clipped before it is lent. `damage` is sorted; stretches do not
+    touch.
+    """
+
+    __slots__ = (
+        "_ceiling",
+        "_checked",
+        "_exact",
+        "_expected",
+        "_good_from",
+        "_good_to",
+        "damage",
+        "doubtful",
+    )
+
+    def __init__(self, unproven: int, base_offset: int, ceiling: int | None) -> None:
+        """The first `unproven` bytes, which begin at `base_offset` and end below `ceiling`, have to be
+        checked; what is appended behind them is good.
+        """
+        self._good_to = 0
+        self._good_from = unproven
+        self._expected = base_offset
+        self._exact = True
+        self._ceiling = ceiling
+        self._checked = (0, 0)
+        self.damage: list[Damage] = []
+        self.doubtful = unproven > 0
+
+    def note_damage(self, found: Damage) -> None:
+        if found not in self.damage:
+            self.damage.append(found)
+            self.damage.sort()
+        self.doubtful = True
+
+    def forget_tail(self, size: int) -> None:
+        """The segment has been cut to `size`."""
+        self.damage = [stretch for stretch in self.damage if stretch.start < size]
+        self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
+
+    def clip(self, segment: "Segment", position: int, length: int) -> tuple[int, int]:
+        """The first part of a slice that begins at a batch and holds no damage: (position, length). The
+        length is 0 where the segment ends.
+
+        `position` is where a batch should be; it moves past damage that is found there. Raises OSError.
+        """
+        while True:
+            end = min(position + length, segment.size)
+            self._check(segment, position, end)
+            for damage in self.damage:
+                if damage.start <= position < damage.end:
+                    position = damage.end
+                    break
+                if position < damage.start < end:
+                    return position, damage.start - position
+            else:
+                return position, max(end - position, 0)
+
+    def _check(self, segment: "Segment", position: int, end: int) -> None:
+        """Looks at the batches from `position` on, until past `end`, unless somebody has."""
+        checked_from, checked_to = self._checked
+        if (
+            end <= self._good_to
+            or position >= self._good_from
+            or checked_from <= position < end <= checked_to
+        ):
+            return
+        enough = min(max(end, position + _CHECKED_TOGETHER), self._good_from)
+        in_order = position <= self._good_to
+        if in_order:
+            position = self._good_to
+        start, expected, exact = position, self._expected, self._exact
+        if not in_order:
+            expected, exact = segment.base_offset, False
+        for found in scan(
+            segment.open(), position, self._good_from, expected, exact=exact, ceiling=self._ceiling
+        ):
+            if isinstance(found, Damage):
+                if found not in self.damage:
+                    where = f"{segment.path}: bytes {found.start} to {found.end}"
+                    logger.error("records are damaged and will not be served", extra={"where": where})
+                self.note_damage(found)
+                position, exact = found.end, False
+            else:
+                position, header = found[-1]
+                position += header[1] + LENGTH_OVERHEAD
+                expected, exact = header[0] + header[6] + 1, True
+                if position >= enough:
+                    break
+        self._checked = (start, position)
+        if in_order:
+            self._good_to, self._expected, self._exact = position, expected, exact
+            if position >= self._good_from:
+                self.doubtful = bool(self.damage)

@@ -1,0 +1,295 @@
+"""Where accepted connections meet the connection quotas: they wait, are parked, are refused, or go on.
+(Kafka: the waiting half of ConnectionQuotas, and Acceptor.accept)
+
+`ConnectionGate` is one for a socket server, `ListenerGate` one per acceptor. A wait for a slot ends when a
+connection is released, a limit rises, or a listener comes or goes; a wait for a rate lasts as long as it was
+at first. An address over its own rate never holds up the acceptor: its connection is parked.
+"""
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import trio
+
+from broker.config.sections import ConnectionConfig
+from broker.network.acceptor.blocked_time import BlockedTime
+from broker.network.acceptor.excess import ExcessConnections
+from broker.network.acceptor.override_hosts import OverrideHosts
+from broker.network.acceptor.throttled_sockets import ThrottledSocket, ThrottledSockets
+from broker.network.clock import TrioClock
+from broker.network.failures import Failures, Place
+from broker.network.observers import ConnectionObservers
+from broker.network.processor import Accepted
+from broker.network.reaper import Reaper
+from broker.network.selector import Selector
+from broker.network.supervisor import Supervisor
+from broker.quotas.connections import (
+    IP_RATE,
+    PER_IP,
+    SLOTS,
+    ConnectionQuotas,
+    Limits,
+    ListenerQuota,
+    NoSlot,
+    Refusal,
+    Throttled,
+    TooMany,
+)
+from broker.quotas.rejections import Rejections
+from broker.quotas.unauthenticated import BYTE_RATE, FRAME_RATE, UnauthenticatedLimits, UnauthenticatedQuotas
+from broker.quotas.unauthenticated import CONNECTIONS as UNAUTHENTICATED
+from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
+
+logger = logging.getLogger(__name__)
+
+WORDS: Final = {
+    PER_IP: "address already has the configured maximum of {:.0f} connections",
+    SLOTS: "the broker or the listener already has the configured maximum of {:.0f} connections",
+    IP_RATE: "address makes more than the configured maximum of {:.0f} connections per second",
+    PER_USER: "who already has the configured maximum of {:.0f} connections",
+    USER_RATE: "who makes more than the configured maximum of {:.0f} connections per second",
+    UNAUTHENTICATED: "address already has the configured maximum of {:.0f} connections without a login",
+    BYTE_RATE: "address sends more than the configured maximum of {:.0f} bytes per second before a login",
+    FRAME_RATE: "address sends more than the configured maximum of {:.0f} requests per second before a login",
+}
+
+
+class ConnectionGate:
+    """What all listeners of a socket server share: the account, who waits for it, and what is told about
+    refusals. `task_prefix` begins the names of its tasks.
+    """
+
+    def __init__(
+        self,
+        quotas: ConnectionQuotas,
+        clock: TrioClock,
+        selectors: Callable[[], Iterable[tuple[str, Selector]]],
+        observers: ConnectionObservers,
+        failures: Failures,
+        task_prefix: str = "",
+    ) -> None:
+        self.quotas = quotas
+        self.unauthenticated = UnauthenticatedQuotas()
+        self.failures = failures
+        self.clock = clock
+        self.observers = observers
+        self.rechecks = True
+        """ip.throttle.mode=kip: a parked connection is tried again, and not just closed."""
+        self.most_throttled = 0
+        """max.throttled.connections"""
+        self.excess = ExcessConnections(quotas, selectors)
+        self._config = ConnectionConfig()
+        self._hosts = OverrideHosts(self._apply_overrides)
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._rejections = Rejections()
+        self._task = f"{task_prefix}connection-quota"
+        self._teller = Reaper(f"{self._task}-rejections", self._rejections.next_deadline, self._tell, clock)
+
+    def add_listener(self, name: str) -> "ListenerGate":
+        """The gate of a listener, under the limits that hold."""
+        quota = self.quotas.add_listener(name)
+        self._apply_limits()
+        return ListenerGate(self, quota)
+
+    def remove_listener(self, name: str) -> None:
+        """Its acceptor has stopped. Whoever waits elsewhere may be bound by other limits now."""
+        self.quotas.remove_listener(name)
+        self._apply_limits()
+
+    def configure(self, config: ConnectionConfig) -> None:
+        """The limits have changed, or are set at first. They hold at once; names of hosts are looked up by
+        `run`.
+        """
+        self._config = config
+        self.rechecks = config.ip_throttle_mode == "kip"
+        self.most_throttled = config.max_throttled_connections
+        self.quotas.per_ip.maximum = config.max_connections_per_ip
+        self._hosts.follow(config.max_connections_per_ip_overrides)
+        self.quotas.users.set_limits(
+            UserLimit(config.max_connections_per_user, dict(config.max_connections_per_user_overrides)),
+            UserLimit(config.max_creation_rate_per_user, dict(config.max_creation_rate_per_user_overrides)),
+        )
+        self.unauthenticated.limits = UnauthenticatedLimits(
+            config.max_unauthenticated_connections_per_ip,
+            config.max_unauthenticated_byte_rate_per_ip,
+            config.max_unauthenticated_frame_rate_per_ip,
+        )
+        self._apply_limits()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """What goes on beside the acceptors. Started once the hosts of the overrides have been looked up."""
+        async with trio.open_nursery() as nursery:
+            tasks = Supervisor(nursery)
+            await tasks.start(self._hosts.run, name=f"{self._task}-hosts")
+            tasks.start_soon(self._teller.run, name=self._teller.name)
+            tasks.start_soon(self.excess.run, name=f"{self._task}-excess")
+            task_status.started()
+
+    async def wait(self, listener: ListenerQuota, until_ms: int) -> None:
+        """Until the time is over and a slot is free. (waitForConnectionSlot)"""
+        while True:
+            remaining_ms = until_ms - self.clock.ms()
+            if remaining_ms <= 0 and self.quotas.has_slot(listener):
+                return
+            with trio.move_on_after(remaining_ms / 1000 if remaining_ms > 0 else float("inf")):
+                await self._waiting.park()
+
+    def release(self, listener: str, address: str) -> None:
+        """A connection that had entered is gone."""
+        self.quotas.release(listener, address)
+        if self._waiting:
+            self._waiting.unpark_all()
+
+    def reject(
+        self, listener: ListenerQuota, address: str, rule: str, bound: float, *, who: str | None = None
+    ) -> None:
+        """Counts a refusal, and has the burst that it belongs to told about: of this address, or of `who`."""
+        now_ms = self.clock.ms()
+        self.quotas.reject(listener, address, rule, now_ms)
+        self.observers.refused(listener.name, address, rule, bound)
+        self._rejections.note(listener.name, who or self.quotas.counted(address), rule, bound, now_ms)
+        self._teller.poke()
+
+    def reject_on(self, listener: str, address: str, rule: str, bound: float) -> None:
+        """The same by the name of the listener, which may have been removed meanwhile."""
+        quota = self.quotas.listeners.get(listener)
+        if quota is not None:
+            self.reject(quota, address, rule, bound)
+
+    def _apply_limits(self) -> None:
+        config = self._config
+        self.quotas.set_broker_limits(Limits(config.max_connections, config.max_creation_rate))
+        for name in self.quotas.listeners:
+            own = config.for_listener(name)
+            self.quotas.set_listener_limits(name, Limits(own.max_connections, own.max_creation_rate))
+        self._waiting.unpark_all()
+        self.excess.poke()
+
+    def _apply_overrides(self, overrides: dict[str, int]) -> None:
+        self.quotas.set_per_ip_overrides(overrides)
+
+    def _tell(self, now_ms: int) -> None:
+        for burst in self._rejections.due(now_ms):
+            logger.info(
+                f"Rejected connection from {burst.address}, {WORDS[burst.rule].format(burst.bound)}",
+                extra={"listener": burst.listener, "rule": burst.rule, "connections": burst.count},
+            )
+
+
+class ListenerGate:
+    """What one acceptor asks. `blocked` is the time for which it could not accept."""
+
+    def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
+        self.name = quota.name
+        self.failures = gate.failures
+        self.blocked = BlockedTime(gate.clock)
+        self.throttled_sockets = ThrottledSockets()
+        self._gate = gate
+        self._quota = quota
+        self._wake = trio.Event()
+
+    async def admits(self, accepted: Accepted) -> bool:
+        """Whether a connection may be served; it is counted then, until it is released. Otherwise it is
+        closed or parked already. Cancelled, it is closed.
+        """
+        gate, quota = self._gate, self._quota
+        quotas = gate.quotas
+        now_ms = gate.clock.ms()
+        wait_ms = quotas.record(quota, now_ms)
+        if wait_ms or not quotas.has_slot(quota):
+            try:
+                with self.blocked:
+                    await gate.wait(quota, now_ms + wait_ms)
+            except trio.Cancelled:
+                accepted[0].close()
+                raise
+            now_ms = gate.clock.ms()
+        refusal = quotas.enter(quota, accepted[1][0], now_ms)
+        if refusal is None:
+            if quotas.total > quotas.max_connections:
+                gate.excess.poke()
+            return True
+        self._refuse(accepted, refusal, now_ms)
+        return False
+
+    def release(self, accepted: Accepted) -> None:
+        """An admitted connection ends before a processor has it."""
+        accepted[0].close()
+        self._gate.release(self.name, accepted[1][0])
+
+    async def run(self, serve: Callable[[Accepted], Awaitable[None]]) -> None:
+        """Deals with parked connections when their time is over: closes them, or, in the mode of KIP-612, has
+        those served whose address is within its rate by then. Cancelled, it closes all of them.
+        """
+        parked, clock = self.throttled_sockets, self._gate.clock
+        try:
+            while True:
+                while (due := parked.pop_due(clock.ms())) is not None:
+                    try:
+                        is_admitted = self._has_served_its_time(due)
+                    except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                        connection = f"{due.peer[0]}:{due.peer[1]}"
+                        self.failures.report(Place.PARKED_SOCKET, error, connection=connection)
+                        due.sock.close()
+                        continue
+                    if is_admitted:
+                        await serve((due.sock, due.peer))
+                self._wake = trio.Event()
+                deadline = parked.next_deadline()
+                remaining = float("inf") if deadline is None else max(deadline - clock.ms(), 0) / 1000
+                with trio.move_on_after(remaining):
+                    await self._wake.wait()
+        finally:
+            parked.close()
+
+    def _refuse(self, accepted: Accepted, refusal: Refusal, now_ms: int) -> None:
+        sock, peer = accepted
+        match refusal:
+            case TooMany(maximum):
+                self.release(accepted)
+                self._gate.reject(self._quota, peer[0], PER_IP, maximum)
+            case Throttled(throttle_ms=throttle_ms, bound=bound):
+                self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
+                parked = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
+                for pushed_out in self.throttled_sockets.add(parked, self._gate.most_throttled):
+                    self._close(pushed_out, IP_RATE, pushed_out.bound)
+                self._wake.set()
+
+    def _has_served_its_time(self, due: ThrottledSocket) -> bool:
+        """Whether a connection whose wait is over is to be served; otherwise it is closed."""
+        if not self._gate.rechecks:
+            self._close(due, IP_RATE, due.bound)
+            return False
+        return self._admits_again(due)
+
+    def _admits_again(self, due: ThrottledSocket) -> bool:
+        if _has_left(due.sock):
+            due.sock.close()
+            return False
+        match self._gate.quotas.enter_again(self._quota, due.peer[0], self._gate.clock.ms()):
+            case None:
+                return True
+            case TooMany(maximum):
+                self._gate.release(self.name, due.peer[0])
+                self._close(due, PER_IP, maximum)
+            case NoSlot(maximum):
+                self._close(due, SLOTS, maximum)
+            case Throttled(bound=bound):
+                self._close(due, IP_RATE, bound)
+        return False
+
+    def _close(self, parked: ThrottledSocket, rule: str, bound: float) -> None:
+        parked.sock.close()
+        self._gate.reject(self._quota, parked.peer[0], rule, bound)
+
+
+def _has_left(sock: socket.socket) -> bool:
+    """Whether the peer has closed meanwhile."""
+    try:
+        return not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

@@ -1,0 +1,106 @@
+"""Where connections that have shown whose they are meet the limits of their user.
+
+Asked by the SaslAuthenticate handler and by TLS handshakes, told by the socket server when a connection
+closes. A connection beyond the number is refused by who asks. One that comes too fast is held, unread and
+unanswered, for as long as repays it, one window at most, and looked at again; who is within the rate by then
+is served, and who is not is refused. (As KIP-612 says of addresses.)
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Final
+
+from broker.api.context import Connection
+from broker.network.acceptor.connection_gate import ConnectionGate
+from broker.network.connection.channel import Channel
+from broker.network.failures import Place
+from broker.network.reaper import Reaper
+from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, TooManyOfUser, UserRefusal
+
+HOLDS: Final = "user-connection-holds-reaper"
+
+Then = Callable[[int], None]
+"""Told the time, in ms, when a hold is over."""
+
+
+class UserGate:
+    """An `api.logins.Logins`. `deliver` writes out the answers of logins that were held."""
+
+    def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_prefix: str = "") -> None:
+        self._gate = gate
+        self._users = gate.quotas.users
+        self._deliver = deliver
+        self._held: list[tuple[int, int, Then, Connection]] = []
+        self._serial = 0
+        self.reaper = Reaper(f"{task_prefix}{HOLDS}", self._next_deadline, self._look_again, gate.clock)
+
+    @property
+    def held(self) -> int:
+        """How many connections are held for the rate of their user."""
+        return len(self._held)
+
+    def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
+        """Counts the connection as its user's until it closes; or the reason why it is to wait or to go. One
+        that is closed already is not counted.
+        """
+        if connection.closed:
+            return None
+        refusal = self._users.enter(user, now_ms)
+        if refusal is None:
+            connection.counted_as = user
+        elif isinstance(refusal, TooManyOfUser):
+            self.refuse(connection, user, refusal)
+        elif len(self._held) >= self._gate.most_throttled:
+            self.refuse(connection, user, refusal)
+            return TooFastOfUser(0, refusal.bound)
+        return refusal
+
+    def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
+        """Has `then` called when the time is over, which enters again or refuses."""
+        self._serial += 1
+        heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then, connection))
+        self.reaper.poke()
+
+    def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
+        """For the figures and the log."""
+        listener = self._gate.quotas.listeners.get(connection.listener)
+        if listener is not None:
+            rule = USER_RATE if isinstance(refusal, TooFastOfUser) else PER_USER
+            self._gate.reject(listener, connection.address, rule, refusal.bound, who=f"user {user}")
+
+    def release(self, connection: Connection) -> None:
+        """It is closed."""
+        if connection.counted_as is not None:
+            self._users.release(connection.counted_as)
+            connection.counted_as = None
+
+    def _next_deadline(self) -> int | None:
+        return self._held[0][0] if self._held else None
+
+    def _look_again(self, now_ms: int) -> None:
+        while self._held and self._held[0][0] <= now_ms:
+            _, _, then, connection = heappop(self._held)
+            try:
+                then(now_ms)
+            except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
+                assert isinstance(connection, Channel)
+                connection.responder.fail(connection, Place.USER_LIMIT, error)
+        self._deliver()
+
+
+class UserGates:
+    """The `api.logins.Logins` of handlers, which serve connections of every listener: asks the gate of the
+    socket server that the connection belongs to. `of` answers it by the listener's name.
+    """
+
+    def __init__(self, of: Callable[[str], UserGate]) -> None:
+        self._of = of
+
+    def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
+        return self._of(connection.listener).enter(connection, user, now_ms)
+
+    def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
+        self._of(connection.listener).hold(connection, throttle_ms, then)
+
+    def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
+        self._of(connection.listener).refuse(connection, user, refusal)

@@ -1,0 +1,142 @@
+"""Who asked for what within a second: requests, bytes, errors and phases by principal, client id and API.
+
+Filled by taps on the requests' metrics while somebody wants it, emptied by whoever writes it down
+(`broker.events`), once a second. Off, no tap is there. A busy client's requests are all counted, and the
+first of each second are timed too: what they say of its phases is what a sample says.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.metrics.histogram import bucket_of
+from broker.network.connection.channel import Channel
+from broker.network.metrics.request_metrics import TICK_BITS
+
+if TYPE_CHECKING:
+    from broker.network.handling.request import Request
+
+TIMED: Final = 16
+"""Requests of one connection and API that are timed within a second."""
+
+TIMED_PHASES: Final = ("queue", "local", "remote", "response_queue", "response_send", "total")
+
+Histogram = dict[int, int]
+"""How many fell into each bucket of `broker.metrics.histogram`, in ticks; empty buckets are left out."""
+
+
+class Use:
+    """What one connection did with one API. `throttle_ms` is what its answers told it to wait, together."""
+
+    __slots__ = ("bytes_in", "bytes_out", "errors", "phases", "requests", "throttle_ms", "timed")
+
+    def __init__(self) -> None:
+        self.requests = self.timed = self.bytes_in = self.bytes_out = self.throttle_ms = 0
+        self.errors: dict[int, int] = {}
+        self.phases: tuple[Histogram, ...] = ({}, {}, {}, {}, {}, {})
+
+    def add(self, other: "Use") -> None:
+        self.requests += other.requests
+        self.timed += other.timed
+        self.bytes_in += other.bytes_in
+        self.bytes_out += other.bytes_out
+        self.throttle_ms += other.throttle_ms
+        for code, count in other.errors.items():
+            self.errors[code] = self.errors.get(code, 0) + count
+        for mine, others in zip(self.phases, other.phases, strict=True):
+            for bucket, count in others.items():
+                mine[bucket] = mine.get(bucket, 0) + count
+
+
+class Asker(NamedTuple):
+    """Who asked for what."""
+
+    principal: str
+    client_id: str
+    api: str
+
+
+class UsageTap:
+    """One API's requests, by connection, since `take`."""
+
+    wants_all = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._uses: dict[Channel, Use] = {}
+
+    def answered(self, request: "Request", taken: int, sent: int, size: int) -> None:
+        try:
+            use = self._uses[request.channel]
+        except KeyError:
+            use = self._of(request.channel)
+        use.requests += 1
+        use.bytes_in += request.size + 4
+        use.bytes_out += size
+        if use.timed < TIMED:
+            use.timed += 1
+            _time(use.phases, request, taken, sent)
+
+    def erred(self, request: "Request", counts: Mapping[int, int]) -> None:
+        errors = self._of(request.channel).errors
+        for code, count in counts.items():
+            errors[code] = errors.get(code, 0) + count
+
+    def throttled(self, request: "Request", throttle_ms: int) -> None:
+        self._of(request.channel).throttle_ms += throttle_ms
+
+    def take(self) -> dict[Channel, Use]:
+        """What there is, which begins anew."""
+        taken, self._uses = self._uses, {}
+        return taken
+
+    def _of(self, channel: Channel) -> Use:
+        return self._uses.setdefault(channel, Use())
+
+
+class ClientUsage:
+    """`is_kept` says whether requests are counted from now on; routes are to be recounted when it changes."""
+
+    def __init__(self) -> None:
+        self.is_kept = False
+        self._taps: dict[str, UsageTap] = {}
+
+    def tap(self, name: str) -> UsageTap | None:
+        """Who counts one API's requests by client; None while nobody wants that."""
+        return self._taps.setdefault(name, UsageTap(name)) if self.is_kept else None
+
+    def take(self, most: int) -> Iterator[tuple[Asker | None, Use]]:
+        """What was done since the last call, at most `most` askers; those beyond are added up under None."""
+        found: dict[Asker, Use] = {}
+        others = Use()
+        for tap in self._taps.values():
+            for channel, use in tap.take().items():
+                asker = Asker(channel.principal, channel.client_id or "", tap.name)
+                known = found.get(asker)
+                if known is not None:
+                    known.add(use)
+                elif len(found) < most:
+                    found[asker] = use
+                else:
+                    others.add(use)
+        yield from found.items()
+        if others.requests:
+            yield None, others
+
+
+def _time(phases: tuple[Histogram, ...], request: "Request", taken: int, sent: int) -> None:
+    """As RequestMetrics.count_phases: a phase that a request did not have is not recorded."""
+    queue, local, remote, response_queue, response_send, total = phases
+    local_complete = request.local_complete or request.completed
+    _count(queue, request.dequeued - request.received)
+    _count(local, local_complete - request.dequeued)
+    if request.local_complete:
+        _count(remote, request.completed - local_complete)
+    _count(response_queue, taken - request.completed)
+    if sent > taken:
+        _count(response_send, sent - taken)
+    _count(total, sent - request.received)
+
+
+def _count(histogram: Histogram, nanoseconds: int) -> None:
+    bucket = bucket_of(max(nanoseconds, 0) >> TICK_BITS)
+    histogram[bucket] = histogram.get(bucket, 0) + 1

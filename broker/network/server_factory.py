@@ -1,0 +1,225 @@
+"""Puts planes, listeners and processors together: what each is given, in one place. (Kafka: the
+constructors of SocketServer and its acceptors)
+
+Used by `socket_server` alone, at the start and for every listener that is added later. Starts nothing;
+making a listener binds its port.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from broker.api.broker import Broker, Endpoint
+from broker.config.listeners import Listener as ListenerConfig
+from broker.config.listeners import Plane as PlaneName
+from broker.config.listeners import Server
+from broker.config.sections import NetworkConfig, TlsConfig
+from broker.errors import ConfigError
+from broker.network.acceptor.acceptor import Acceptor, SocketOptions
+from broker.network.clock import TrioClock
+from broker.network.connection.channel import Channel
+from broker.network.failures import Failures
+from broker.network.handling.request_time import RequestTime
+from broker.network.handling.routes import Routes, Wrapper
+from broker.network.listener import Listener
+from broker.network.metrics.client_usage import ClientUsage
+from broker.network.metrics.request_log import RequestLog
+from broker.network.metrics.request_metrics import AllMetrics, Taps
+from broker.network.observers import ConnectionObservers
+from broker.network.plane import (
+    CONTROL_PLANE_HANDLERS,
+    CONTROL_PLANE_PROCESSORS,
+    CONTROL_PLANE_QUEUE,
+    Plane,
+    served_by,
+)
+from broker.network.processor import Processor, ProcessorSettings
+from broker.network.reaper import Reaper
+from broker.network.responder import Responder
+from broker.network.server_mode import ServerMode
+from broker.network.server_resources import ServerResources
+from broker.network.tls.handshakes import certificates_of
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK: Final = "127.0.0.1"
+"""Told to clients of a listener on every address of a broker that does not say another."""
+
+
+class Departed:
+    """What processors that are gone have received and sent, in bytes."""
+
+    __slots__ = ("bytes_in", "bytes_out")
+
+    def __init__(self) -> None:
+        self.bytes_in = self.bytes_out = 0
+
+
+class ServerFactory:
+    """What all planes share, and what each socket server has to itself (`resources`). `config` and `tls` are
+    replaced when settings change; `responders` are those of every processor that there is.
+    """
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        tls: TlsConfig,
+        max_receive_before_login: int,
+        broker: Broker,
+        clock: TrioClock,
+        *,
+        resources: Mapping[Server, ServerResources],
+        reapers: Sequence[Reaper],
+        on_close: Callable[[Channel, str], None],
+        observers: ConnectionObservers,
+        mode: ServerMode,
+        failures: Failures,
+    ) -> None:
+        self.failures = failures
+        self.request_time: RequestTime | None = None
+        """There is one while a request quota is set."""
+        self.config = config
+        self.tls = tls
+        self.broker = broker
+        self.request_log = RequestLog(clock)
+        self.client_usage = ClientUsage()
+        self.metrics = AllMetrics(self._taps)
+        self.throttling = mode.throttling(broker.quotas, clock, observers, failures)
+        self.responders: list[Responder] = []
+        self.departed = Departed()
+        self._max_receive_before_login = max_receive_before_login
+        self._clock = clock
+        self._resources = resources
+        self._reapers = reapers
+        self._mode = mode
+        self._on_close = on_close
+        self._watchers = observers
+        self.cache_allowed = True
+        """Whether answers may be given without a handler; see `Routes`."""
+        self.wrapper: Wrapper | None = None
+        """What stands before the handlers."""
+        self._next_id = 0
+        wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
+        self.planes: dict[PlaneName, Plane] = {}
+        for name in PlaneName:  # clients' own comes first
+            if name in wanted:
+                self.planes[name] = self._plane(name)
+
+    def listener(self, endpoint: ListenerConfig) -> Listener:
+        """A listener with its port bound and its processors made. Raises ConfigError naming it."""
+        config = self.config.for_listener(endpoint.name)
+        certificates = certificates_of(self.tls, endpoint)
+        listener = Listener(
+            endpoint,
+            self._acceptor(endpoint, socket_options(config)),
+            Routes(self.planes[endpoint.plane].registry, self.metrics.of),
+            self._processor,
+            self._forget_processor,
+            self.broker.config.drain_timeout_ms / 1000,
+            certificates,
+        )
+        listener.routes.wrap_handlers(self.wrapper)
+        listener.routes.allow_cache(self.cache_allowed)
+        self.tell(listener, endpoint)
+        listener.resize(self.processors_of(endpoint.name))
+        logger.info(f"Created {endpoint.plane} acceptor and processors for endpoint : {endpoint.name}")
+        return listener
+
+    def _acceptor(self, endpoint: ListenerConfig, options: SocketOptions) -> Acceptor:
+        gate = self._resources[endpoint.plane.server].gate
+        own = gate.add_listener(endpoint.name)
+        try:
+            return Acceptor(endpoint.name, endpoint.host, endpoint.port, options, own)
+        except ConfigError:
+            gate.remove_listener(endpoint.name)
+            raise
+
+    def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
+        """Clients of this listener are told this address from now on, for the port is bound."""
+        listener.endpoint = endpoint
+        self.broker.endpoints[endpoint.name] = Endpoint(
+            endpoint.advertised_host or LOOPBACK,
+            endpoint.advertised_port or listener.acceptor.address[1],
+            self.planes[endpoint.plane].registry,
+            is_controller=endpoint.plane is PlaneName.CONTROLLER,
+        )
+
+    def processors_of(self, listener: str) -> int:
+        """How many a listener is to have."""
+        fixed = self.planes[self.config.plane_of(listener)].processors
+        return fixed or self.config.for_listener(listener).num_network_threads
+
+    def _plane(self, name: PlaneName) -> Plane:
+        control = name is PlaneName.CONTROL
+        size = CONTROL_PLANE_HANDLERS if control else self.config.num_io_threads
+        capacity = CONTROL_PLANE_QUEUE if control else self.config.queued_max_requests
+        requests = self._mode.requests(capacity, size)
+        handlers = self._mode.handlers(
+            name,
+            size,
+            requests,
+            self.broker,
+            responders=self.responders,
+            reapers=self._reapers,
+            throttling=self.throttling,
+            clock=self._clock,
+            frames=self._resources[name.server].frames,
+            failures=self.failures,
+            main=None if name is PlaneName.DATA else self.planes[PlaneName.DATA].handlers,
+        )
+        registry = served_by(name, self.broker.registry)
+        return Plane(name, requests, handlers, registry, CONTROL_PLANE_PROCESSORS if control else None)
+
+    def _processor(self, listener: Listener) -> Processor:
+        config = self.config.for_listener(listener.name)
+        plane = self.planes[listener.endpoint.plane]
+        resources = self._resources[plane.name.server]
+        processor_id, self._next_id = self._next_id, self._next_id + 1
+        node = self.broker.config.node_id
+        processor = self._mode.processor(
+            processor_id,
+            f"{plane.name}-kafka-network-thread-{node}-{listener.task_label}-{processor_id}",
+            ProcessorSettings(
+                listener=listener.name,
+                requires_login=listener.endpoint.protocol.has_login,
+                max_frame=config.socket_request_max_bytes,
+                max_frame_before_login=self._max_receive_before_login,
+                max_idle_ms=config.connections_max_idle_ms,
+                failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
+                authentication_timeout_ms=config.connection_authentication_timeout_ms,
+                logins_end=self.broker.security_config.logins_end(listener.name),
+                certificates=listener.certificates,
+            ),
+            routes=listener.routes,
+            requests=plane.requests,
+            clock=self._clock,
+            frames=resources.frames,
+            logins=resources.users,
+            unauthenticated=resources.unauthenticated,
+            failures=self.failures,
+            on_open=self._watchers.opened,
+            on_close=self._on_close,
+            on_drop=listener.acceptor.gate.release,
+        )
+        processor.measure(self.request_time)
+        self.responders.append(processor.responder)
+        return processor
+
+    def _taps(self, name: str) -> Taps:
+        """Who hears of the requests of one API."""
+        taps = self.request_log.tap(name), self.client_usage.tap(name)
+        return tuple(each for each in taps if each is not None)
+
+    def _forget_processor(self, processor: Processor) -> None:
+        """Its answers have nowhere to go any longer: those that still come are dropped with their request."""
+        self.responders.remove(processor.responder)
+        self.departed.bytes_in += processor.selector.counts.closed_bytes_in
+        self.departed.bytes_out += processor.selector.counts.closed_bytes_out
+
+
+def socket_options(config: NetworkConfig) -> SocketOptions:
+    return SocketOptions(
+        config.socket_send_buffer_bytes,
+        config.socket_receive_buffer_bytes,
+        config.socket_listen_backlog_size,
+    )

@@ -1,0 +1,120 @@
+"""The broker's own quota, retry-storm back-off, and how flow control holds connections up. (AutoMQ:
+BrokerQuotaManager, kafka_stream_broker_quota_limit)
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from broker.api.broker import Broker
+from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.network.metrics.flow import cut_off, deepest, flow_totals, idle_connections, oversized
+from broker.network.socket_server import SocketServer
+from broker.quotas.kinds import QuotaKind
+
+TYPES: Final = {
+    QuotaKind.BROKER_PRODUCE: "Produce",
+    QuotaKind.BROKER_FETCH: "Fetch",
+    QuotaKind.BROKER_SLOW_FETCH: "SlowFetch",
+    QuotaKind.BROKER_REQUEST_RATE: "RequestRate",
+}
+"""AutoMQ's names of the four."""
+
+
+def families(broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
+    """The series of the quota are there while it is enabled; a limit, while one is set."""
+    quota = broker.quotas.broker
+    uses = [((("type", TYPES[use.kind]),), use) for use in quota.use(now_ms)] if quota.active else []
+    yield FamilySamples(
+        "kafka_stream_broker_quota_limit",
+        "The limit of the whole broker that is in force, in bytes or requests a second",
+        Kind.GAUGE,
+        [Sample(labels, use.bound) for labels, use in uses if use.bound is not None],
+    )
+    yield FamilySamples(
+        "kafka_server_broker_value_rate",
+        "Bytes or requests a second that were counted for the quota of the whole broker",
+        Kind.GAUGE,
+        [Sample(labels, use.observed) for labels, use in uses],
+    )
+    yield FamilySamples(
+        "kafka_server_broker_throttle_time",
+        "Mean milliseconds of the throttles of the last minute by the broker's quota, 0 without any",
+        Kind.GAUGE,
+        [Sample(labels, quota.mean_throttle_ms(use.kind, now_ms)) for labels, use in uses],
+    )
+    yield FamilySamples(
+        "kafka_server_broker_queue_size",
+        "Channels that are held for the broker's quota",
+        Kind.GAUGE,
+        [Sample(labels, use.throttled) for labels, use in uses],
+    )
+    yield FamilySamples(
+        "weir_broker_quota_throttles_total",
+        "Throttles by the broker's quota since it was enabled",
+        Kind.COUNTER,
+        [Sample(labels, use.throttles) for labels, use in uses],
+    )
+    yield FamilySamples(
+        "weir_broker_quota_throttle_ms_total",
+        "Milliseconds of those throttles",
+        Kind.COUNTER,
+        [Sample(labels, use.throttle_ms) for labels, use in uses],
+    )
+    yield from _retry_storm(broker)
+
+
+def _retry_storm(broker: Broker) -> Iterator[FamilySamples]:
+    storm, totals = broker.retry_storm, broker.retry_storm.totals
+    for name, about, kind, value in (
+        (
+            "delayed_total",
+            "Responses that were delayed for a retry storm",
+            Kind.COUNTER,
+            totals.delayed,
+        ),
+        ("delay_ms_total", "Milliseconds of those delays", Kind.COUNTER, totals.delayed_ms),
+        ("waiting", "Responses that are delayed now", Kind.GAUGE, broker.delayed_answers.delayed),
+        ("states", "Resources of connections whose errors are remembered", Kind.GAUGE, len(storm)),
+    ):
+        yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])
+
+
+def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
+    """What the doctor looks at, of the network threads and the callbacks."""
+    totals = flow_totals(server)
+    for name, about, value in (
+        ("mutes", "Connections that a quota or a watermark stopped to be read", totals.mutes),
+        ("unmutes", "Connections that were read again after that", totals.unmutes),
+    ):
+        yield FamilySamples(f"weir_flow_control_{name}_total", about, Kind.COUNTER, [Sample((), value)])
+    yield FamilySamples(
+        "weir_oversized_requests_total",
+        "Connections closed because a request was larger than socket.request.max.bytes",
+        Kind.COUNTER,
+        [Sample((), oversized(server))],
+    )
+    yield FamilySamples(
+        "weir_responses_cut_off_total",
+        "Connections closed within a response, because the disk did not give records that were promised",
+        Kind.COUNTER,
+        [Sample((), cut_off(server))],
+    )
+    yield FamilySamples(
+        "weir_callbacks_blocked_total",
+        "Answers of requests that had waited, and that found no place in the callback queue",
+        Kind.COUNTER,
+        [Sample((), broker.callbacks.blocked)],
+    )
+    processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
+    yield FamilySamples(
+        "weir_idle_connections",
+        "Open connections that did nothing for a minute, by network thread",
+        Kind.GAUGE,
+        [Sample(labels, idle_connections(each, now_ms)) for labels, each in processors],
+    )
+    yield FamilySamples(
+        "weir_deepest_connection_requests",
+        "Requests in hand of the connection that has most of them, by network thread",
+        Kind.GAUGE,
+        [Sample(labels, deepest(each)) for labels, each in processors],
+    )

@@ -1,0 +1,105 @@
+"""The page itself: which families there are, in which order. Made by `server`, read by /metrics."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from broker.api.broker import Broker
+from broker.metrics.prometheus import pieces
+from broker.metrics.registry import FamilySamples, Steps
+from broker.network.automq import queue_metrics as automq
+from broker.network.clock import TrioClock
+from broker.network.loop_idle import IdleShare, LoopIdle
+from broker.network.socket_server import SocketServer
+from broker.prometheus import (
+    broker_quotas,
+    connections,
+    events,
+    failures,
+    log_directories,
+    memory,
+    requests,
+    throttle_compliance,
+    topics,
+)
+from broker.prometheus.handlers import HandlerFamilies
+from broker.prometheus.sockets import SocketFamilies
+from broker.purgatory import purgatory_metrics as purgatory
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas import account_metrics, shadow_metrics
+from broker.quotas import quota_metrics as quotas
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
+from broker.services.event_log import EventLog
+from broker.services.partitions import Partitions
+from broker.telemetry import client_telemetry_metrics as telemetry
+from broker.telemetry.state import Telemetry
+
+
+class PrometheusPage:
+    """One page, made afresh each time it is read."""
+
+    def __init__(
+        self,
+        clock: TrioClock,
+        broker: Broker,
+        server: SocketServer,
+        loop: LoopIdle,
+        client_quotas: ClientQuotas,
+        replication: ReplicationQuotas,
+        partitions: Partitions,
+        purgatories: Iterable[Purgatory[Any]],
+        events: EventLog,
+        client_telemetry: Telemetry,
+        most_entities: Callable[[], int],
+    ) -> None:
+        """`most_entities` is quota.metrics.max.entities, of this moment."""
+        self._clock = clock
+        self._broker = broker
+        self._server = server
+        self._idle = IdleShare(loop)
+        self._sockets = SocketFamilies(server, clock.ns())
+        self._handlers = HandlerFamilies(server)
+        self._quotas = client_quotas
+        self._replication = replication
+        self._partitions = partitions
+        self._purgatories = tuple(purgatories)
+        self._events = events
+        self._telemetry = client_telemetry
+        self._most_entities = most_entities
+
+    def page(self) -> str:
+        """The Prometheus text format, version 0.0.4."""
+        return b"".join(self.pieces()).decode()
+
+    def pieces(self) -> Iterator[bytes]:
+        """The page as it comes to be, some microseconds of work at a time; some pieces are empty."""
+        return pieces(self._steps())
+
+    def families(self) -> Iterator[FamilySamples]:
+        """Each once. Whoever reads them closes a window of the rates."""
+        return (family for family in self._steps() if family is not None)
+
+    def _steps(self) -> Steps:
+        now_ns, now_ms = self._clock.ns(), self._clock.ms()
+        yield from quotas.families(self._quotas, now_ms, self._most_entities())
+        yield from quotas.replication_families(self._replication, now_ms)
+        yield from broker_quotas.families(self._broker, now_ms)
+        yield from shadow_metrics.families(self._quotas)
+        yield from throttle_compliance.families(self._quotas.throttle_compliance)
+        yield from connections.families(self._server, now_ms, self._most_entities())
+        yield from account_metrics.families(self._server.accounts.look(), now_ms)
+        yield from requests.families(self._server.metrics, now_ms)
+        yield from requests.log_families(self._server.request_log)
+        idle = self._idle.look(now_ns)
+        yield from self._sockets.families(now_ns, idle)
+        yield from self._handlers.families(idle)
+        yield from failures.families(self._server.failures)
+        yield from purgatory.families(self._purgatories)
+        memories = {name.value: each.memory for name, each in self._server.resources.items()}
+        yield from memory.families(memories, now_ms)
+        yield from automq.families(self._server.requests)
+        yield from broker_quotas.flow_families(self._server, self._broker, now_ms)
+        yield from topics.families(self._partitions)
+        yield from log_directories.families(self._partitions.store)
+        yield from events.families(self._events)
+        yield from telemetry.families(self._telemetry, now_ms)

@@ -1,0 +1,36 @@
+"""What Prometheus reads of the clients' accounts: the busiest of them, limited or not. Called when somebody
+looks.
+"""
+
+from typing import Final
+
+from broker.metrics.registry import FamilySamples, Kind, Sample, Steps
+from broker.metrics.top_k import largest
+from broker.quotas.accounts import Accounts
+
+MOST_CLIENTS: Final = 250
+"""Series of each family: those that moved the most bytes in the last seconds."""
+
+FAMILIES: Final = (
+    ("kafka_server_client_incoming_bytes_total", "Bytes of requests, by client"),
+    ("kafka_server_client_outgoing_bytes_total", "Bytes of answers, by client"),
+    ("kafka_server_client_requests_total", "Requests, by client"),
+)
+
+
+def families(accounts: Accounts, now_ms: int) -> Steps:
+    """A source for the metrics registry, of accounts that have just been brought up to date."""
+    everyone = list(accounts)
+    busiest = yield from largest(MOST_CLIENTS, everyone, lambda account: sum(account.per_second(now_ms)[:2]))
+    labels = [(("user", account.user), ("client_id", account.client_id)) for account in busiest]
+    for column, (name, text) in enumerate(FAMILIES):
+        samples = [
+            Sample(label, account.counts[column]) for label, account in zip(labels, busiest, strict=True)
+        ]
+        yield FamilySamples(name, text, Kind.COUNTER, samples)
+    open_now = [Sample(label, account.connections) for label, account in zip(labels, busiest, strict=True)]
+    yield FamilySamples(
+        "kafka_server_client_connections", "Open connections, by client", Kind.GAUGE, open_now
+    )
+    left_out = [Sample((), len(everyone) - len(busiest))]
+    yield FamilySamples("weir_clients_left_out", "Clients that are not on this page", Kind.GAUGE, left_out)

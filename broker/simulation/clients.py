@@ -1,0 +1,172 @@
+"""Who takes part in a scenario: every connection, with what it wants and the limits that it is under.
+
+Called by `play` once. Clients under one limit are found together, since whether it is calm depends on all of
+them.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from broker.metrics.window import Window
+from broker.quotas.bandwidth import RateQuotaManager
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import QuotaKind
+from broker.quotas.request import PERCENT_OF_A_SECOND_PER_NS
+from broker.quotas.table import Resolution
+from broker.simulation.arrivals import as_recorded, evenly, greedily, wanted
+from broker.simulation.connection import Connection
+from broker.simulation.idle_periods import FOREVER, Demand, IdlePeriods
+from broker.simulation.scenario import SECOND_US, Group, Piece, Record, Scenario
+
+Party = Group | Record
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedClient:
+    """One connection with whom it belongs to. `offered` says what it wanted to send by the end, in bytes."""
+
+    party: Party
+    connection: Connection
+    bandwidth: Resolution
+    request: Resolution
+    offered: Callable[[], int]
+
+
+def players(scenario: Scenario) -> tuple[SimulatedClient, ...]:
+    """All connections, in the order of the scenario."""
+    return tuple(_Clients(scenario).players)
+
+
+def quotas_of(scenario: Scenario) -> ClientQuotas:
+    """The broker's quotas, with the scenario's limits in force."""
+    settings = scenario.settings
+    quotas = ClientQuotas(
+        Window(settings.window_num, settings.window_size_seconds * 1000),
+        longest_throttle_ms=settings.longest_throttle_ms,
+        paced=settings.bandwidth_algorithm == "paced",
+        burst_ms=settings.burst_ms,
+    )
+    for limit in scenario.limits:
+        for key, value in limit.values.items():
+            quotas.apply(limit.entity, key, value)
+        quotas.set_shadow(limit.entity, is_shadow=limit.is_shadow)
+    return quotas
+
+
+class _Clients:
+    """Makes the connections of a scenario, each with the calm of the limits that it is under."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._quotas = quotas_of(scenario)
+        self._window = Window(scenario.settings.window_num, scenario.settings.window_size_seconds * 1000)
+        self._demands: dict[object, list[Demand]] = {}
+        self._bounds: dict[object, float] = {}
+        self._calms: dict[object, IdlePeriods] = {}
+        random = Random(scenario.seed)  # noqa: S311 - a simulation
+        parties = list(self._parties())
+        for party, names in parties:
+            self._count(party, names)
+        for shared, demands in self._demands.items():
+            self._calms[shared] = IdlePeriods(
+                demands, self._bounds[shared], self._window, scenario.settings.burst_ms
+            )
+        self.players = [
+            self._player(party, names, random)
+            for party, names in parties
+            for _ in range(party.connections if isinstance(party, Group) else 1)
+        ]
+
+    def _parties(self) -> Iterator[tuple[Party, tuple[str, str]]]:
+        for group in self._scenario.groups:
+            for number in range(1, group.count + 1):
+                yield group, group.names(number)
+        for record in self._scenario.records:
+            yield record, (record.user, record.client_id)
+
+    def _count(self, party: Party, names: tuple[str, str]) -> None:
+        """Adds what a client wants to the limits that it is under."""
+        for manager, shared, found in self._limits(party, names):
+            assert found.bound is not None
+            self._bounds[shared] = found.bound
+            self._demands.setdefault(shared, []).append(self._demand(party, manager.kind, found.bound))
+
+    def _demand(self, party: Party, kind: QuotaKind, bound: float) -> Demand:
+        if isinstance(party, Record):
+            # Not known before it is read: it is always played.
+            return Demand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
+        cost = float(party.request_bytes)
+        if kind is QuotaKind.REQUEST:
+            cost = party.handling_ns * PERCENT_OF_A_SECOND_PER_NS
+        per_second = SECOND_US / self._interval_us(party) * party.connections
+        return Demand(party.pieces, cost * per_second, cost * party.connections)
+
+    def _interval_us(self, group: Group) -> float:
+        if group.rate is None:
+            return self._scenario.latency_us
+        return group.request_bytes * group.connections / group.rate * SECOND_US
+
+    def _limits(
+        self, party: Party, names: tuple[str, str]
+    ) -> Iterator[tuple[RateQuotaManager, object, Resolution]]:
+        """The limits that a client is under, and what tells apart who shares them."""
+        quotas = self._quotas
+        managers: list[RateQuotaManager] = [quotas.fetch if party.kind is QuotaKind.FETCH else quotas.produce]
+        if isinstance(party, Group) and party.handling_ns:
+            managers.append(quotas.request)
+        for manager in managers:
+            found = manager.resolve(*names)
+            if found.matched is not None:
+                yield manager, (manager.kind, *allowance(found.matched, names)), found
+
+    def _player(self, party: Party, names: tuple[str, str], random: Random) -> SimulatedClient:
+        group = party if isinstance(party, Group) else None
+        idles = [self._calms[shared] for _, shared, _ in self._limits(party, names)]
+        connection = Connection(
+            self._quotas,
+            party.kind,
+            names,
+            idles or [IdlePeriods((), FOREVER, self._window)],
+            latency_us=self._scenario.latency_us,
+            obeys=group.obeys if group else True,
+            batch_bytes=group.batch_bytes if group else 0,
+            patience_us=group.patience_us if group else None,
+            handling_ns=group.handling_ns if group else 0,
+        )
+        offered: Callable[[], int]
+        if group is None:
+            assert isinstance(party, Record)
+            connection.arrivals = as_recorded(party, connection.sender)
+            offered = partial(sum, party.nbytes)
+        elif group.rate is None:
+            connection.arrivals = greedily(
+                group.pieces, self._scenario.latency_us, group.request_bytes, connection.sender
+            )
+            offered = partial(_accepted, connection)
+        else:
+            interval_us, phase = self._interval_us(group), random.random()
+            connection.arrivals = evenly(
+                group.pieces, interval_us, group.request_bytes, phase, connection.sender
+            )
+            offered = partial(_wanted, group, interval_us, phase)
+        manager = self._quotas.fetch if party.kind is QuotaKind.FETCH else self._quotas.produce
+        return SimulatedClient(
+            party, connection, manager.resolve(*names), self._quotas.request.resolve(*names), offered
+        )
+
+
+def allowance(rule: Entity, names: tuple[str, str]) -> tuple[str | None, str | None]:
+    """What tells one allowance under a rule from another: a default has one for each name."""
+    user, client_id = names
+    return (None if rule.user is None else user, None if rule.client_id is None else client_id)
+
+
+def _wanted(group: Group, interval_us: float, phase: float) -> int:
+    return wanted(group.pieces, interval_us, phase) * group.request_bytes
+
+
+def _accepted(connection: Connection) -> int:
+    return connection.played_bytes + connection.sender.let_through.nbytes

@@ -1,0 +1,140 @@
+"""Stretches of time in which nobody under a limit can be held, so that their requests need only be counted.
+
+Asked by `arrivals`. A limit over n windows of w cannot be broken while what its clients want, and one request
+of every connection spread over the n - 1 windows that always count as seen, stay within it together. That is
+proved of the schedules and not tried, so a day costs no more than the hours in which limits are broken.
+Played all the same is what lies within `lead` of a stretch that is not calm, and what follows a wait: then
+the windows hold what they would hold, and nobody is behind.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import Final, NamedTuple
+
+from broker.metrics.window import Window
+from broker.simulation.scenario import Piece
+
+FOREVER: Final = 2**62
+SPARE_WINDOWS: Final = 3
+"""Windows beyond those that a rate looks back on, before and after what must be played."""
+
+
+class Demand(NamedTuple):
+    """What connections alike ask of one limit: units per second at a factor of 1, and the units of one
+    request of each of them.
+    """
+
+    pieces: Sequence[Piece]
+    per_second: float
+    at_once: float
+
+
+class IdlePeriods:
+    """The calm of one limit. `note_wait` tells it of clients that were held or are behind."""
+
+    __slots__ = ("_busy_ends", "_busy_starts", "_lead_us", "_restless_until_us")
+
+    def __init__(
+        self, demands: Iterable[Demand], bound: float, window: Window, burst_ms: int | None = None
+    ) -> None:
+        """`burst_ms` is of a token bucket, which looks back no longer than it takes to fill."""
+        seen_ms = max(window.samples - 1, 1) * window.window_ms
+        if burst_ms is not None:
+            seen_ms = min(seen_ms, burst_ms)
+        window_us = window.window_ms * 1000
+        self._lead_us = (window.samples + SPARE_WINDOWS) * window_us + (burst_ms or 0) * 1000
+        self._restless_until_us = 0
+        demands = list(demands)
+        at_once = sum(demand.at_once for demand in demands)
+        # Sums of floats that should come out equal do not quite.
+        room = bound * (1 - 1e-9) - at_once * 1000 / seen_ms
+        horizon_us = (window.samples + 1) * window_us if burst_ms is None else None
+        stretches = _busy_stretches(demands, room, seen_ms / 1000, self._lead_us, horizon_us)
+        self._busy_starts = [start for start, _ in stretches]
+        self._busy_ends = [end for _, end in stretches]
+
+    def note_wait(self, until_us: int) -> None:
+        """Somebody waits, or is behind what it wanted, until then."""
+        self._restless_until_us = max(self._restless_until_us, until_us + self._lead_us)
+
+    def until(self, at_us: int) -> int:
+        """How long nothing need be played from `at_us` on; `at_us` itself if it must be."""
+        if at_us < self._restless_until_us:
+            return at_us
+        index = bisect_right(self._busy_starts, at_us)
+        if index and at_us < self._busy_ends[index - 1]:
+            return at_us
+        return self._busy_starts[index] if index < len(self._busy_starts) else FOREVER
+
+
+def _busy_stretches(
+    demands: Sequence[Demand], room: float, seen_seconds: float, lead_us: int, horizon_us: int | None
+) -> list[tuple[int, int]]:
+    """Where the limit might be broken, widened by the lead, in order and apart from each other.
+
+    More than `room` may be wanted for a while, if no stretch as long as `horizon_us`, as far as a rate looks
+    back, has more in it than `seen_seconds` have room for.
+    """
+    wanted = _Wanted(demands)
+    found = wanted.stretches_over(room)
+    if horizon_us is not None:
+        most = room * seen_seconds
+        found = [each for each in found if wanted.most_within(horizon_us, each) > most]
+    return _joined([(max(start - lead_us, 0), end + lead_us) for start, end in found])
+
+
+class _Wanted:
+    """What all demands want together, as steps: from each time on so much a second."""
+
+    def __init__(self, demands: Sequence[Demand]) -> None:
+        changes: dict[int, float] = {}
+        for demand in demands:
+            for piece in demand.pieces:
+                rate = demand.per_second * piece.factor
+                changes[piece.start_us] = changes.get(piece.start_us, 0.0) + rate
+                changes[piece.end_us] = changes.get(piece.end_us, 0.0) - rate
+        self._times = sorted(changes)
+        self._rates = list(accumulate(changes[at_us] for at_us in self._times))
+        lengths = (later - at_us for at_us, later in pairwise(self._times))
+        amounts = (rate * length / 1e6 for rate, length in zip(self._rates, lengths, strict=False))
+        self._sums = list(accumulate(amounts, initial=0.0))
+
+    def stretches_over(self, room: float) -> list[tuple[int, int]]:
+        return _joined(
+            [
+                (at_us, later)
+                for (at_us, later), rate in zip(pairwise(self._times), self._rates, strict=False)
+                if rate > room
+            ]
+        )
+
+    def most_within(self, length_us: int, stretch: tuple[int, int]) -> float:
+        """The most that is wanted within so long a time that ends in the stretch, or begins in it."""
+        start_us, end_us = stretch
+        first = bisect_left(self._times, start_us - length_us)
+        last = bisect_right(self._times, end_us + length_us)
+        near = self._times[first:last]
+        # What is wanted within a moving window is highest where one of its ends meets a step.
+        ends = {*near, *(at_us + length_us for at_us in near)}
+        return max(
+            self._until(end) - self._until(end - length_us)
+            for end in ends
+            if start_us <= end <= end_us + length_us
+        )
+
+    def _until(self, at_us: int) -> float:
+        index = bisect_right(self._times, at_us) - 1
+        if index < 0:
+            return 0.0
+        return self._sums[index] + self._rates[index] * (at_us - self._times[index]) / 1e6
+
+
+def _joined(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in stretches:
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined

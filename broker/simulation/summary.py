@@ -1,0 +1,155 @@
+"""What came of a scenario, added up: per group of clients, and per rule.
+
+Made of what `play` hands back; shown by `report`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from broker.quotas.entity import Entity
+from broker.quotas.kinds import KEY_OF, QuotaKind
+from broker.simulation.clients import SimulatedClient, allowance
+from broker.simulation.engine import Outcome
+from broker.simulation.scenario import SECOND_US, Group
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Of some connections: bytes that they wanted to send, that were let through, that were given up, and
+    that wait at the end. `held_share` is the part of their time for which they were held, `throttles` how
+    often; a wait is in ms.
+    """
+
+    connections: int
+    offered: int
+    accepted: int
+    given_up: int
+    waiting: int
+    held_share: float
+    throttles: int
+    mean_ms: float
+    longest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """`rules` are those that govern its clients, (entity, key, limit) each; None: some have no limit."""
+
+    name: str
+    kind: QuotaKind
+    clients: int
+    rules: tuple[tuple[Entity, str, float] | None, ...]
+    account: Account
+
+    @property
+    def key(self) -> str:
+        """Of the limits that hold such clients."""
+        return KEY_OF[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleRow:
+    """`allowances`: how many clients or users have this limit, each for itself."""
+
+    entity: Entity
+    key: str
+    limit: float
+    allowances: int
+    account: Account
+
+
+def groups(outcome: Outcome) -> list[GroupRow]:
+    """In the order of the scenario; of a recorded load each client is a group."""
+    members: dict[int, list[SimulatedClient]] = {}
+    for player in outcome.players:
+        members.setdefault(id(player.party), []).append(player)
+    return [_group(players, outcome) for players in members.values()]
+
+
+def rules(outcome: Outcome) -> list[RuleRow]:
+    """Every rule under which somebody was, in the order in which they were met."""
+    under: dict[tuple[str, Entity], list[SimulatedClient]] = {}
+    limits: dict[tuple[str, Entity], float] = {}
+    for player in outcome.players:
+        for kind, found in ((player.connection.kind, player.bandwidth), (QuotaKind.REQUEST, player.request)):
+            # Without a time to handle a request there is nothing to count for it.
+            timed = isinstance(player.party, Group) and player.party.handling_ns
+            if (
+                found.matched is not None
+                and found.bound is not None
+                and (kind is not QuotaKind.REQUEST or timed)
+            ):
+                key = (KEY_OF[kind], found.matched)
+                limits[key] = found.bound
+                under.setdefault(key, []).append(player)
+    return [
+        RuleRow(
+            entity,
+            key,
+            limits[key, entity],
+            len({allowance(entity, (p.connection.user, p.connection.client_id)) for p in players}),
+            _account(players, outcome, [kind for kind, name in KEY_OF.items() if name == key]),
+        )
+        for (key, entity), players in under.items()
+    ]
+
+
+def _group(players: list[SimulatedClient], outcome: Outcome) -> GroupRow:
+    party, kind = players[0].party, players[0].connection.kind
+    name = party.name if isinstance(party, Group) else f"{party.user}, {party.client_id}"
+    found = {player.bandwidth.matched: player.bandwidth.bound for player in players}
+    return GroupRow(
+        name,
+        kind,
+        party.count if isinstance(party, Group) else 1,
+        tuple(
+            None if rule is None or bound is None else (rule, KEY_OF[kind], bound)
+            for rule, bound in found.items()
+        ),
+        _account(players, outcome, [kind, QuotaKind.REQUEST]),
+    )
+
+
+def _account(players: list[SimulatedClient], outcome: Outcome, kinds: Iterable[QuotaKind]) -> Account:
+    connections = [player.connection for player in players]
+    accepted = sum(each.played_bytes + each.sender.let_through.nbytes for each in connections)
+    given_up = sum(each.sender.given_up.nbytes for each in connections)
+    offered = sum(player.offered() for player in players)
+    holds = [each.holds[kind] for each in connections for kind in kinds if kind in each.holds]
+    throttles = sum(hold.count for hold in holds)
+    held_ms = sum(hold.total_ms for hold in holds)
+    present_us = sum(_present_us(player, outcome) for player in players)
+    return Account(
+        connections=len(players),
+        offered=offered,
+        accepted=accepted,
+        given_up=given_up,
+        waiting=max(offered - accepted - given_up, 0),
+        # The last wait may reach beyond the end.
+        held_share=min(held_ms * 1_000 / present_us, 1.0) if present_us else 0.0,
+        throttles=throttles,
+        mean_ms=held_ms / throttles if throttles else 0.0,
+        longest_ms=max((hold.longest_ms for hold in holds), default=0),
+    )
+
+
+def _present_us(player: SimulatedClient, outcome: Outcome) -> int:
+    party = player.party
+    if isinstance(party, Group):
+        return party.present_us
+    return (
+        min((party.seconds[-1] + 1) * SECOND_US, outcome.scenario.duration_us) - party.seconds[0] * SECOND_US
+    )
+
+
+def not_played(outcome: Outcome) -> list[str]:
+    """The limits of the quota file that say nothing here, one sentence each."""
+    said: list[str] = []
+    timed = any(group.handling_ns for group in outcome.scenario.groups)
+    for limit in outcome.scenario.limits:
+        for key in limit.values:
+            if key in ("producer_byte_rate", "consumer_byte_rate") or (key == "request_percentage" and timed):
+                continue
+            why = "no client has a handling time" if key == "request_percentage" else "it is not simulated"
+            said.append(f"{key} of {limit.entity}: {why}")
+    return said

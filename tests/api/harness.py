@@ -1,0 +1,279 @@
+"""A broker without a network: real services over a directory of the test's own, asked message by message.
+
+A question goes through the codec both ways, so an answer that its version cannot say fails the test too. What
+the handler pool does around a handler (commit, finish, take up callbacks) is done here in the same order.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker.api import registry
+from broker.api.broker import Broker, Endpoint
+from broker.api.callbacks import Callbacks
+from broker.api.context import RequestContext
+from broker.api.delayed_fetch import complete_fetches
+from broker.api.group_answers import expire_groups, forget_topics
+from broker.api.outcome import AfterCommit, Answered, Delayed, Outcome, Sliced
+from broker.clock import ManualClock
+from broker.config.load import load
+from broker.control.control import Control
+from broker.groups.requests import Now
+from broker.log.slice import FileSlice
+from broker.log.store import LogStore
+from broker.metadata.changes import Delta
+from broker.metadata.image import Image
+from broker.metadata.store import MetadataStore
+from broker.metrics.window import Window
+from broker.protocol import codec
+from broker.protocol.api_key import response_header_version
+from broker.protocol.header import parse_request_header, parse_response_header
+from broker.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from broker.protocol.schema import Message
+from broker.purgatory.operation import DelayedOperation
+from broker.purgatory.purgatory import Purgatory
+from broker.quotas.client_quotas import ClientQuotas
+from broker.quotas.replication import ReplicationQuotas
+from broker.records.build import NewRecord, build_batch
+from broker.records.slices import Slices, run_through
+from broker.security.plain import PlainAuthenticator
+from broker.security.scram import ScramLogin
+from broker.security.session import Session
+from broker.security.unknown_users import UnknownUsers
+from broker.services.fetch_sessions import FetchSessions
+from broker.services.group_service import GroupService
+from broker.services.partitions import Partitions
+from broker.services.producer_ids import ProducerIds
+from broker.steps import finished
+from broker.telemetry.state import Telemetry
+from tests.control.world import StoreCommitter
+
+Reply = TypeVar("Reply", bound=Message)
+
+WALL_MS = 1_700_000_000_000
+
+
+def _all_of(sliced: Sliced) -> Slices[Any]:
+    """From the step on that the handler has come to."""
+    yield sliced.step
+    return (yield from sliced.slices)
+
+
+def join(parts: Iterable[Any]) -> bytes:
+    return b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
+
+
+class Connection:
+    """A client's, logged in unless it is said otherwise."""
+
+    def __init__(self, listener: str = "PLAINTEXT", *, authenticated: bool = True) -> None:
+        self.id = "127.0.0.1:9092-127.0.0.1:50000-0-0"
+        self.address = "127.0.0.1"
+        self.port = 50_000
+        self.listener = listener
+        self.principal = "ANONYMOUS"
+        self.authenticated = authenticated
+        self.sasl_mechanism: str | None = None
+        self.scram: ScramLogin | None = None
+        self.session: Session | None = None
+        self.software_name = self.software_version = "unknown"
+        self.shape = 0
+        self.waiting: DelayedOperation | None = None
+        self.withheld_since_ms = 0
+        self.counted_as: str | None = None
+        self.closed = False
+
+
+class OpenDoor:
+    """A broker without limits on the connections of a user."""
+
+    def enter(self, connection: Any, user: str, now_ms: int) -> None:
+        connection.counted_as = user
+
+    def hold(self, throttle_ms: int, then: Callable[[int], None]) -> None:
+        raise AssertionError("nobody is held")
+
+    def refuse(self, connection: Any, user: str, refusal: object) -> None:
+        raise AssertionError("nobody is refused")
+
+
+class Asking(RequestContext):
+    """A request that was put to a handler, and what came of it so far: None while it is parked."""
+
+    __slots__ = ("outcome",)
+
+    outcome: Outcome | None
+
+
+class Harness:
+    """`clock` moves when the test says so. `overrides` are `key=value` of the broker's configuration."""
+
+    def __init__(self, directory: Path, *overrides: str) -> None:
+        self.clock = ManualClock(wall_ms=WALL_MS)
+        configuration = load(None, [f"log.dirs={directory}", *overrides], {})
+        self.metadata = MetadataStore.open(directory / "metadata.sqlite", WALL_MS)
+        self.control = Control(self.metadata.image, configuration, StoreCommitter(self.metadata))
+        config = self.control.config
+        self.log = LogStore(config.log)
+        self.log.open()
+        self.partitions = Partitions(self.log, lambda: self.control.config.topic_settings)
+        self.partitions.follow(self.control.image, self.control.image.topics)
+        self.control.subscribe(self._listen)
+        self.quotas = ClientQuotas(
+            Window(11, 1_000),
+            Window(config.quotas.controller_window_num, config.quotas.controller_window_size_seconds * 1000),
+        )
+        self.broker = Broker(
+            clock=self.clock,
+            config=config.broker,
+            topic_defaults=config.topics,
+            group_config=config.groups,
+            fetch_config=config.fetch,
+            security_config=config.security,
+            registry=registry.load(),
+            control=self.control,
+            partitions=self.partitions,
+            quotas=self.quotas,
+            replication=ReplicationQuotas(config.replication, config.broker.node_id),
+            fetches=Purgatory("Fetch", 1_000),
+            produces=Purgatory("Produce", 1_000),
+            sessions=FetchSessions(config.fetch.max_incremental_sessions),
+            groups=GroupService(config.groups, self.partitions),
+            producer_ids=ProducerIds(),
+            callbacks=Callbacks(500),
+            plain=PlainAuthenticator.from_jaas(config.security.plain_jaas),
+            unknown_users=UnknownUsers(self.metadata.scram_secret, self.metadata.image.scram),
+            telemetry=Telemetry(config.telemetry),
+            endpoints={
+                endpoint.name: Endpoint("broker.example", 9092 + number, registry.load())
+                for number, endpoint in enumerate(config.network.listeners)
+            },
+        )
+        self.broker.logins = OpenDoor()
+        self.broker.groups.load(self.now)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.clock.ms(), self.clock.wall_ms())
+
+    def close(self) -> None:
+        self.log.close()
+        self.metadata.close()
+
+    async def ask(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        connection: Connection | None = None,
+        client_id: str | None = "test",
+    ) -> Any:
+        """The answer, as a client of that version (the latest served) reads it. It must not be parked."""
+        asking = await self.put(message, version, connection=connection, client_id=client_id)
+        return self.answer(asking)
+
+    async def put(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        connection: Connection | None = None,
+        client_id: str | None = "test",
+    ) -> Asking:
+        """Hands the message to its handler, and does what the handler pool does at the end of a batch."""
+        asking = await self.stage(message, version, connection=connection, client_id=client_id)
+        self.deliver([asking])
+        return asking
+
+    async def stage(
+        self,
+        message: Message,
+        version: int | None = None,
+        *,
+        connection: Connection | None = None,
+        client_id: str | None = "test",
+    ) -> Asking:
+        """Hands the message to its handler and leaves it there; `deliver` ends the batch."""
+        key = message.API_KEY
+        assert key is not None
+        entry = self.broker.registry.get(key)
+        assert entry is not None, f"{type(message).__name__} is not served"
+        asking = Asking()
+        asking.api_key = key
+        asking.api_version = entry.max_version if version is None else version
+        assert entry.min_version <= asking.api_version <= entry.max_version
+        asking.connection = connection or Connection()
+        asking.client_id = client_id
+        asking.correlation_id = 7
+        asking.exempt = False
+        asking.now_ms, asking.wall_ms = self.now
+        frame = bytearray(join(codec.encode_request(key, asking.api_version)(message, 7, client_id)))[4:]
+        asking.size = len(frame)
+        body = parse_request_header(frame).body_offset
+        question = codec.decode_request(key, asking.api_version)(frame, body)
+        outcome = entry.handle(question, asking, self.broker)
+        if isinstance(outcome, Sliced):
+            outcome = run_through(_all_of(outcome))
+        if hasattr(outcome, "__await__"):
+            outcome = await outcome
+        asking.outcome = outcome
+        return asking
+
+    def deliver(self, batch: Sequence[Asking] = ()) -> None:
+        """What the handler pool does once a batch of requests has been handled."""
+        if any(isinstance(asking.outcome, AfterCommit) for asking in batch):
+            self.partitions.commit()
+        for asking in batch:
+            while isinstance(asking.outcome, AfterCommit):
+                asking.outcome = asking.outcome.finish()
+                if isinstance(asking.outcome, Sliced):  # the next part of a request that is divided
+                    asking.outcome = run_through(_all_of(asking.outcome))
+                    self.partitions.commit()
+            if isinstance(asking.outcome, Delayed):
+                asking.outcome = None
+        callbacks = self.broker.callbacks.queue
+        while callbacks:
+            context, outcome_of = callbacks.popleft()
+            assert isinstance(context, Asking)
+            outcome = outcome_of()
+            context.outcome = run_through(_all_of(outcome)) if isinstance(outcome, Sliced) else outcome
+
+    def answer(self, asking: Asking) -> Any:
+        """What a client reads."""
+        outcome = asking.outcome
+        assert isinstance(outcome, Answered), f"not answered: {outcome}"
+        key, version = asking.api_key, asking.api_version
+        frame = join(codec.encode_response(key, version)(outcome.reply, 7))[4:]
+        correlation_id, body = parse_response_header(frame, response_header_version(key, version))
+        assert correlation_id == 7
+        return codec.decode_response(key, version)(frame, body)
+
+    def advance(self, ms: int) -> None:
+        """Time passes, and what is due by then happens at its own moment."""
+        end = self.clock.ms() + ms
+        while (deadline := self.broker.groups.next_deadline()) is not None and deadline <= end:
+            self.clock.now_ms = max(deadline, self.clock.ms())
+            expire_groups(self.broker, *self.now)
+            self.deliver()
+        self.clock.now_ms = end
+
+    async def create_topic(self, name: str, partitions: int = 1) -> None:
+        topic = CreatableTopic(name, partitions, 1)
+        reply = await self.ask(CreateTopicsRequest([topic]))
+        assert reply.topics[0].error_code == 0, reply
+
+    def append(self, topic: str, *timestamps: int, partition: int = 0) -> int:
+        """One batch with a record for each timestamp; the offset of its first."""
+        log = self.partitions.log(topic, partition)
+        assert log is not None
+        records = [NewRecord(b"key", b"value", timestamp) for timestamp in timestamps]
+        staged = log.stage(build_batch(records), now_wall_ms=WALL_MS)
+        self.partitions.commit()
+        return staged.base_offset
+
+    def _listen(self, old: Image, new: Image, delta: Delta) -> None:
+        for log in self.partitions.follow(new, delta.topics):
+            complete_fetches(self.broker, log)
+        gone = {name: old.topics[name].partitions for name in delta.topics & (old.topics.keys() - new.topics)}
+        now_ms, wall_ms = self.now
+        finished(forget_topics(self.broker, gone, lambda: now_ms, lambda: wall_ms))

@@ -1,0 +1,60 @@
+"""What the console reads of topics and groups, from a real coordinator and real logs."""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.console_views.topics import _assigned, group_detail, partition_rows
+from broker.control.rows.topics import CommittedRow, GroupRow, PartitionRow
+from tests.api.group import GROUP, commit, find_coordinator, stable_member
+from tests.api.harness import Harness
+
+
+def assignment(*topics: tuple[str, tuple[int, ...]]) -> bytes:
+    """As consumers write it: version 0, topics with their partitions, no user data."""
+    parts = b"".join(
+        struct.pack(f">h{len(name)}si{len(indexes)}i", len(name), name.encode(), len(indexes), *indexes)
+        for name, indexes in topics
+    )
+    return struct.pack(">hi", 0, len(topics)) + parts + struct.pack(">i", -1)
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    harness = Harness(tmp_path)
+    yield harness
+    harness.close()
+
+
+async def test_a_group_is_told_with_members_and_offsets(harness: Harness) -> None:
+    await harness.create_topic("orders", 2)
+    await find_coordinator(harness)
+    member_id, generation = await stable_member(harness)
+    await commit(harness, 0, member_id=member_id, generation=generation)
+    detail = group_detail(harness.broker.groups, harness.partitions, GROUP)
+    assert detail is not None
+    assert detail.group == GroupRow(GROUP, "Stable", "consumer", 1, 0) and detail.assignor == "range"
+    assert [member.member_id for member in detail.members] == [member_id]
+    assert detail.offsets == (CommittedRow("orders", 0, 0, 0, 0),)
+    assert list(partition_rows(harness.partitions, "orders"))[1] == PartitionRow(1, 0, 0, 0, 0)
+
+
+async def test_what_is_not_there_is_not_told(harness: Harness) -> None:
+    await find_coordinator(harness)
+    assert group_detail(harness.broker.groups, harness.partitions, "nobody") is None
+    assert list(partition_rows(harness.partitions, "nothing")) == []
+
+
+def test_an_assignment_is_read_topic_by_topic() -> None:
+    data = assignment(("orders", (0, 2)), ("clicks", (1,)))
+    assert list(_assigned(data)) == [("orders", 0), ("orders", 2), ("clicks", 1)]
+
+
+def test_an_assignment_that_makes_no_sense_is_read_as_far_as_it_does() -> None:
+    whole = assignment(("orders", (0, 2)), ("clicks", (1,)))
+    for end in range(len(whole)):
+        assert len(list(_assigned(whole[:end]))) <= 3
+    assert list(_assigned(struct.pack(">hi", 0, 2**31 - 1))) == []
+    assert list(_assigned(struct.pack(">hihi", 0, 1, -1, -1))) == []

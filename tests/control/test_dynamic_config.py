@@ -1,0 +1,95 @@
+"""Who follows the settings hears of its own part, once, after the commit; and can refuse before it."""
+
+from broker.config.sections import NetworkConfig, QuotaConfig
+from broker.control.commands import (
+    ConfigAlteration,
+    ConfigOp,
+    ConfigResource,
+    IncrementalAlterConfigs,
+    OpType,
+    ResourceType,
+)
+from broker.control.control import Control
+from broker.errors import ChangeRefused, ErrorCode
+from tests.control.world import StoreCommitter, actor
+
+
+def change(
+    *settings: tuple[str, str | None], name: str = "1", validate: bool = False
+) -> IncrementalAlterConfigs:
+    ops = tuple(ConfigOp(key, OpType.DELETE if text is None else OpType.SET, text) for key, text in settings)
+    return IncrementalAlterConfigs(
+        (ConfigAlteration(ConfigResource(ResourceType.BROKER, name), ops),), validate
+    )
+
+
+async def outcome(control: Control, command: IncrementalAlterConfigs) -> tuple[ErrorCode, str | None]:
+    (answer,) = await control.apply(command, actor())
+    return answer.error, answer.message
+
+
+async def test_a_follower_hears_of_its_part_with_what_was_and_what_is(control: Control) -> None:
+    heard: list[tuple[int, int]] = []
+    control.live.on_change(
+        lambda config: config.network.num_io_threads, lambda old, new: heard.append((old, new))
+    )
+    await control.apply(change(("num.io.threads", "9")), actor())
+    await control.apply(change(("log.retention.ms", "9")), actor())
+    await control.apply(change(("num.io.threads", "10"), ("log.retention.ms", "8")), actor())
+    await control.apply(change(("num.io.threads", None)), actor())
+    assert heard == [(8, 9), (9, 10), (10, 8)]
+
+
+async def test_a_change_that_another_level_hides_is_nobodys_business_until_that_one_goes(
+    control: Control,
+) -> None:
+    heard: list[tuple[int, int]] = []
+    control.live.on_change(
+        lambda config: config.network.num_io_threads, lambda old, new: heard.append((old, new))
+    )
+    await control.apply(change(("num.io.threads", "9")), actor())
+    await control.apply(change(("num.io.threads", "12"), name=""), actor())
+    assert heard == [(8, 9)]
+    await control.apply(change(("num.io.threads", None)), actor())
+    assert heard == [(8, 9), (9, 12)]
+
+
+async def test_followers_come_after_the_commit_and_find_everything_in_force(
+    control: Control, committer: StoreCommitter
+) -> None:
+    def follow(_old: NetworkConfig, new: NetworkConfig) -> None:
+        assert control.config.network is new
+        assert control.image is committer.store.image
+        assert control.image.broker_configs["1"] == {"num.io.threads": "9"}
+
+    control.live.on_change(lambda config: config.network, follow)
+    assert await outcome(control, change(("num.io.threads", "9"))) == (ErrorCode.NONE, None)
+
+
+async def test_whoever_says_no_before_the_commit_keeps_all_of_the_change_away(
+    control: Control, committer: StoreCommitter
+) -> None:
+    followed: list[object] = []
+
+    def refuse(_old: object, _new: object) -> None:
+        raise ChangeRefused("num.io.threads", 9, "not on a Sunday")
+
+    control.live.on_change(lambda config: config.quotas, lambda *both: followed.append(both))
+    control.live.on_change(lambda config: config.network, lambda *both: followed.append(both), refuse)
+    command = change(("quota.max.throttle.ms", "5"), ("num.io.threads", "9"))
+    assert await outcome(control, command) == (ErrorCode.INVALID_REQUEST, "not on a Sunday")
+    assert followed == [] and committer.commits == 0
+    assert control.config.quotas == QuotaConfig()
+
+
+async def test_validating_only_asks_and_tells_nobody(control: Control) -> None:
+    asked: list[int] = []
+    followed: list[int] = []
+    control.live.on_change(
+        lambda config: config.network.num_io_threads,
+        lambda _old, new: followed.append(new),
+        lambda _old, new: asked.append(new),
+    )
+    command = change(("num.io.threads", "9"), validate=True)
+    assert await outcome(control, command) == (ErrorCode.NONE, None)
+    assert (asked, followed) == ([9], [])

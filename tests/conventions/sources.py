@@ -1,0 +1,53 @@
+"""The project's own files, as the house tests see them."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PYTHON_ROOMS: Final = ("broker", "webui", "templates", "pipeline", "tests", "benchmarks", "demo", "examples")
+OTHER_SOURCES: Final = ("webui/**/*.css", "webui/**/*.js", "templates/**/*.html", "benchmarks/load/*.?")
+# Folders of what is fetched, measured or borrowed.
+NOT_OURS: Final = frozenset({"peers", "results", "vendor", "__pycache__"})
+
+
+@dataclass(frozen=True)
+class Module:
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def derived(self) -> bool:
+        """Written by broker.protocol.derive; a test beside it compares it with a new derivation."""
+        return self.path.is_relative_to(ROOT / "broker" / "protocol" / "messages")
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    found = (
+        path for section in PYTHON_ROOMS for path in sorted((ROOT / section).rglob("*.py")) if _is_ours(path)
+    )
+    return tuple(_read(path) for path in found)
+
+
+def other_sources() -> Iterator[Path]:
+    for pattern in OTHER_SOURCES:
+        yield from (path for path in sorted(ROOT.glob(pattern)) if path.is_file() and _is_ours(path))
+
+
+def _read(path: Path) -> Module:
+    text = path.read_text(encoding="utf-8")
+    return Module(path, text, ast.parse(text, str(path)))
+
+
+def _is_ours(path: Path) -> bool:
+    folders = path.relative_to(ROOT).parts[:-1]
+    return not any(folder in NOT_OURS or (folder.startswith(".") and folder != ".ci") for folder in folders)

@@ -1,0 +1,54 @@
+"""Nothing that reads data runs it: no pickle, no eval, no shell, and no markup made of text on a page."""
+
+import ast
+from typing import Final
+
+import pytest
+
+from tests.conventions.sources import Module, modules, other_sources
+
+UNPICKLING: Final = frozenset({"pickle", "marshal", "shelve", "dill", "jsonpickle"})
+COMPILES: Final = "broker/protocol/emitter.py"
+"""Makes functions of our own schema; what comes from a socket never gets there."""
+
+MARKUP: Final = ("innerHTML =", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function")
+SHIPPED: Final = [each for each in modules() if each.name.startswith(("broker/", "webui/"))]
+
+
+def _calls(module: Module) -> set[str]:
+    return {
+        node.func.id
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+
+
+def _imports(module: Module) -> set[str]:
+    found = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_nothing_unpickles_and_nothing_evaluates() -> None:
+    for module in SHIPPED:
+        assert not _imports(module) & UNPICKLING, module.name
+        assert not _calls(module) & {"eval", "exec"} or module.name == COMPILES, module.name
+
+
+def test_no_command_goes_through_a_shell() -> None:
+    for module in SHIPPED:
+        for node in ast.walk(module.tree):
+            shell = isinstance(node, ast.keyword) and node.arg == "shell"
+            system = isinstance(node, ast.Attribute) and node.attr in ("system", "popen")
+            assert not shell and not system, module.name
+
+
+@pytest.mark.parametrize("word", MARKUP)
+def test_no_script_makes_markup_of_text(word: str) -> None:
+    scripts = [path for path in other_sources() if path.suffix == ".js"]
+    assert scripts
+    assert [path.name for path in scripts if word in path.read_text(encoding="utf-8")] == []

@@ -1,0 +1,54 @@
+"""Documents name what exists, and what exists is documented."""
+
+import re
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conventions.sources import ROOT
+
+DOCUMENTS: Final = sorted(chain([ROOT / "README.md"], (ROOT / "docs").glob("*.md")))
+LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
+TEST: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+COMMAND: Final = re.compile(r"(?:^|`|\$ )(?:[A-Z_]+=\S+ )*make ([a-z][\w-]*)", re.MULTILINE)
+
+
+def _make_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_make_command_that_is_named_exists(document: Path) -> None:
+    named = set(COMMAND.findall(document.read_text(encoding="utf-8")))
+    assert named - _make_targets() == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_and_picture_leads_somewhere(document: Path) -> None:
+    links = LINK.findall(document.read_text(encoding="utf-8"))
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_test_that_is_named_exists(document: Path) -> None:
+    for path, name in TEST.findall(document.read_text(encoding="utf-8")):
+        assert (ROOT / path).exists(), path
+        assert not name or f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), f"{path}::{name}"
+
+
+def test_the_readme_says_how_to_run_and_how_to_test() -> None:
+    assert {"run", "test"} <= set(COMMAND.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+
+
+def test_every_target_is_in_the_makefile_help() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    helped = set(re.findall(r'@echo "make ([a-z][\w-]*)', makefile))
+    assert _make_targets() - helped == {"help", "house", "format", "clean"}
+
+
+def test_ci_calls_the_readmes_test_command() -> None:
+    assert re.search(
+        r"^(exec )?make test\b", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE
+    )

@@ -1,0 +1,108 @@
+"""What is installed is what is locked, and the locks say what pyproject.toml does."""
+
+import re
+import tomllib
+from importlib.metadata import requires
+from typing import Final
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.conventions.sources import ROOT
+
+PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS: Final = PROJECT["project"]["optional-dependencies"]
+RUNTIME: Final = PROJECT["project"]["dependencies"]
+PINNED: Final = {
+    "build": PROJECT["build-system"]["requires"],
+    "runtime": RUNTIME,
+    "dev": [*RUNTIME, *EXTRAS["dev"]],
+    "insights": [*RUNTIME, *EXTRAS["insights"]],
+    "pipeline": [*RUNTIME, *EXTRAS["pipeline"]],
+}
+HASHED: Final = re.compile(r"(\S+==\S+(?: ; .+?)?)((?: --hash=sha256:[0-9a-f]{64})+)")
+
+
+def _text(lock: str) -> str:
+    return (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")
+
+
+def _entries(lock: str) -> list[str]:
+    """One for each locked version, on one line."""
+    lines = [line for line in _text(lock).splitlines() if not line.startswith("#")]
+    return "\n".join(lines).replace(" \\\n   ", "").splitlines()
+
+
+def _locked(lock: str) -> dict[str, set[str]]:
+    """The versions of each package; several where it depends on the machine."""
+    found: dict[str, set[str]] = {}
+    for entry in _entries(lock):
+        matched = HASHED.fullmatch(entry)
+        assert matched is not None, entry
+        wanted = Requirement(matched[1])
+        found.setdefault(canonicalize_name(wanted.name), set()).add(str(wanted.specifier)[2:])
+    return found
+
+
+def test_every_stage_of_the_image_begins_with_another_stage_or_a_base_pinned_by_digest() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    bases = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    stages = re.findall(r"^FROM (\S+)(?: AS (\S+))?$", text, re.MULTILINE)
+    assert len(stages) == len(re.findall(r"^FROM ", text, re.MULTILINE)) > 1
+    known = {name for _, name in stages}
+    for source, _ in stages:
+        base = bases[source.strip("${}")] if source.startswith("$") else source
+        assert base in known or re.fullmatch(r"[\w./:-]+@sha256:[0-9a-f]{64}", base), base
+
+
+@pytest.mark.parametrize("lock", PINNED)
+def test_everything_is_pinned_exactly(lock: str) -> None:
+    assert [each for each in PINNED[lock] if not re.fullmatch(r"[\w.-]+==[\w.]+", each)] == []
+
+
+@pytest.mark.parametrize("lock", PINNED)
+def test_a_lock_has_the_versions_that_the_project_pins(lock: str) -> None:
+    locked = _locked(lock)
+    for each in map(Requirement, PINNED[lock]):
+        assert locked.get(canonicalize_name(each.name)) == {str(each.specifier)[2:]}, "run make lock"
+
+
+@pytest.mark.parametrize("lock", PINNED)
+def test_every_locked_version_has_its_hashes(lock: str) -> None:
+    assert [entry for entry in _entries(lock) if not HASHED.fullmatch(entry)] == []
+
+
+@pytest.mark.parametrize("lock", PINNED)
+def test_no_lock_says_where_packages_come_from(lock: str) -> None:
+    assert not re.search(r"://|--(?:extra-)?index-url|--find-links|--trusted-host", _text(lock))
+
+
+@pytest.mark.parametrize("lock", ["dev", "insights", "pipeline"])
+def test_what_runs_is_the_same_version_everywhere(lock: str) -> None:
+    both = {name: versions for name, versions in _locked(lock).items() if name in _locked("runtime")}
+    assert both == _locked("runtime")
+
+
+def test_what_the_runtime_needs_is_locked_with_it() -> None:
+    """Going by what is installed here: the lock may have more, for other machines."""
+    locked = _locked("runtime")
+    left = [Requirement(each) for each in RUNTIME]
+    seen: set[str] = set()
+    while left:
+        needed = left.pop()
+        name = canonicalize_name(needed.name)
+        if name in seen or (needed.marker is not None and not needed.marker.evaluate({"extra": ""})):
+            continue
+        seen.add(name)
+        assert name in locked, f"{name}: run make lock"
+        left += [Requirement(each) for each in requires(name) or ()]
+
+
+def test_make_and_the_image_install_nothing_else() -> None:
+    files = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "Dockerfile")}
+    install = re.compile(r"^.*(?:\t\$\(PIP\) |bin/pip install --no).*$", re.MULTILINE)
+    checked = ("--require-hashes", "$(LOCKED)", "--no-deps")
+    for name, text in files.items():
+        found = install.findall(text)
+        assert found and [line for line in found if not any(each in line for each in checked)] == [], name

@@ -1,0 +1,126 @@
+"""Every key that the broker accepts is read somewhere, or is declared to have no effect, which the start then
+says.
+"""
+
+import ast
+from collections import defaultdict
+from typing import Final
+
+import pytest
+
+from broker.config.setting import Setting, settings_of
+from broker.config.table import SECTION_TYPES
+from broker.config.topic import TOPIC_SETTINGS
+from broker.errors import ConfigError
+from tests.conventions.sources import ROOT
+
+INERT: Final = {
+    "delete.records.purgatory.purge.interval.requests",
+    "follower.replication.throttled.rate",
+    "follower.replication.throttled.replicas",
+    "share.fetch.purgatory.purge.interval.requests",
+}
+
+SEEN_AS: Final = {"console": {"ConsoleSettings"}}
+"""What the console calls its room, which it must not import."""
+
+Keys = list[tuple[str, type, str, Setting]]
+"""Name of the room, the room, name of the field, and the setting."""
+
+
+def keys() -> Keys:
+    return [
+        (name, section, field.name, setting)
+        for name, section in SECTION_TYPES.items()
+        for field, setting in settings_of(section)
+    ]
+
+
+class Sources:
+    """Which attributes are read where, and which classes have one of that name."""
+
+    def __init__(self) -> None:
+        self.reads: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        self.owners: dict[str, set[str]] = defaultdict(set)
+        self.names: dict[str, set[str]] = {}
+        for package in ("broker", "webui"):
+            for path in (ROOT / package).rglob("*.py"):
+                self._look_at(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8")))
+
+    def _look_at(self, path: str, tree: ast.Module) -> None:
+        self.names[path] = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                self.reads[node.attr].append((path, ast.unparse(node.value)))
+            elif isinstance(node, ast.ClassDef):
+                for name in _attributes(node):
+                    self.owners[name].add(node.name)
+
+    def read(self, section_name: str, section: type, field: str) -> bool:
+        """Whether some expression reads this field: any, where no other class has an attribute of that name,
+        else one that names the room, or one in a file that names the room's class.
+        """
+        own = {each.__name__ for each in section.__mro__} | SEEN_AS.get(section_name, set())
+        if not self.owners[field] - own:
+            return bool(self.reads[field])
+        named = (f"config.{section_name}", f"{section_name}_config")
+        return any(
+            owner.endswith(named) or not own.isdisjoint(self.names[path] - {"object"})
+            for path, owner in self.reads[field]
+            if not owner.startswith("message")
+        )
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    found = set()
+    for each in ast.walk(node):
+        match each:
+            case ast.FunctionDef(name=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                found.add(name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return Sources()
+
+
+def has_a_choice(setting: Setting) -> bool:
+    """A key with one allowed value cannot be set to anything else."""
+    allowed = setting.kind.allowed
+    return "," in allowed if allowed.startswith("one of ") else not allowed.startswith("PEM;")
+
+
+def test_every_key_is_read_or_has_no_effect_and_says_so(sources: Sources) -> None:
+    unread = {
+        setting.key
+        for section_name, section, field, setting in keys()
+        if has_a_choice(setting) and not setting.inert and not sources.read(section_name, section, field)
+    }
+    assert unread == set()
+
+
+def test_what_has_no_choice_is_refused_with_any_other_value() -> None:
+    fixed = {setting.key: setting for *_, setting in keys() if not has_a_choice(setting)}
+    assert set(fixed) == {"compression.type", "ssl.keystore.type", "ssl.truststore.type"}
+    for setting in fixed.values():
+        assert setting.read(setting.write(setting.default) or "") == setting.default
+        for other in ("gzip", "JKS", "PKCS12"):
+            with pytest.raises(ConfigError):
+                setting.read(other)
+
+
+def test_a_key_without_a_reader_is_found(sources: Sources) -> None:
+    section = SECTION_TYPES["fetch"]
+    assert not sources.read("fetch", section, "delete_records_purge_interval")
+    assert not sources.read("fetch", section, "share_fetch_purge_interval")
+    assert sources.read("fetch", section, "max_bytes") and sources.read(
+        "fetch", section, "fetch_purge_interval"
+    )
+
+
+def test_the_keys_without_effect_are_these() -> None:
+    everything = [setting for *_, setting in keys()] + list(TOPIC_SETTINGS.values())
+    assert {setting.key for setting in everything if setting.inert} == INERT

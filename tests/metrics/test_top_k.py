@@ -1,0 +1,39 @@
+"""The largest of many, with pauses."""
+
+from collections.abc import Generator
+from heapq import nlargest
+from random import Random
+from typing import TypeVar
+
+import pytest
+
+from broker.metrics.top_k import AT_ONCE, largest
+
+T = TypeVar("T")
+
+
+def run(steps: Generator[None, None, list[T]]) -> tuple[list[T], int]:
+    """What it found, and how many pauses there were."""
+    pauses = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
+@pytest.mark.parametrize("most", [0, 1, 10, 199, 200, 201])
+def test_they_are_those_that_sorting_would_find(most: int) -> None:
+    random = Random(most)
+    items = [(random.randrange(50), number) for number in range(200)]
+    found, _ = run(largest(most, items, lambda item: item[0]))
+    assert found == nlargest(most, items, key=lambda item: item[0])
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    assert run(largest(5, [], float)) == ([], 0)
+
+
+def test_there_is_a_pause_every_few_items() -> None:
+    assert run(largest(3, range(10 * AT_ONCE), float))[1] == 10

@@ -1,0 +1,77 @@
+"""Parked sockets leave in the order of their ends, whatever the order in which they came (Z2)."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from broker.network.acceptor.throttled_sockets import ThrottledSocket, ThrottledSockets
+
+PEER = ("10.0.0.1", 40_000)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def parked_until(end_ms: int, stack: ExitStack) -> ThrottledSocket:
+    return ThrottledSocket(stack.enter_context(socket.socket()), PEER, end_ms, bound=5)
+
+
+def test_the_earliest_leaves_first_and_not_before_its_time(stack: ExitStack) -> None:
+    sockets = ThrottledSockets()
+    late, early = parked_until(2_000, stack), parked_until(1_000, stack)
+    sockets.add(late, 9)
+    sockets.add(early, 9)
+    assert sockets.next_deadline() == 1_000
+    assert sockets.pop_due(999) is None
+    assert sockets.pop_due(1_000) is early
+    assert sockets.pop_due(1_000) is None
+    assert sockets.pop_due(2_001) is late
+    assert (len(sockets), sockets.next_deadline()) == (0, None)
+
+
+def test_of_two_with_the_same_end_the_first_to_come_leaves_first(stack: ExitStack) -> None:
+    sockets = ThrottledSockets()
+    both = [parked_until(1_000, stack) for _ in range(2)]
+    for each in both:
+        sockets.add(each, 9)
+    assert [sockets.pop_due(1_000) for _ in range(2)] == both
+
+
+def test_a_full_one_gives_up_its_earliest(stack: ExitStack) -> None:
+    sockets = ThrottledSockets()
+    first, second, third = (parked_until(end_ms, stack) for end_ms in (2_000, 1_000, 3_000))
+    assert sockets.add(first, 2) == []
+    assert sockets.add(second, 2) == []
+    assert sockets.add(third, 2) == [second]
+    assert len(sockets) == 2
+
+
+def test_a_lower_bound_pushes_out_the_earliest_of_those_that_are_too_many(stack: ExitStack) -> None:
+    sockets = ThrottledSockets()
+    first, second, third, fourth = (parked_until(end_ms, stack) for end_ms in (2_000, 1_000, 3_000, 4_000))
+    for each in (first, second, third):
+        sockets.add(each, 3)
+    assert sockets.add(fourth, 2) == [second, first]
+    assert sockets.pop_due(9_000) is third
+
+
+def test_none_may_be_parked(stack: ExitStack) -> None:
+    sockets = ThrottledSockets()
+    parked = parked_until(1_000, stack)
+    assert sockets.add(parked, 0) == [parked]
+    assert len(sockets) == 0
+
+
+def test_closing_it_closes_them(stack: ExitStack) -> None:
+    sockets = ThrottledSockets()
+    held = [parked_until(1_000, stack) for _ in range(3)]
+    for each in held:
+        sockets.add(each, 9)
+    sockets.close()
+    assert [each.sock.fileno() for each in held] == [-1] * 3
+    assert len(sockets) == 0

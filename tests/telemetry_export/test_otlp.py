@@ -1,0 +1,181 @@
+"""Pushes reach a collector, in batches, whatever happens to it meanwhile; on a mock clock, but for the
+socket.
+"""
+
+import threading
+import zlib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+import trio
+from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
+from trio.testing import MockClock
+
+from broker.config.load import load
+from broker.errors import ConfigError
+from broker.telemetry.forwarding import Forwarding
+from broker.telemetry.push import Push
+from broker.telemetry_export.otlp import Answered, Forwarder, body_of, poster
+from tests.telemetry.scene import Scene, client, gauge, metrics
+
+OK = Answered(200, "OK")
+
+
+class Collector:
+    """Answers what it is told to, then OK; notes when it was asked for what."""
+
+    def __init__(self, *answers: Answered) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[float, bytes]] = []
+
+    async def post(self, body: bytes) -> Answered:
+        self.asked.append((trio.current_time(), body))
+        await trio.lowlevel.checkpoint()
+        return self.answers.pop(0) if self.answers else OK
+
+
+async def run_for(seconds: float, forwarding: Forwarding, collector: Collector) -> None:
+    with trio.move_on_after(seconds):
+        await Forwarder(forwarding, collector.post).run()
+
+
+async def test_pushes_are_gathered_for_a_second(autojump_clock: MockClock) -> None:
+    forwarding, collector = Forwarding(1_000), Collector()
+    forwarding.offer(b"one")
+    forwarding.offer(b"two")
+    await run_for(2.5, forwarding, collector)
+    assert collector.asked == [(1.0, b"onetwo")]
+    assert (forwarding.sent, forwarding.dropped, forwarding.retries) == (2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "answer", [Answered(503, "busy"), Answered(429, "slow down"), Answered(0, "refused")]
+)
+async def test_a_collector_that_cannot_now_is_asked_again_with_the_same(
+    autojump_clock: MockClock, answer: Answered
+) -> None:
+    forwarding, collector = Forwarding(1_000), Collector(answer, answer, answer)
+    forwarding.offer(b"one")
+    await run_for(20, forwarding, collector)
+    assert collector.asked == [(1.0, b"one"), (2.0, b"one"), (4.0, b"one"), (8.0, b"one")]
+    assert (forwarding.sent, forwarding.retries) == (1, 3)
+
+
+async def test_a_collector_may_say_when(autojump_clock: MockClock) -> None:
+    forwarding, collector = Forwarding(1_000), Collector(Answered(503, "busy", "5"))
+    forwarding.offer(b"one")
+    await run_for(10, forwarding, collector)
+    assert [at for at, _ in collector.asked] == [1.0, 6.0]
+
+
+async def test_a_batch_that_is_refused_for_good_is_dropped_and_the_next_goes_out(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    forwarding, collector = Forwarding(1_000), Collector(Answered(400, "bad"), Answered(401, "who are you"))
+    for number in range(3):
+        forwarding.offer(b"%d" % number)
+        await run_for(1.5, forwarding, collector)
+    assert (forwarding.dropped, forwarding.sent) == (2, 1)
+
+
+async def test_trouble_is_told_once_and_so_is_its_end(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    forwarding, collector = Forwarding(1_000), Collector(*[Answered(0, "refused")] * 5)
+    forwarding.offer(b"one")
+    await run_for(200, forwarding, collector)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+def test_who_the_client_is_stands_among_the_attributes_of_the_resource() -> None:
+    data = MetricsData.FromString(metrics(gauge("a", 1)))
+    spoofed = data.resource_metrics[0].resource.attributes.add(key="principal")
+    spoofed.value.string_value = "root"
+    data.resource_metrics[0].resource.attributes.add(key="client_rack").value.string_value = "r1"
+    instance = Scene().join()
+    push = Push(instance, client(1, principal="alice"), 0, False, 0, b"", 0)
+    told = MetricsData.FromString(body_of(push, data) + body_of(push, data))
+    assert len(told.resource_metrics) == 2
+    for resource in told.resource_metrics:
+        said = {each.key: each.value.string_value for each in resource.resource.attributes}
+        assert said == {
+            "client_rack": "r1",
+            "client_instance_id": "AAAAAAAAAAAAAAAAAAAAAg",
+            "client_id": "client-1",
+            "client_software_name": "apache-kafka-java",
+            "client_software_version": "4.1.0",
+            "client_source_address": "10.0.0.1",
+            "client_source_port": "50000",
+            "principal": "alice",
+        }
+        assert resource.scope_metrics[0].metrics[0].name == "a"
+    assert spoofed.value.string_value == "root"
+
+
+class Handler(BaseHTTPRequestHandler):
+    seen: list[tuple[str, dict[str, str], bytes]]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        type(self).seen.append((self.path, dict(self.headers), body))
+        self.send_response(503 if self.path.startswith("/busy") else 200)
+        self.send_header("Retry-After", "3")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    Handler.seen = []
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield int(server.server_address[1])
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"), [("", "/v1/metrics"), ("/a/", "/a/v1/metrics"), ("/v1/metrics", "/v1/metrics")]
+)
+async def test_a_request_is_otlp_over_http(port: int, path: str, asked: str) -> None:
+    config = load(
+        None,
+        [
+            f"telemetry.otlp.endpoint=http://127.0.0.1:{port}{path}",
+            "telemetry.otlp.headers=X-Key=se=cret,a=b",
+        ],
+        {},
+    ).config.telemetry
+    assert await poster(config)(b"body" * 100) == Answered(200, "OK", "3")
+    ((got, headers, body),) = Handler.seen
+    assert (got, zlib.decompress(body, wbits=31)) == (asked, b"body" * 100)
+    assert (headers["Content-Type"], headers["Content-Encoding"]) == ("application/x-protobuf", "gzip")
+    assert (headers["X-Key"], headers["a"]) == ("se=cret", "b")
+
+
+async def test_what_goes_wrong_on_the_way_is_an_answer_too(port: int) -> None:
+    busy = load(None, [f"telemetry.otlp.endpoint=http://127.0.0.1:{port}/busy"], {}).config.telemetry
+    assert (await poster(busy)(b""))[::2] == (503, "3")
+    nobody = load(None, ["telemetry.otlp.endpoint=http://127.0.0.1:1"], {}).config.telemetry
+    answer = await poster(nobody)(b"")
+    assert answer.status == 0 and "ConnectionRefusedError" in answer.reason
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "telemetry.otlp.endpoint=127.0.0.1:4318",
+        "telemetry.otlp.endpoint=ftp://x",
+        "telemetry.otlp.endpoint=http://",
+        "telemetry.otlp.endpoint=http://x:99999",
+        "telemetry.otlp.endpoint=http://x?y",
+        "telemetry.otlp.headers=no",
+        "telemetry.otlp.headers==x",
+    ],
+)
+def test_an_endpoint_or_header_that_is_none_stops_the_start(setting: str) -> None:
+    with pytest.raises(ConfigError):
+        load(None, [setting], {})

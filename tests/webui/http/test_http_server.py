@@ -1,0 +1,305 @@
+"""The console's connections on a real loopback port: none leaks, none hurts the others, all end."""
+
+import json
+import logging
+import socket
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+
+from broker.control.rows.tasks import TaskRow
+from broker.errors import ConfigError
+from tests.webui.fakes import FakeAddress, FakeBroker, FakeSettings
+from tests.webui.raw_http import Served, rest_of, served, until
+from tests.webui.rows import throttled
+from webui.http import asgi, http_server
+from webui.live.broadcaster import BEAT_S
+from webui.serving import serve_console
+
+BEARER = b"Authorization: Bearer admin-token\r\n"
+
+
+@pytest.fixture
+async def server(broker: FakeBroker) -> AsyncGenerator[Served, None]:
+    async with served(broker) as server:
+        yield server
+
+
+async def test_an_answered_connection_that_asked_to_be_closed_is(server: Served) -> None:
+    # Without WholeSendConnection the close is cancelled half way and EOF never comes.
+    answer = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
+    assert answer.startswith(b"HTTP/1.1 200") and answer.endswith(b"ok\n")
+    assert b"\r\nserver:" not in answer.lower()
+
+
+async def test_a_connection_is_used_again(server: Served) -> None:
+    stream = await server.open()
+    for _ in range(3):
+        await stream.send_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200" in await until(stream, b"ok\n")
+    await stream.aclose()
+
+
+async def test_http_1_0_is_closed_after_its_answer(server: Served) -> None:
+    stream = await server.open()
+    await stream.send_all(b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert (await rest_of(stream)).endswith(b"ok\n")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\x00\x00\x00\x10\x00\x12\x00\x03garbage...", b"\x16\x03\x01\x02\x00\x01\x00",
+     b"GET / HTTP/9.9\r\n\r\n",
+     b"\r\n\r\n\r\n", b"A" * 20_000],
+    ids=["kafka", "tls", "version", "nothing", "long"],
+)  # fmt: skip
+async def test_bytes_that_are_not_http_are_hung_up_on_and_hurt_nobody(server: Served, sent: bytes) -> None:
+    stream = await server.open()
+    await stream.send_all(sent)
+    await stream.send_eof()
+    await rest_of(stream)
+    assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")
+
+
+async def test_live_events_arrive_and_the_shutdown_ends_them(server: Served, broker: FakeBroker) -> None:
+    stream = await server.ask("/api/v1/events?topics=throttled", BEARER)
+    await until(stream, b'data: {"items":[],"total":0}')
+    broker.throttled_rows = [throttled("greedy")]
+    event = await until(stream, b'"total":1}')
+    data = json.loads(event[event.index(b'{"items"') : event.index(b'"total":1}') + 10])
+    assert data["items"][0]["client_id"] == "greedy"
+    before = trio.current_time()
+    server.shutdown.set()
+    assert (await rest_of(stream)).endswith(b"0\r\n\r\n")
+    assert trio.current_time() - before < 1
+
+
+class Counting(FakeBroker):
+    """Counts looks at the tasks: who is held is looked at for the last hour as well, whoever watches."""
+
+    looks = 0
+
+    def tasks(self) -> list[TaskRow]:
+        self.looks += 1
+        return super().tasks()
+
+
+async def test_a_browser_that_leaves_is_not_served_any_more() -> None:
+    broker = Counting()
+    async with served(broker) as server:
+        stream = await server.ask("/api/v1/events?topics=tasks", BEARER)
+        await until(stream, b"event: tasks")
+        await stream.aclose()
+        await trio.sleep(2 * BEAT_S)
+        before = broker.looks
+        await trio.sleep(3 * BEAT_S)
+        assert broker.looks == before > 0
+
+
+async def test_a_peer_that_does_not_read_does_not_hold_the_shutdown(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "STALLED_AFTER_S", 0.3)
+    broker.throttled_rows = [throttled("x" * 200_000, connection_id=str(index)) for index in range(100)]
+    async with served(broker) as server:
+        stream = await server.ask("/api/v1/throttled-channels", BEARER)
+        await trio.sleep(0.6)
+        before = trio.current_time()
+        server.shutdown.set()
+        with trio.fail_after(10):
+            await server.ended.wait()
+        assert trio.current_time() - before < http_server.GRACE_S + 1
+        await trio.aclose_forcefully(stream)
+
+
+async def test_a_request_in_hand_is_finished_after_the_shutdown_began(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = trio.Event()
+    wanted: Callable[..., Any] = broker.apply
+
+    async def slow(*given: Any) -> Any:
+        begun.set()
+        await trio.sleep(0.5)
+        return await wanted(*given)
+
+    monkeypatch.setattr(broker, "apply", slow)
+    body = b'{"entries": [{"entity": {"user": "a"}, "ops": [{"key": "producer_byte_rate", "value": 1}]}]}'
+    async with served(broker) as server:
+        stream = await server.open()
+        head = (
+            b"PATCH /api/v1/client-quotas HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        )
+        await stream.send_all(head + BEARER + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        await begun.wait()
+        server.shutdown.set()
+        assert b"HTTP/1.1 200" in await rest_of(stream)
+    assert list(broker.rows) == [(("user", "a"),)]
+
+
+IDLE = 512
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def test_as_many_idle_connections_as_there_may_be_hold_up_no_health_check(server: Served) -> None:
+    idle = [await server.open() for _ in range(IDLE)]
+    for _ in range(3):
+        assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")
+    for stream in idle:
+        await trio.aclose_forcefully(stream)
+
+
+async def is_open(stream: trio.SocketStream) -> bool:
+    with trio.move_on_after(0.1):
+        return bool(await stream.receive_some())
+    return True
+
+
+@pytest.mark.parametrize(("count", "first_is_open"), [(2, True), (3, True), (4, False)])
+async def test_of_more_connections_of_an_address_than_it_may_have_the_eldest_idle_one_makes_room(
+    broker: FakeBroker, count: int, first_is_open: bool
+) -> None:
+    async with served(broker, max_connections_per_ip=3) as server:
+        held = []
+        for _ in range(count):
+            held.append(await server.open())
+            await trio.sleep(0.02)
+        other = await server.open(source="127.0.0.2")
+        assert await is_open(held[0]) is first_is_open
+        for stream in (*held[1:], other):
+            await stream.send_all(HEALTH)
+            await until(stream, b"ok\n")
+            await stream.aclose()
+        await trio.aclose_forcefully(held[0])
+
+
+async def test_a_connection_with_a_request_in_hand_makes_room_for_none(broker: FakeBroker) -> None:
+    async with served(broker, max_connections=2) as server:
+        busy = [await server.ask("/api/v1/events?topics=tasks", BEARER) for _ in range(2)]
+        for stream in busy:
+            await until(stream, b"event: tasks")
+        # What is beyond asks for the state of the broker, and for nothing else.
+        check = await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))
+        assert check.endswith(b"ok\n")
+        refused = await rest_of(await server.ask("/api/v1/tasks", BEARER, source="127.0.0.2"))
+        assert refused.startswith(b"HTTP/1.1 503") and b"no free connection" in refused
+        for stream in busy:
+            assert await is_open(stream)
+            await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.parametrize("more", [b"", b"Content-Length: 3\r\n", BEARER])
+async def test_a_websocket_is_refused_before_the_framework(
+    server: Served, caplog: pytest.LogCaptureFixture, more: bytes
+) -> None:
+    caplog.set_level(logging.INFO, "webui")
+    upgrade = (
+        b"Connection: Upgrade\r\nUpgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" + more
+    )
+    for _ in range(5):
+        stream = await server.ask("/api/v1/events", upgrade)
+        answer = await rest_of(stream)
+        assert answer.startswith(b"HTTP/1.1 400") and b"no WebSockets" in answer
+    lines = [record for record in caplog.records if record.name.startswith("webui")]
+    assert 1 <= len(lines) <= 2 and not any(record.exc_info for record in caplog.records)
+
+
+async def test_headers_that_never_end_are_hung_up_on(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = http_server.hypercorn_config
+
+    def hasty() -> Any:
+        config = made()
+        config.keep_alive_timeout = 0.3
+        return config
+
+    monkeypatch.setattr(http_server, "hypercorn_config", hasty)
+    async with served(broker) as server:
+        stream = await server.open()
+        await stream.send_all(b"GET / HTTP/1.1\r\nHost: ")
+        assert await rest_of(stream) == b""
+
+
+async def test_a_broken_connection_is_logged_and_the_broker_goes_on(
+    server: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def break_(self: object) -> None:
+        raise RuntimeError("hypercorn broke")
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(http_server.Connection, "run", break_)
+        assert await rest_of(await server.open()) == b""
+    assert "hypercorn broke" in caplog.text
+    assert (await rest_of(await server.ask("/healthz", b"Connection: close\r\n"))).endswith(b"ok\n")
+
+
+async def test_a_taken_port_stops_the_start(broker: FakeBroker) -> None:
+    async with served(broker) as server:
+        again = partial(serve_console, broker.backend(), FakeSettings(FakeAddress(port=server.port)))
+        with pytest.raises(ConfigError, match="in use"):
+            await again(shutdown=trio.Event())
+
+
+async def test_being_cancelled_ends_everything(broker: FakeBroker) -> None:
+    with trio.move_on_after(0.5) as scope:
+        await serve_console(broker.backend(), FakeSettings(), shutdown=trio.Event())
+    assert scope.cancelled_caught
+
+
+def test_the_patience_of_a_send_is_longer_than_that_of_the_stream() -> None:
+    # The stream must give up first, or the shield of the request task would cut a send in two.
+    assert http_server.STALLED_AFTER_S < asgi.SEND_LIMIT_S
+
+
+async def test_a_closed_connection_takes_nothing() -> None:
+    one, other = trio.socket.socketpair()
+    connection = http_server.PatientStream(trio.SocketStream(one), http_server.Turnstile())
+    assert connection.send_nowait(b"hello") == 5
+    one.close()
+    # Somebody else may have its number by now.
+    third, fourth = trio.socket.socketpair()
+    with other, third, fourth, pytest.raises(OSError, match="Bad file descriptor"):
+        connection.send_nowait(b"not for you")
+
+
+async def test_of_connections_that_receive_at_once_one_goes_on_in_each_turn() -> None:
+    """Without it, what six of them do after they have received would be one piece of work."""
+    turns, gone_on = 0, []
+
+    class Turns(trio.abc.Instrument):
+        def before_io_wait(self, timeout: float) -> None:
+            nonlocal turns
+            turns += 1
+
+    async def receive(stream: trio.SocketStream) -> None:
+        assert await http_server.PatientStream(stream, turnstile).receive_some(100) == b"hello"
+        gone_on.append(turns)
+
+    turnstile = http_server.Turnstile()
+    pairs = [socket.socketpair() for _ in range(6)]
+    trio.lowlevel.add_instrument(counting := Turns())
+    async with trio.open_nursery() as nursery:
+        for one, _ in pairs:
+            nursery.start_soon(receive, trio.SocketStream(trio.socket.from_stdlib_socket(one)))
+        await trio.testing.wait_all_tasks_blocked()
+        for _, other in pairs:
+            other.send(b"hello")
+    trio.lowlevel.remove_instrument(counting)
+    for one, other in pairs:
+        one.close()
+        other.close()
+    assert len(gone_on) == len(set(gone_on)) == 6
+
+
+async def test_an_answer_is_too_late_for_a_connection_that_is_being_closed() -> None:
+    # Within `send_eof` trio has a checkpoint, and refuses whoever sends meanwhile.
+    one, other = trio.socket.socketpair()
+    with one, other:
+        stream = trio.SocketStream(one)
+        with stream._send_conflict_detector, pytest.raises(trio.BrokenResourceError, match="being closed"):
+            await http_server.PatientStream(stream, http_server.Turnstile()).send_all(b"late")

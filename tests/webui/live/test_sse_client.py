@@ -1,0 +1,221 @@
+"""Open pages are told by the beat itself, each with one write, and the broker has its turn between them."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from broker.control.views import Overview
+from tests.webui.fakes import FakeBroker
+from tests.webui.rows import throttled
+from tests.webui.settled import settled
+from webui.live.broadcaster import BEAT_S, Live
+from webui.live.snapshot import Snapshot
+from webui.live.sse_client import QUIET_S, Section, Subscriber
+from webui.rest.events import stream
+
+OVERVIEW: list[tuple[str, Section]] = [("overview", Snapshot.overview)]
+THROTTLED: list[tuple[str, Section]] = [("throttled", Snapshot.throttled)]
+
+
+class Pipe:
+    """A connection: takes what `room` says, and the rest once `drained` is set."""
+
+    def __init__(self, room: Callable[[int], int] = lambda size: size) -> None:
+        self.room = room
+        self.written: list[bytes] = []
+        self.writes = 0
+        self.drained = trio.Event()
+        self.gone = False
+
+    def send_nowait(self, data: bytes) -> int:
+        self.writes += 1
+        if self.gone:
+            raise BrokenPipeError
+        taken = self.room(len(data))
+        if taken == 0:
+            raise BlockingIOError
+        self.written.append(data[:taken])
+        return taken
+
+    async def send_all(self, data: bytes) -> None:
+        await self.drained.wait()
+        if self.gone:
+            raise trio.BrokenResourceError
+        self.written.append(data)
+
+    def chunks(self) -> list[bytes]:
+        """As HTTP/1.1 has them; fails where they do not fit together."""
+        left, found = b"".join(self.written), []
+        while left:
+            size, _, left = left.partition(b"\r\n")
+            found.append(left[: int(size, 16)])
+            assert left[int(size, 16) :].startswith(b"\r\n")
+            left = left[int(size, 16) + 2 :]
+        return found
+
+
+class Counted(FakeBroker):
+    overviews_asked = 0
+
+    def overview(self) -> Overview:
+        self.overviews_asked += 1
+        return super().overview()
+
+
+@asynccontextmanager
+async def followed(
+    broker: FakeBroker,
+    pipes: Sequence[Pipe],
+    sections: list[tuple[str, Section]] = OVERVIEW,
+    signed_in: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[tuple[Live, list[list[bytes]]]]:
+    """Live pages with these connections; what the framework has to send for each."""
+    live = Live(broker, lambda: broker.now_ms + round(trio.current_time() * 1000))
+    framed: list[list[bytes]] = []
+
+    async def follow(pipe: Pipe, sent: list[bytes]) -> None:
+        async for part in stream(live, Subscriber(sections, signed_in, pipe)):
+            sent.append(part)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live.run)
+        await settled()
+        for pipe in pipes:
+            framed.append([])
+            nursery.start_soon(follow, pipe, framed[-1])
+        await settled()
+        yield live, framed
+        nursery.cancel_scope.cancel()
+
+
+async def test_fifty_pages_cost_one_look_and_one_write_each(mock_clock: MockClock) -> None:
+    broker, pipes = Counted(), [Pipe() for _ in range(50)]
+    async with followed(broker, pipes):
+        await _pass(mock_clock, BEAT_S)
+        asked = broker.overviews_asked
+        written = [pipe.writes for pipe in pipes]
+        for _ in range(10):
+            await _pass(mock_clock, BEAT_S)
+        # What the history has seen is what the pages are told.
+        assert broker.overviews_asked - asked == 10
+        assert [pipe.writes - before for pipe, before in zip(pipes, written, strict=True)] == [10] * 50
+        assert len({pipe.written[-1] for pipe in pipes}) == 1
+
+
+async def test_the_beginning_is_the_frameworks_and_the_rest_is_written_in_chunks(
+    mock_clock: MockClock, broker: FakeBroker
+) -> None:
+    pipe = Pipe()
+    async with followed(broker, [pipe], THROTTLED) as (_, framed):
+        assert framed[0][0] == b"retry: 1000\n\n" and framed[0][1].startswith(b"event: throttled\n")
+        broker.throttled_rows = [throttled()]
+        await _pass(mock_clock, BEAT_S)
+        [event] = pipe.chunks()
+        assert event.startswith(b"event: throttled\ndata: ") and event.endswith(b"\n\n")
+        assert json.loads(event.split(b"data: ", 1)[1])["total"] == 1
+        assert len(framed[0]) == 2
+
+
+class Polls(trio.abc.Instrument):
+    """Notes when the loop asks the kernel who has sent something."""
+
+    def __init__(self, turns: list[str]) -> None:
+        self.turns = turns
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.turns.append("clients")
+
+
+async def test_between_two_pages_clients_have_their_turn(mock_clock: MockClock, broker: FakeBroker) -> None:
+    turns: list[str] = []
+
+    class Told(Pipe):
+        def send_nowait(self, data: bytes) -> int:
+            turns.append("page")
+            return super().send_nowait(data)
+
+    async with followed(broker, [Told() for _ in range(5)]):
+        trio.lowlevel.add_instrument(Polls(turns))
+        await _pass(mock_clock, 1.0)
+    assert turns.count("page") == 5
+    assert ("page", "page") not in pairwise(turns)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 10, 60])
+async def test_what_a_connection_does_not_take_is_sent_before_anything_else(
+    mock_clock: MockClock, broker: FakeBroker, taken: int
+) -> None:
+    slow, quick = Pipe(lambda size: min(taken, size)), Pipe()
+    async with followed(broker, [slow, quick]):
+        await _pass(mock_clock, 1.0)
+        assert b"".join(slow.written) == quick.written[0][:taken]
+        for _ in range(3):
+            await _pass(mock_clock, 1.0)
+        assert slow.writes == 1 and quick.writes == 4
+        slow.room = lambda size: size
+        slow.drained.set()
+        await settled()
+        assert slow.chunks()[0] == quick.chunks()[0]
+        await _pass(mock_clock, 1.0)
+        # What came in between is not made up for: the latest wins.
+        assert slow.chunks()[-1] == quick.chunks()[-1] and len(slow.chunks()) == 2
+
+
+async def test_a_peer_that_has_gone_hurts_nobody(mock_clock: MockClock, broker: FakeBroker) -> None:
+    gone, there = Pipe(), Pipe()
+    async with followed(broker, [gone, there]):
+        gone.gone = True
+        await _pass(mock_clock, 1.0)
+        await _pass(mock_clock, 1.0)
+        assert gone.written == [] and there.writes == 2
+
+
+async def test_a_peer_that_stops_reading_ends_its_own_stream(
+    mock_clock: MockClock, broker: FakeBroker
+) -> None:
+    stalled = Pipe(lambda size: 1)
+    async with followed(broker, [stalled]) as (live, _):
+        await _pass(mock_clock, 1.0)
+        stalled.gone = True
+        stalled.drained.set()
+        await settled()
+        assert live.watchers == 0
+
+
+async def test_whoever_signs_out_is_told_with_the_next_beat(
+    mock_clock: MockClock, broker: FakeBroker
+) -> None:
+    pipe = Pipe()
+    signed_out: list[bool] = []
+    async with followed(broker, [pipe], signed_in=lambda: not signed_out) as (live, framed):
+        signed_out.append(True)
+        await _pass(mock_clock, 1.0)
+        assert framed[0][-1] == b"event: signed-out\ndata: {}\n\n"
+        assert pipe.writes == 0 and live.watchers == 0
+
+
+async def test_the_end_ends_every_page(mock_clock: MockClock, broker: FakeBroker) -> None:
+    async with followed(broker, [Pipe(), Pipe()]) as (live, _):
+        live.end()
+        await settled()
+        assert live.watchers == 0
+
+
+async def test_a_quiet_page_hears_that_we_live(mock_clock: MockClock, broker: FakeBroker) -> None:
+    pipe = Pipe()
+    async with followed(broker, [pipe], THROTTLED):
+        for _ in range(round(QUIET_S / BEAT_S) - 1):
+            await _pass(mock_clock, BEAT_S)
+        assert pipe.written == []
+        await _pass(mock_clock, BEAT_S)
+        assert pipe.chunks() == [b": still here\n\n"]
+
+
+async def _pass(clock: MockClock, seconds: float) -> None:
+    clock.jump(seconds)
+    await settled()

@@ -1,0 +1,152 @@
+"""What every open page is told: one look at the broker per beat, shared by all of them.
+
+Run by webui.serving; streams of webui.rest.events follow it. A beat comes once a second, and one more as soon
+as something was changed. Streams are told one after the other, and between two of them the broker serves
+whoever has asked meanwhile. A stream that is still sending when the next beat comes simply takes the one
+after: the latest wins, nothing queues, and a browser costs one reference to a snapshot. While nobody watches,
+only the history is fed.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final
+
+import trio
+
+from broker.control.views import Overview, Views
+from webui.doctor.recent import Recent
+from webui.doctor.symptoms import totals_of
+from webui.live.history import History
+from webui.live.snapshot import LiveTable, Snapshot, live_reports, live_tables
+from webui.live.sse_client import Subscriber
+from webui.live.throttled import HELD, ThrottledLately
+from webui.tables.slices import sliced, step_back
+
+BEAT_S: Final = 1.0
+"""Pages that are open cost the clients of the broker this often; a second is what charts are drawn by."""
+
+LOOK_S: Final = 0.25
+"""How soon a change is seen that was made through another door; changes are shown no more often than this."""
+
+
+class Live:
+    """`now_ms` is the wall clock."""
+
+    def __init__(self, views: Views, now_ms: Callable[[], int]) -> None:
+        self._views = views
+        self.tables = live_tables(views)
+        self.held = ThrottledLately()
+        self.tables["held"] = LiveTable(HELD, lambda: self.held.rows(now_ms()), views)
+        self.recent = Recent()
+        self.reports = live_reports(views, self.recent)
+        self._now_ms = now_ms
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._directly: dict[Subscriber, None] = {}
+        self._refresh_requested = trio.Event()
+        self.history = History()
+        self.watchers = 0
+        self.watchers_of: Counter[str] = Counter()
+        """Open streams by the name of their token."""
+        self.ended = False
+        self.snapshot = self._look()
+
+    async def run(self) -> None:
+        """Beats until cancelled."""
+        while True:
+            begun = trio.current_time()
+            self._refresh_requested = trio.Event()
+            overview, now_ms = self._views.overview(), self._now_ms()
+            self.history.add(overview.figures, now_ms)
+            await step_back()
+            async with aclosing(sliced(self._views.each_throttled())) as slices:
+                async for some in slices:
+                    self.held.add(some, now_ms)
+            if self.recent.is_due(now_ms):
+                self.recent.add(await totals_of(self._views), now_ms)
+                await step_back()
+            if self.watchers:
+                await self._tell(overview)
+            await self._show_changes(begun + BEAT_S)
+
+    async def _show_changes(self, until: float) -> None:
+        """What is changed before the next beat is shown when it is seen."""
+        while (now := trio.current_time()) < until:
+            with trio.move_on_at(min(until, now + LOOK_S)):
+                await self._refresh_requested.wait()
+            is_new = self._refresh_requested.is_set() or self._views.version != self.snapshot.version
+            self._refresh_requested = trio.Event()
+            now = trio.current_time()
+            if is_new and self.watchers and now < until:
+                await self._tell()
+                await trio.sleep_until(min(until, now + LOOK_S))
+
+    async def _tell(self, overview: Overview | None = None) -> None:
+        """A new snapshot for everybody who waits, one after the other."""
+        snapshot = self.snapshot = self._look(overview)
+        for _ in range(len(self._waiting)):
+            self._waiting.unpark()
+            await step_back()
+        for follower in list(self._directly):
+            if follower in self._directly and await self._told(follower, snapshot):
+                await step_back()
+
+    async def _told(self, follower: Subscriber, snapshot: Snapshot) -> bool:
+        """Whether there was something to tell."""
+        if not follower.signed_in():
+            follower.call()
+            return True
+        news = await follower.news(snapshot)
+        if news and follower in self._directly:
+            follower.send(news)
+        return bool(news)
+
+    def _look(self, overview: Overview | None = None) -> Snapshot:
+        now_ms, sample = self._now_ms(), self.history.last
+        return Snapshot(self._views, self.tables, self.reports, now_ms, sample, overview)
+
+    def refresh(self) -> None:
+        """Something was changed through this console: do not wait for the next beat to show it."""
+        self._refresh_requested.set()
+
+    def end(self) -> None:
+        """Ends every stream; the broker is going down."""
+        self.ended = True
+        self._waiting.unpark_all()
+        for follower in self._directly:
+            follower.call()
+
+    def join(self, token: str = "") -> None:
+        """A stream of `token` begins; `leave` when it ends. The first one finds figures of now, not of the
+        last time that somebody looked.
+        """
+        if not self.watchers:
+            self.snapshot = self._look()
+        self.watchers += 1
+        self.watchers_of[token] += 1
+
+    def leave(self, token: str = "") -> None:
+        self.watchers -= 1
+        self.watchers_of[token] -= 1
+        if not self.watchers_of[token]:
+            del self.watchers_of[token]
+
+    async def next(self, seen: Snapshot | None) -> Snapshot | None:
+        """The newest snapshot, as soon as it is not the one already seen; None when there will be no more."""
+        while self.snapshot is seen and not self.ended:
+            await self._waiting.park()
+        return None if self.ended else self.snapshot
+
+    async def tell_directly(self, follower: Subscriber) -> None:
+        """From here on the beat itself tells this one, until there is something for its own task to do:
+        cancelled, too, nobody writes to its connection any more. Raises BrokenResourceError as
+        `Subscriber.send_rest` does.
+        """
+        if self.ended:
+            return
+        self._directly[follower] = None
+        try:
+            await follower.called()
+        finally:
+            del self._directly[follower]
+        await follower.send_rest()

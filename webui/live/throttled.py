@@ -1,0 +1,114 @@
+"""Who was held in the last hour: by which rule, how often, for how long at most.
+
+Fed by live.broadcaster with every look at the broker, so that a throttle of last night's job is still there
+in the morning meeting's first hour. Bounded; pure: the caller brings the time.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker.control.views import ThrottledRow
+from webui.tables.listing import Table
+from webui.tables.shapes import finite, utc
+
+KEPT_MS: Final = 3_600_000
+MOST_CLIENTS: Final = 1_000
+MOST_CONNECTIONS: Final = 10_000
+
+Key = tuple[str, str, str, tuple[tuple[str, str | None], ...]]
+
+
+@dataclass(slots=True)
+class Held:
+    """One client under one rule. `times` counts throttles of all its connections, `worst` is the most that
+    was observed, in parts of what is allowed.
+    """
+
+    client_id: str
+    principal: str
+    address: str
+    quota_type: str
+    entity: tuple[tuple[str, str | None], ...]
+    first_ms: int
+    last_ms: int
+    times: int = 0
+    longest_ms: int = 0
+    worst: float = 0.0
+
+
+class ThrottledLately:
+    __slots__ = ("_clients", "_counted")
+
+    def __init__(self) -> None:
+        self._clients: dict[Key, Held] = {}
+        self._counted: dict[tuple[str, str], int] = {}
+
+    def add(self, rows: Iterable[ThrottledRow], now_ms: int) -> None:
+        """`rows` are held at this moment, all or some of those that are."""
+        for row in rows:
+            key = (row.client_id, row.principal, str(row.quota_type), row.entity)
+            held = self._clients.get(key)
+            if held is None:
+                held = self._clients[key] = Held(
+                    row.client_id,
+                    row.principal,
+                    row.address,
+                    str(row.quota_type),
+                    row.entity,
+                    now_ms,
+                    now_ms,
+                )
+            held.times += self._new_times(row)
+            held.last_ms, held.address = now_ms, row.address
+            held.longest_ms = max(held.longest_ms, row.throttle_ms)
+            held.worst = max(held.worst, row.observed / row.bound)
+        if len(self._clients) > MOST_CLIENTS or len(self._counted) > MOST_CONNECTIONS:
+            self._make_space()
+
+    def rows(self, now_ms: int) -> list[Held]:
+        """Those of the last hour."""
+        self._clients = {key: held for key, held in self._clients.items() if now_ms - held.last_ms < KEPT_MS}
+        return list(self._clients.values())
+
+    def _new_times(self, row: ThrottledRow) -> int:
+        """A connection counts its throttles; one that was not seen before counts once."""
+        connection = (row.connection_id, str(row.quota_type))
+        before = self._counted.get(connection, row.times - 1)
+        self._counted[connection] = row.times
+        return max(row.times - before, 0)
+
+    def _make_space(self) -> None:
+        """The half that was held longest ago goes; what connections counted begins anew."""
+        kept = sorted(self._clients.items(), key=lambda each: each[1].last_ms)[-MOST_CLIENTS // 2 :]
+        self._clients = dict(kept)
+        self._counted = {}
+
+
+def throttled_json(held: Held) -> dict[str, Any]:
+    return {
+        "client_id": held.client_id,
+        "principal": held.principal,
+        "address": held.address,
+        "quota_type": held.quota_type,
+        "entity": dict(held.entity),
+        "times": held.times,
+        "longest_ms": held.longest_ms,
+        "worst": finite(held.worst),
+        "first_at": utc(held.first_ms),
+        "last_at": utc(held.last_ms),
+    }
+
+
+HELD: Final[Table[Held]] = Table(
+    json=throttled_json,
+    words=lambda row: (row.client_id, row.principal, row.address, *(name or "" for _, name in row.entity)),
+    natural="client",
+    order=lambda row: (row.client_id.casefold(), row.principal, row.quota_type, str(row.entity)),
+    sorts={
+        "last": lambda row: row.last_ms,
+        "times": lambda row: row.times,
+        "longest": lambda row: row.longest_ms,
+        "worst": lambda row: row.worst,
+    },
+)

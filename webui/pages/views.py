@@ -1,0 +1,203 @@
+"""The pages' addresses: the pages themselves, signing in and out, and the files they are made of.
+
+Added to the app by http.app. Everything that a page then shows or changes it asks of the REST API, like any
+program.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+from urllib.parse import quote
+
+from quart import Response, request
+from quart.typing import ResponseReturnValue
+from quart_trio import QuartTrio
+
+from broker.control.commands import Role
+from webui.console import Console
+from webui.http.static_files import StaticFiles
+from webui.http.web_request import body_of, request_info_of
+from webui.pages.catalogue import PAGES, Page
+from webui.pages.rendering import Renderer
+from webui.rest import strict_json
+from webui.rest.problem import Problem
+from webui.rest.routing import JSON
+from webui.rest.schema import Record, Text
+from webui.rest.tokens import LONGEST_NAME
+from webui.security import headers
+from webui.security.authenticator import LONGEST_SECRET, role_of
+from webui.security.gate import RequestInfo, check_body, cookie_name, identity_of, session_of
+from webui.security.origin import is_foreign, says_where_from
+from webui.tables.json_text import encode
+
+REFUSED_ADDRESS: Final = (
+    "A token does not belong in an address, where histories and logs keep it. Paste it here, or open a "
+    "link that weir console-link prints."
+)
+UNPROVEN_LINK: Final = (
+    "Over plain HTTP from another machine this browser does not say who made the link, so it signs nobody "
+    "in. Use a token or a password here, or TLS."
+)
+IN_QUERIES: Final = "!$&'()*+,;=:@/?%-._~"
+"""What is left as it is in the query of a redirect."""
+
+_SECRET = Text(shortest=1, longest=LONGEST_SECRET)
+_BY_TOKEN = Record({"token": _SECRET})
+_BY_NAME = Record({"name": Text(shortest=1, longest=LONGEST_NAME), "password": _SECRET})
+
+
+def add_pages(app: QuartTrio, console: Console, static: StaticFiles) -> Renderer:
+    renderer = Renderer(static)
+    for page in PAGES:
+        _add(app, page.path, page.key, _page_view(console, renderer, page), "GET")
+    _add(app, "/login", "login", _login_view(console), "POST")
+    _add(app, "/logout", "logout", _logout_view(console), "POST")
+    _add(app, "/session", "session", _session_view(console), "GET")
+    _add(app, "/static/<version>/<path:name>", "static_file", _static_view(static), "GET")
+    return renderer
+
+
+View = Callable[..., Awaitable[ResponseReturnValue]]
+
+
+def _add(app: QuartTrio, path: str, name: str, view: View, method: str) -> None:
+    app.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
+
+
+def _page_view(console: Console, renderer: Renderer, page: Page) -> View:
+    async def view() -> ResponseReturnValue:
+        request_info = request_info_of(request)
+        elsewhere = console.own_host.elsewhere(request_info.scheme, request_info.headers.get("Host", ""))
+        if elsewhere is not None:
+            return _redirect(elsewhere, page.path, request.query_string)
+        if "token" in request.args:
+            return _sign_in_page(renderer, REFUSED_ADDRESS, 403)
+        code = request.args.get("code")
+        if code is not None and request.method == "GET":
+            return _login_by_link(console, renderer, page, request_info, code)
+        session = session_of(console, request_info)
+        if session is None:
+            return _sign_in_page(renderer, "")
+        html = renderer.render(
+            f"{page.key}.html",
+            page=page,
+            csrf=session.csrf,
+            who=session.token.name,
+            role=session.token.role.lower(),
+            may_edit=role_of(session.token) >= Role.EDITOR,
+            quota_callback=console.backend.views.quota_callback,
+        )
+        return Response(html, content_type="text/html; charset=utf-8")
+
+    return view
+
+
+def _redirect(origin: str, path: str, query: bytes) -> Response:
+    """The same page where its cookies are its own."""
+    more = f"?{quote(query, safe=IN_QUERIES)}" if query else ""
+    return Response(b"", status=307, headers={"Location": f"{origin}{path}{more}"})
+
+
+def _login_by_link(
+    console: Console, renderer: Renderer, page: Page, request_info: RequestInfo, code: str
+) -> ResponseReturnValue:
+    """The link that the broker or `weir console-link` printed. Its code leaves the address bar with the
+    answer.
+    """
+    if is_foreign(request_info.headers):
+        # A stranger's link must not sign the visitor in as the stranger.
+        return _sign_in_page(renderer, "Open the link from the terminal, not from another page.", 403)
+    if not says_where_from(request_info.headers, request_info.address):
+        return _sign_in_page(renderer, UNPROVEN_LINK, 403)
+    opened = Response(b"", status=303, headers={"Location": page.path})
+    old = request_info.cookies.get(cookie_name(console, request_info.scheme))
+    try:
+        secret, _ = console.authenticator.sign_in_by_link(code, request_info.address, old)
+    except Problem as problem:
+        if session_of(console, request_info) is not None:
+            # The link once more in the browser that it has signed in.
+            return opened
+        return _sign_in_page(renderer, problem.detail, problem.status)
+    _set_cookie(console, opened, secret)
+    return opened
+
+
+def _sign_in_page(renderer: Renderer, message: str, status: int = 401) -> Response:
+    html = renderer.render("login.html", message=message)
+    return Response(html, status=status, content_type="text/html; charset=utf-8")
+
+
+def _login_view(console: Console) -> View:
+    """Answers whose token it was, and the session's CSRF token: a page that is still open goes on with it."""
+
+    async def view() -> ResponseReturnValue:
+        request_info = request_info_of(request)
+        check_body(request_info)
+        old = request_info.cookies.get(cookie_name(console, request_info.scheme))
+        authenticator = console.authenticator
+        with authenticator.guess(request_info.address) as guess:
+            given = strict_json.parse(await body_of(request))
+            if isinstance(given, dict) and "name" in given:
+                by = _BY_NAME.check(given)
+                opened = await authenticator.sign_in_by_name(
+                    by["name"], by["password"], request_info.address, old, guess
+                )
+            else:
+                token = _BY_TOKEN.check(given)["token"]
+                opened = authenticator.sign_in(token, request_info.address, old, guess)
+        secret, session = opened
+        who = {"name": session.token.name, "role": session.token.role, "csrf": session.csrf}
+        response = Response(encode(who), content_type=JSON)
+        _set_cookie(console, response, secret)
+        return response
+
+    return view
+
+
+def _logout_view(console: Console) -> View:
+    async def view() -> ResponseReturnValue:
+        request_info = request_info_of(request)
+        identity_of(console, request_info)
+        name = cookie_name(console, request_info.scheme)
+        console.authenticator.sign_out(request_info.cookies.get(name, ""))
+        response = Response(b"", status=204)
+        response.delete_cookie(
+            name, path="/", secure=request_info.scheme == "https", httponly=True, samesite="Strict"
+        )
+        return response
+
+    return view
+
+
+def _session_view(console: Console) -> View:
+    """A page opened by a link from elsewhere comes without the cookie (SameSite=Strict); the sign-in page
+    asks here whether there is a session after all.
+    """
+
+    async def view() -> ResponseReturnValue:
+        return Response(b"", status=204 if session_of(console, request_info_of(request)) else 401)
+
+    return view
+
+
+def _static_view(static: StaticFiles) -> View:
+    async def view(version: str, name: str) -> ResponseReturnValue:
+        found = static.get(name)
+        if found is None:
+            raise Problem(404, "There is no such file.")
+        content, media = found
+        kept = headers.FOR_EVER if version == static.version else headers.NOT_STORED
+        return Response(content, content_type=media, headers={"Cache-Control": kept})
+
+    return view
+
+
+def _set_cookie(console: Console, response: Response, secret: str) -> None:
+    scheme = request.scheme
+    response.set_cookie(
+        cookie_name(console, scheme),
+        secret,
+        path="/",
+        secure=scheme == "https",
+        httponly=True,
+        samesite="Strict",
+    )

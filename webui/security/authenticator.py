@@ -1,0 +1,180 @@
+"""Who is asking: bearer tokens for programs, session cookies for browsers.
+
+Part of webui.console, asked by webui.security.gate and the sign-in page. It settles name and role and nothing
+else; what a role may do is for broker.control to say. A token that was revoked or replaced, or has expired,
+ends its sessions with the next request.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from broker.control.commands import Actor, ChangeOrigin, Role
+from broker.control.views import TokenRow
+from webui.backend import Backend, ConsoleSettings
+from webui.rest.problem import Problem
+from webui.security.backoff import Backoff, Guess
+from webui.security.passwords import Passwords, too_often
+from webui.security.sessions import Session, Sessions
+
+LONGEST_SECRET: Final = 1_024
+
+
+class Authenticator:
+    """`now_ms` is a monotonic clock, `wall_ms` the time of day, by which tokens expire."""
+
+    __slots__ = (
+        "_backend",
+        "_backoff",
+        "_current",
+        "_current_version",
+        "_now_ms",
+        "_passwords",
+        "_sessions",
+        "_used_ms",
+        "_wall_ms",
+    )
+
+    def __init__(
+        self,
+        backend: Backend,
+        settings: ConsoleSettings,
+        now_ms: Callable[[], int],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self._backend = backend
+        self._backoff = Backoff()
+        self._current: frozenset[TokenRow] = frozenset()
+        self._current_version = -1
+        self._now_ms = now_ms
+        self._passwords = Passwords(backend, self._backoff, now_ms)
+        self._sessions = Sessions(
+            settings.session_idle_ms, settings.session_max_ms, settings.max_sessions_per_token
+        )
+        self._used_ms: dict[str, int] = {}
+        self._wall_ms = wall_ms
+
+    def holder(self, secret: str) -> TokenRow | None:
+        """The token that a secret belongs to. Counts no guess, so only `bearer` may ask it for a client."""
+        return self._backend.identify(secret) if 0 < len(secret) <= LONGEST_SECRET else None
+
+    def guess(self, address: str, secret: str | None = None) -> Guess:
+        """Counts a guess of this address before its secret is compared, or even received (`secret` None). The
+        caller ends it. Raises Problem 429 for an address that must wait.
+        """
+        now_ms = self._now_ms()
+        wait_ms = self._backoff.wait_ms(address, now_ms, secret)
+        if wait_ms:
+            raise too_often(wait_ms)
+        return self._backoff.begin(address, now_ms)
+
+    def bearer(self, secret: str, address: str, guess: Guess | None = None) -> TokenRow:
+        """`guess`: the one that was counted for it already. Raises Problem 401, or 429 for an address that
+        must wait.
+        """
+        with guess or self.guess(address, secret) as guess:
+            token = self.holder(secret)
+            if token is None:
+                guess.wrong(secret, self._now_ms())
+                detail = "This token is not known here."
+                raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+            guess.right(secret)
+        self._let_in(token)
+        return token
+
+    def _let_in(self, token: TokenRow) -> None:
+        """Raises Problem 401."""
+        if token.has_expired(self._wall_ms()):
+            detail = "This token has expired; an administrator can renew it."
+            raise Problem(401, detail, headers={"WWW-Authenticate": "Bearer"})
+        self._used_ms[token.name] = self._now_ms()
+
+    def sign_in(
+        self, secret: str, address: str, old_cookie: str | None, guess: Guess | None = None
+    ) -> tuple[str, Session]:
+        """A new session with its cookie; the session that the browser had before is gone. Raises Problem."""
+        return self._open(self.bearer(secret, address, guess), old_cookie)
+
+    def sign_in_by_link(self, code: str, address: str, old_cookie: str | None) -> tuple[str, Session]:
+        """The same by the one-time code of a link. Raises Problem 401, or 429 for an address that must
+        wait.
+        """
+        with self.guess(address) as guess:
+            token = self._backend.redeem(code, self._now_ms())
+            if token is None:
+                guess.wrong(code, self._now_ms())
+                detail = "This link was used before, or is older than fifteen minutes."
+                raise Problem(401, f"{detail} Run weir console-link for another one.")
+            guess.right()
+        self._let_in(token)
+        return self._open(token, old_cookie)
+
+    async def prove_again(self, token: TokenRow, secret: str, address: str) -> None:
+        """Whoever is signed in shows the token, its password, or the code of a new link once more. Raises
+        Problem as `Passwords.prove` does.
+        """
+        with self.guess(address) as guess:
+            shown = self._backend.redeem(secret, self._now_ms())
+            if shown is None or shown.name != token.name:
+                await self._passwords.prove(token.name, secret, address, guess)
+            guess.right()
+
+    async def sign_in_by_name(
+        self, name: str, password: str, address: str, old_cookie: str | None, guess: Guess | None = None
+    ) -> tuple[str, Session]:
+        """The same by name and password. Raises Problem."""
+        token = await self._passwords.prove(name, password, address, guess)
+        self._let_in(token)
+        return self._open(token, old_cookie)
+
+    def _open(self, token: TokenRow, old_cookie: str | None) -> tuple[str, Session]:
+        if old_cookie is not None:
+            self._sessions.close(old_cookie)
+        return self._sessions.open(token, self._now_ms())
+
+    @property
+    def passwords(self) -> Passwords:
+        return self._passwords
+
+    def session(self, cookie: str) -> Session | None:
+        """The session of a cookie, which counts as used by this."""
+        session = self._sessions.find(cookie, self._now_ms())
+        if session is not None and not self.knows(session.token):
+            self._sessions.close(cookie)
+            return None
+        if session is not None:
+            self._used_ms[session.token.name] = session.seen_at_ms
+        return session
+
+    def sign_out(self, cookie: str) -> None:
+        self._sessions.close(cookie)
+
+    def sign_out_everywhere(self, name: str | None) -> int:
+        """Ends every session of the token of this name, None: of every token; answers how many there were.
+        Streams ask `session` again with each beat, and end.
+        """
+        return self._sessions.close_all(name, self._now_ms())
+
+    def knows(self, token: TokenRow) -> bool:
+        """Whether the token is still what it was: neither revoked nor replaced nor given another role, and
+        not expired.
+        """
+        version = self._backend.views.version
+        if version != self._current_version:
+            self._current = frozenset(self._backend.views.tokens())
+            self._current_version = version
+            names = {each.name for each in self._current}
+            self._used_ms = {name: ms for name, ms in self._used_ms.items() if name in names}
+        return token in self._current and not token.has_expired(self._wall_ms())
+
+    def unused_for_ms(self, name: str) -> int | None:
+        """How long ago a token was last shown, or a session of it used; None: not since the start."""
+        used_ms = self._used_ms.get(name)
+        return None if used_ms is None else self._now_ms() - used_ms
+
+
+def actor_of(token: TokenRow, address: str, door: ChangeOrigin) -> Actor:
+    return Actor(token.name, role_of(token), address, door)
+
+
+def role_of(token: TokenRow) -> Role:
+    return Role[token.role.upper()]
