@@ -5,7 +5,6 @@ arithmetic which subtracts windows never meets zero (Kafka's token bucket starts
 clock is large).
 """
 
-import time
 from typing import Final, Protocol
 
 BASE_MS: Final = 1_700_000_000_000
@@ -22,39 +21,3 @@ class Clock(Protocol):
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, for record timestamps, audit rows and retention only."""
-
-
-class SystemClock:
-    """The machine's clocks."""
-
-    def __init__(self) -> None:
-        self._origin = time.monotonic_ns()
-
-    def ms(self) -> int:
-        return BASE_MS + (time.monotonic_ns() - self._origin) // 1_000_000
-
-    def ns(self) -> int:
-        return time.monotonic_ns()
-
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-
-class ManualClock:
-    """A clock that moves only when told to; for tests and replays."""
-
-    def __init__(self, now_ms: int = BASE_MS, wall_ms: int | None = None) -> None:
-        self.now_ms = now_ms
-        self._wall_offset = (now_ms if wall_ms is None else wall_ms) - now_ms
-
-    def ms(self) -> int:
-        return self.now_ms
-
-    def ns(self) -> int:
-        return self.now_ms * 1_000_000
-
-    def wall_ms(self) -> int:
-        return self.now_ms + self._wall_offset
-
-    def advance(self, ms: int) -> None:
-        self.now_ms += ms

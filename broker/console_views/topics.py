@@ -1,15 +1,17 @@
-"""What lies in a topic's partitions and how far groups have read, as the console reads it. For `figures`."""
+"""A topic's partitions and the offsets that groups have committed, for the console."""
 
-import struct
 from collections.abc import Iterator
+from typing import Any
 
 from broker.control.rows.topics import CommittedRow, GroupDetail, GroupRow, MemberRow, PartitionRow
-from broker.errors import ApiError, ErrorCode
+from broker.errors import ApiError, ErrorCode, ProtocolViolation
 from broker.groups.replies import DescribedMember
+from broker.protocol.codec import decode_data
 from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 
 CONSUMER = "consumer"
+VERSION_BYTES = 2
 
 
 def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]:
@@ -70,20 +72,14 @@ def _member(member: DescribedMember, protocol_type: str) -> MemberRow:
     return MemberRow(member.member_id, member.instance_id, member.client_id, member.client_host, assigned)
 
 
-def _assigned(data: bytes) -> Iterator[tuple[str, int]]:
-    """What a consumer was assigned (Kafka: ConsumerProtocolAssignment). The leader of the group wrote it; as
-    much of it is read as makes sense.
+def _assigned(data: bytes) -> list[tuple[str, int]]:
+    """Return the partitions of a ConsumerProtocolAssignment, none when `data` is not one: the leader of the
+    group wrote it, and the broker does not validate it.
     """
     try:
-        (topics,) = struct.unpack_from(">i", data, 2)
-        at = 6
-        for _ in range(topics):
-            (length,) = struct.unpack_from(">h", data, at)
-            name = data[at + 2 : at + 2 + length].decode()
-            at += 2 + length
-            (count,) = struct.unpack_from(">i", data, at)
-            indexes = struct.unpack_from(f">{count}i", data, at + 4)
-            at += 4 + 4 * count
-            yield from ((name, index) for index in indexes)
-    except (struct.error, UnicodeDecodeError, ValueError):
-        return
+        assignment: Any = decode_data("consumer_protocol_assignment", 0)(data, VERSION_BYTES)
+    except ProtocolViolation:
+        return []
+    return [
+        (each.topic, partition) for each in assignment.assigned_partitions for partition in each.partitions
+    ]

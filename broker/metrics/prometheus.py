@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Final
 
-from broker.metrics.registry import FamilySamples
+from broker.metrics.families import FamilySamples
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.api.broker import Broker
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.metrics.flow import cut_off, deepest, flow_totals, idle_connections, oversized
 from broker.network.socket_server import SocketServer
 from broker.quotas.kinds import QuotaKind

@@ -2,7 +2,7 @@
 Acceptor, ConnectionQuotas)
 """
 
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.network.socket_server import SocketServer
 from broker.quotas import connection_metrics
 

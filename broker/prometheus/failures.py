@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.failures import Failures
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from broker.config.listeners import Plane as PlaneName
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.socket_server import SocketServer
 
 CHANNEL: Final = "kafka_network_requestchannel"

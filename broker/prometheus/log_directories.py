@@ -8,7 +8,7 @@ from typing import Final
 
 from broker.log import disk
 from broker.log.store import LogStore
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
 
 MANAGER: Final = "kafka_server_replicaalterlogdirsmanager"
 

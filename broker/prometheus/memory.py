@@ -7,7 +7,7 @@ Where memory is not bounded the figures are those of Kafka's MemoryPool.NONE.
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.memory.leased_frames import LeasedFrames
 from broker.quotas.connection_metrics import label_of
 

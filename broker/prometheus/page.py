@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from broker.api.broker import Broker
+from broker.metrics.families import FamilySamples, Steps
 from broker.metrics.prometheus import pieces
-from broker.metrics.registry import FamilySamples, Steps
 from broker.network.automq import queue_metrics as automq
 from broker.network.clock import TrioClock
 from broker.network.loop_idle import IdleShare, LoopIdle

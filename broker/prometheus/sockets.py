@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from broker.metrics.counter_rate import CounterRate
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.metrics.selector_metrics import SelectorTotals, ciphers, client_software, totals_of
 from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer

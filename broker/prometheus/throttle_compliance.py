@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.quotas.throttle_compliance import ThrottleCompliance
 
 WORDS: Final = {True: "yes", False: "no", None: "unknown"}

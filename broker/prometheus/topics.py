@@ -9,7 +9,7 @@ Kafka: whoever sums asks for `topic!=""`. A partition that moves to another dire
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.services.partitions import Partitions, TopicTraffic
 
 TRAFFIC: Final = "kafka_server_brokertopicmetrics"

@@ -1,6 +1,5 @@
 """Bytes and values: Kafka's wire protocol, without a socket in sight.
 
-framing          how long the next frame is
 header           what stands before a request, and before an answer
 api_key          the keys, their names, and which header each version has
 codec            the way in: decoders and encoders by API key and version

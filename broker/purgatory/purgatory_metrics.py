@@ -7,7 +7,7 @@ RemoteListOffsets and ShareFetch have no operations here, and a constant 0 would
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.purgatory.purgatory import Purgatory
 
 

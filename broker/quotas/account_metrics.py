@@ -4,7 +4,7 @@ looks.
 
 from typing import Final
 
-from broker.metrics.registry import FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import FamilySamples, Kind, Sample, Steps
 from broker.metrics.top_k import largest
 from broker.quotas.accounts import Accounts
 

@@ -9,8 +9,8 @@ from heapq import nlargest
 from itertools import chain
 from typing import Final
 
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.quota import INT_MAX
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.top_k import AT_ONCE, largest
 from broker.quotas.connections import IP_RATE, ConnectionQuotas
 from broker.quotas.entity import Entity

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Final
 
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.prometheus import label_name
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.top_k import AT_ONCE
 from broker.metrics.window import Avg
 from broker.quotas.client_quotas import ClientQuotas

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample, Steps
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample, Steps
 from broker.metrics.top_k import largest
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity

@@ -7,8 +7,8 @@ Called when somebody looks. A figure of an instance is there once it has somethi
 from collections.abc import Iterator
 from typing import Final
 
+from broker.metrics.families import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.metrics.rate import Meter
-from broker.metrics.registry import MAX_SERIES, FamilySamples, Kind, Sample
 from broker.telemetry.effective import uuid_text
 from broker.telemetry.forwarding import Forwarding
 from broker.telemetry.instance import ClientInstance

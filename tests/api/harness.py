@@ -15,7 +15,6 @@ from broker.api.context import RequestContext
 from broker.api.delayed_fetch import complete_fetches
 from broker.api.group_answers import expire_groups, forget_topics
 from broker.api.outcome import AfterCommit, Answered, Delayed, Outcome, Sliced
-from broker.clock import ManualClock
 from broker.config.load import load
 from broker.control.control import Control
 from broker.groups.requests import Now
@@ -47,6 +46,7 @@ from broker.services.producer_ids import ProducerIds
 from broker.steps import finished
 from broker.telemetry.state import Telemetry
 from tests.control.world import StoreCommitter
+from tests.support.clock import ManualClock
 
 Reply = TypeVar("Reply", bound=Message)
 

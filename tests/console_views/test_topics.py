@@ -49,12 +49,12 @@ async def test_what_is_not_there_is_not_told(harness: Harness) -> None:
 
 def test_an_assignment_is_read_topic_by_topic() -> None:
     data = assignment(("orders", (0, 2)), ("clicks", (1,)))
-    assert list(_assigned(data)) == [("orders", 0), ("orders", 2), ("clicks", 1)]
+    assert _assigned(data) == [("orders", 0), ("orders", 2), ("clicks", 1)]
 
 
-def test_an_assignment_that_makes_no_sense_is_read_as_far_as_it_does() -> None:
+def test_an_assignment_that_does_not_decode_has_no_partitions() -> None:
     whole = assignment(("orders", (0, 2)), ("clicks", (1,)))
     for end in range(len(whole)):
-        assert len(list(_assigned(whole[:end]))) <= 3
-    assert list(_assigned(struct.pack(">hi", 0, 2**31 - 1))) == []
-    assert list(_assigned(struct.pack(">hihi", 0, 1, -1, -1))) == []
+        assert _assigned(whole[:end]) == []
+    assert _assigned(struct.pack(">hi", 0, 2**31 - 1)) == []
+    assert _assigned(struct.pack(">hihi", 0, 1, -1, -1)) == []

@@ -1,9 +1,10 @@
 """The page comes in pieces, and is the same page."""
 
 from collections.abc import Iterator
+from math import inf, nan
 
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.metrics.prometheus import LINES_AT_ONCE, SAMPLES_AT_ONCE, pieces, render
-from broker.metrics.registry import FamilySamples, Kind, Sample
 from tests.support.prometheus import parse
 
 
@@ -48,3 +49,25 @@ def test_a_long_family_is_written_in_parts_and_loses_no_line() -> None:
     written = [piece for piece in pieces([FamilySamples("a", "About", Kind.GAUGE, many)]) if piece]
     assert max(piece.count(b"\n") for piece in written) == LINES_AT_ONCE
     assert len(parse(b"".join(written).decode())["a"].samples) == count
+
+
+def test_what_a_client_calls_itself_cannot_leave_its_quotes() -> None:
+    name = 'a"} 1\nevil 2 \\ \u2028 \ud800'
+    family = FamilySamples("m", "two\nlines \\", Kind.GAUGE, [Sample((("client_id", name),), 1.0)])
+    text = render([family]).decode()
+    assert text.split("\n") == [
+        "# HELP m two\\nlines \\\\",
+        "# TYPE m gauge",
+        'm{client_id="a\\"} 1\\nevil 2 \\\\ \u2028 \\ud800"} 1.0',
+        "",
+    ]
+
+
+def test_numbers_that_are_not_finite_have_names() -> None:
+    samples = [Sample((), value) for value in (nan, inf, -inf, 3)]
+    assert render([FamilySamples("m", "M", Kind.GAUGE, samples)]).decode().splitlines()[2:] == [
+        "m NaN",
+        "m +Inf",
+        "m -Inf",
+        "m 3",
+    ]

@@ -22,6 +22,7 @@ from kio.serial._introspect import classify_field, is_optional
 
 from broker.protocol.codec import data_class, request_class, response_class
 from broker.protocol.compile_decode import in_version
+from broker.protocol.derive import SERVED
 from broker.protocol.schema import FIXED, LIST, Field, Message, Struct
 
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
@@ -33,7 +34,7 @@ INTEGERS = {
     "int32": (32, True),
     "int64": (64, True),
 }
-API_KEYS = {name: key for key, name in api_key_map.items()}
+API_KEYS = {name: key for key, name in api_key_map.items() if name in SERVED}
 
 
 class Schema(NamedTuple):
@@ -50,7 +51,7 @@ class Schema(NamedTuple):
         return API_KEYS[self.name]
 
 
-NAMES = sorted(name for name in schema_name_map if not name.endswith("_header"))
+NAMES = sorted(SERVED)
 
 
 def schemas(name: str) -> Iterator[Schema]:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from broker.clock import ManualClock
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.entity import Name
+from tests.support.clock import ManualClock
 
 SAMPLES = 11
 """What Kafka's tests multiply by, so that a value stands for the rate that it comes to."""

@@ -2,7 +2,6 @@
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.metrics.window import Window
 from broker.quotas.bandwidth import RateQuotaManager
 from broker.quotas.bucket import BucketQuotaManager
@@ -13,6 +12,7 @@ from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuotaManager
 from broker.quotas.request import RequestQuotaManager
 from tests.quotas.scene import Scene
+from tests.support.clock import ManualClock
 
 CLIENT = ("alice", "app")
 ALICE = Entity("alice")

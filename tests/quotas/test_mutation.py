@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.errors import ApiError, ErrorCode
 from broker.metrics.window import Window
 from broker.quotas.entity import Entity
 from broker.quotas.kinds import QuotaKind
 from broker.quotas.mutation import MutationQuota, MutationQuotaManager, throttle_time_for_tokens
 from tests.quotas.scene import Connection
+from tests.support.clock import ManualClock
 
 CLIENT = ("ANONYMOUS", "test-client")
 

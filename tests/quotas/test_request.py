@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.quotas.request import RequestQuotaManager
+from tests.support.clock import ManualClock
 
 MS = 1_000_000
 """Nanoseconds."""

@@ -7,7 +7,6 @@ from sys import float_info
 
 import pytest
 
-from broker.clock import ManualClock
 from broker.errors import ApiError
 from broker.quotas import shadow_metrics
 from broker.quotas.bandwidth import RateQuotaManager
@@ -19,6 +18,7 @@ from broker.quotas.request import RequestQuotaManager
 from broker.quotas.shadow import ShadowCount, ShadowTotal
 from broker.quotas.usage import IDLE_MS
 from tests.quotas.scene import Connection, Scene
+from tests.support.clock import ManualClock
 
 CLIENT = ("alice", "app")
 Rule = tuple[Name, Name]

@@ -2,7 +2,6 @@
 
 import socket
 
-from broker.clock import ManualClock
 from broker.network.connection.channel import Channel
 from broker.network.connection.expiry import FailedLogins
 from broker.network.connection.receive import SCRATCH_BYTES
@@ -12,6 +11,7 @@ from broker.network.memory.leased_receive import receiving
 from broker.network.memory.memory_pool import MemoryPool
 from broker.network.responder import Responder
 from broker.network.selector import Selector
+from tests.support.clock import ManualClock
 
 
 def framed_zeros(size: int) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from broker.metrics.registry import FamilySamples, Kind, Sample
+from broker.metrics.families import FamilySamples, Kind, Sample
 from broker.network.automq.request_queues import RequestQueues
 from broker.network.handling.request_channel import Requests
 

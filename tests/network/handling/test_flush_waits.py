@@ -14,7 +14,7 @@ from broker.api.outcome import SILENT, AfterCommit, Outcome
 from broker.log.background_jobs import Flush
 from broker.log.partition import PartitionLog
 from broker.log.segmented import SegmentedLog
-from broker.metrics.registry import FamilySamples
+from broker.metrics.families import FamilySamples
 from broker.network.clock import TrioClock
 from broker.network.handling.flush_waits import FlushWaits, Waiting
 from broker.network.handling.request import Request

@@ -22,12 +22,12 @@ from trio.testing import MockClock
 
 from broker.api.context import RequestContext
 from broker.api.outcome import DELAYED, Answered, Encoded, Hangup, Outcome, Silent
-from broker.clock import ManualClock
 from broker.network.handling.request import Request
 from broker.network.handling.request_time import RequestTime
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from broker.quotas.verdict import Throttle
+from tests.support.clock import ManualClock
 from tests.support.running import RunningBroker, running_broker
 from tests.support.wire import WireClient
 
