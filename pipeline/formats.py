@@ -26,7 +26,7 @@ TELEMETRY: Final = "__weir_client_telemetry"
 KNOWN_VERSION: Final = 1
 """Of the values, as `v` in each; of what clients push, as the header `v`."""
 
-KNOWN_VERSIONS: Final = {QUOTA_CHANGES: (1, 2)}
+KNOWN_VERSIONS: Final = {REQUESTS: (1, 2), QUOTA_CHANGES: (1, 2)}
 """The same, of topics that have more than one."""
 
 LIMIT: Final = "limit"

@@ -30,6 +30,10 @@ from pipeline.formats import (
 )
 from pipeline.tables import DATE, Table
 
+CACHED: Final = "cached"
+CACHED_IN_VERSION_1: Final = "by_heart"
+"""The source of requests that were answered from a cache."""
+
 PLACE: Final = ("topic", "partition", "offset")
 
 TABLES: Final = {
@@ -73,10 +77,18 @@ def accepted(events: DataFrame) -> DataFrame:
         F.to_date(time).alias(DATE),
         time.alias("time"),
         node_of().alias("node"),
-        *(F.col(f"event.`{name}`").alias(name) for name in fields),
+        *(_field(name) for name in fields),
         *([_handler_us().alias("handler_us")] if "phases" in fields else []),
         *PLACE,
     )
+
+
+def _field(name: str) -> Column:
+    """A field of the event, in the words of the newest version of its format."""
+    field = F.col(f"event.`{name}`")
+    if name == "source":
+        field = F.when(field == CACHED_IN_VERSION_1, CACHED).otherwise(field)
+    return field.alias(name)
 
 
 def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFrame], ...]:

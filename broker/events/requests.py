@@ -1,6 +1,6 @@
 """What clients asked for in the second that is over: a row for each principal, client id and API.
 
-Taken from the network's `ClientUsage`; requests that processors answer by heart are counted by API alone.
+Taken from the network's `ClientUsage`; requests that processors answer from the cache are counted by API alone.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,10 @@ from broker.metrics.histogram import top_of
 from broker.network.metrics.client_usage import TIMED_PHASES, Asker, ClientUsage, Histogram, Use
 from broker.network.metrics.request_metrics import TICK_NS, AllMetrics
 
-CACHED: Final = "by_heart"
+VERSION: Final = 2
+"""Version 1 called the source `cached` "by_heart"."""
+
+CACHED: Final = "cached"
 OTHERS: Final = "others"
 
 
@@ -34,13 +37,13 @@ class RequestEvents:
 
     def take(self, time_ms: int) -> Iterator[bytes]:
         for asker, use in self._usage.take(self._most):
-            yield encode(time_ms, _row(asker, use))
+            yield encode(time_ms, _row(asker, use), VERSION)
         for api in self._metrics.once():
             kept = sum(part.kept for part in api.parts)
             more = kept - self._kept.get(api.name, 0)
             if more:
                 self._kept[api.name] = kept
-                yield encode(time_ms, {"source": CACHED, "api": api.name, "requests": more})
+                yield encode(time_ms, {"source": CACHED, "api": api.name, "requests": more}, VERSION)
 
 
 def _row(asker: Asker | None, use: Use) -> dict[str, object]:

@@ -74,7 +74,7 @@ async def test_errors_and_throttles_are_in_the_row_of_their_second(
     assert rows["lost"]["errors"] == {"3": 1}
 
 
-async def test_what_was_answered_by_heart_is_counted_by_api(
+async def test_requests_answered_from_the_cache_are_counted_by_api(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
     client = await broker.connect("curious")
@@ -83,7 +83,7 @@ async def test_what_was_answered_by_heart_is_counted_by_api(
     await second_passes(broker, mock_clock)
     rows = [each for each in written(broker, "requests") if each["api"] == "Metadata"]
     assert sum(each["requests"] for each in rows) == 5
-    assert {each["source"] for each in rows} == {"client", "by_heart"}
+    assert {each["source"] for each in rows} == {"client", "cached"}
 
 
 async def test_a_throttle_says_who_why_and_for_how_long(broker: RunningBroker, mock_clock: MockClock) -> None:

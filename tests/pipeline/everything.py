@@ -34,7 +34,7 @@ def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
     return [
         *(record(REQUESTS, at, each, each["time_ms"]) for at, each in enumerate(events)),
         record(REQUESTS, requests, b"not json"),
-        record(REQUESTS, requests + 1, request(0) | {"v": 2}),
+        record(REQUESTS, requests + 1, request(0) | {"v": 3}),
         record("__weir_tomorrow", 0, b"?"),
         record(THROTTLES, 0, throttle(1)),
         record(THROTTLES, 1, throttle(62, bound=3.0)),

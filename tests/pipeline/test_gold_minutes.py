@@ -46,7 +46,7 @@ def test_the_second_that_ends_on_the_minute_belongs_to_the_minute_before(spark):
 
 
 def test_usage_is_of_clients_that_have_a_name(spark):
-    events = [request(1, source="others", requests=5), request(1, source="by_heart", requests=7), request(1)]
+    events = [request(1, source="others", requests=5), request(1, source="cached", requests=7), request(1)]
     assert rows_of(usage_per_minute(taken(spark, REQUESTS, events)), "requests") == [(1,)]
 
 

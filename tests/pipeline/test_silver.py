@@ -29,7 +29,8 @@ def test_what_is_wrong_with_an_event_is_said(spark):
         (json.dumps(good)[:-9].encode(), "not JSON of this format"),
         (good | {"requests": "many"}, "not JSON of this format"),
         (good | {"requests": 2**63}, "not JSON of this format"),
-        (good | {"v": 2}, "unknown version"),
+        (good | {"v": 2}, None),
+        (good | {"v": 3}, "unknown version"),
         ({"time_ms": NOON_MS, "requests": 1}, "unknown version"),
         ({"v": 1, "requests": 1}, "no time"),
         (good | {"time_ms": NOON_MS + HOUR_MS}, None),
@@ -46,6 +47,13 @@ def test_what_is_wrong_with_an_event_is_said(spark):
     ]
     found = reasons(spark, REQUESTS, [value for value, _ in cases])
     assert list(zip([value for value, _ in cases], found, strict=True)) == cases
+
+
+def test_both_versions_of_requests_name_cached_ones_alike(spark):
+    rows = [request(0, source="by_heart"), request(0, source="cached") | {"v": 2}, request(0) | {"v": 2}]
+    records = [record(REQUESTS, offset, row) for offset, row in enumerate(rows)]
+    found = silver.accepted(silver.opened(raw(spark, records), REQUESTS)).select("offset", "source").collect()
+    assert [row["source"] for row in sorted(found)] == ["cached", "cached", "client"]
 
 
 def test_a_measure_must_be_a_number(spark):

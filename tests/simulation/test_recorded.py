@@ -50,7 +50,7 @@ def test_a_second_without_requests_is_nothing(tmp_path):
     assert read(tmp_path, ROW | {"requests": 0, "bytes_in": 0}) == ()
 
 
-@pytest.mark.parametrize("source", ["others", "by_heart"])
+@pytest.mark.parametrize("source", ["others", "cached"])
 def test_what_is_added_up_of_several_clients_is_passed_over(tmp_path, source):
     assert read(tmp_path, {"v": 1, "time_ms": BEGAN, "source": source, "requests": 5}) == ()
 
