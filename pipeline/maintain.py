@@ -36,7 +36,7 @@ ALL: Final = (
     limits.UTILISATION,
     clients.OFFENDERS,
     clients.STORMS,
-    clients.BORROWED,
+    clients.SHARED_CLIENT_IDS,
     throttle_compliance.TABLE,
     advice.TABLE,
 )

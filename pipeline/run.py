@@ -56,6 +56,13 @@ BY_MINUTE: Final = (
 )
 
 
+RENAMED: Final = {
+    "gold/borrowed_names_per_day": clients.SHARED_CLIENT_IDS,
+    "gold/obedience_per_day": throttle_compliance.TABLE,
+}
+"""Tables by the paths that earlier versions wrote."""
+
+
 class Pipeline:
     """Brings rows of `sources.RAW` into the tables of one warehouse."""
 
@@ -63,6 +70,8 @@ class Pipeline:
         self.warehouse = warehouse
         self.policy = policy
         self.rows = 0
+        for old_path, table in RENAMED.items():
+            warehouse.move(old_path, table)
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
         """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
@@ -160,11 +169,15 @@ class Pipeline:
         on_the_day = f"{DATE} = DATE '{day}'"
         if warehouse.exists(silver.TABLES[CONNECTIONS]):
             connections = warehouse.read(silver.TABLES[CONNECTIONS]).where(on_the_day)
-            warehouse.replace(clients.BORROWED, clients.borrowed_names_per_day(connections), on_the_day)
+            warehouse.replace(
+                clients.SHARED_CLIENT_IDS, clients.shared_client_ids_per_day(connections), on_the_day
+            )
         if warehouse.exists(silver.TABLES[THROTTLES]):
             throttles = warehouse.read(silver.TABLES[THROTTLES]).where(on_the_day)
             warehouse.replace(
-                throttle_compliance.TABLE, throttle_compliance.obedience_per_day(throttles), on_the_day
+                throttle_compliance.TABLE,
+                throttle_compliance.throttle_compliance_per_day(throttles),
+                on_the_day,
             )
         if not warehouse.exists(usage.TABLE):
             return

@@ -59,6 +59,15 @@ class Warehouse:
         """Raises AnalysisException where the table has never been written."""
         return self.spark.read.format("delta").load(self.path(table))
 
+    def move(self, old_path: str, table: Table) -> None:
+        """Rename the folder of a table that was written under an older name. Nothing happens when there is no
+        such folder, or when the table exists.
+        """
+        files, old = self._file(old_path)
+        _, new = self._file(table.path)
+        if files.exists(old) and not files.exists(new):
+            files.rename(old, new)
+
     def has(self, path: str) -> bool:
         """Whether there is a file or folder of this name in the warehouse."""
         files, here = self._file(path)

@@ -1,6 +1,6 @@
 """What clients asked for in the second that is over: a row for each principal, client id and API.
 
-Taken from the network's `ClientUsage`; requests that processors answer from the cache are counted by API alone.
+Taken from the network's `ClientUsage`; requests answered from the cache are counted by API alone.
 """
 
 from collections.abc import Iterator

@@ -37,7 +37,7 @@ class ThrottleEvents:
         self.topic = topic_of("throttles")
         self.left_out = 0
         self._most = most
-        self._obedience = throttle_compliance
+        self._throttle_compliance = throttle_compliance
         self._rows: dict[tuple[Channel, QuotaKind, Governing], _Held] = {}
 
     def throttled(self, channel: Channel, throttle: Throttle) -> None:
@@ -54,7 +54,7 @@ class ThrottleEvents:
         rows, self._rows = self._rows, {}
         for held in rows.values():
             channel, last = held.channel, held.last
-            seen = self._obedience.take_seen(channel)
+            seen = self._throttle_compliance.take_seen(channel)
             yield encode(
                 time_ms,
                 {

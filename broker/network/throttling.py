@@ -35,7 +35,7 @@ REAPERS: Final = {
 BROKER_QUOTA: Final = "ThrottledChannelReaper-Broker"
 """One for the four kinds of the broker's own quota, which share their held channels."""
 
-OBEDIENCE: Final = "throttle-obedience-reaper"
+THROTTLE_COMPLIANCE: Final = "throttle-compliance-reaper"
 
 CHANNELS: Final = 128
 """Connections that are looked at between two pauses, at about two microseconds each."""
@@ -64,7 +64,7 @@ class Throttling:
         broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self.started = self.ended = 0
-        self._looks = Reaper(OBEDIENCE, quotas.throttle_compliance.next_deadline, self._look, clock)
+        self._looks = Reaper(THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._look, clock)
 
     def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
         """Marks the request's channel as throttled from now on. Called while its response is still

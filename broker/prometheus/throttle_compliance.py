@@ -21,7 +21,7 @@ def families(throttle_compliance: ThrottleCompliance) -> Iterator[FamilySamples]
         [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in WORDS.items()],
     )
     yield FamilySamples(
-        "kafka_server_throttle_obedience_total",
+        "kafka_server_throttle_compliance_total",
         "Throttles in which a client waited, and in which it sent before they were over",
         Kind.COUNTER,
         [

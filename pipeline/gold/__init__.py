@@ -1,6 +1,6 @@
-"""What an operator asks. Every file is pure functions of silver tables: frames in, a frame out.
+"""Gold tables. Every module has pure functions of silver tables: frames in, a frame out.
 
-`usage`, `throttling`, `latency` and `client_metrics` by minute; `limits` what held when, and how much of it
-was used; `people` who stands out: offenders, storms, borrowed names; `obedience` who waits as it is told;
-`advice` what a quota should be.
+`usage`, `throttling`, `latency` and `client_metrics` are by minute; `limits`: the limits over time and their
+use; `clients` has offenders, connection storms and shared client ids; `throttle_compliance` whether clients
+wait out their throttles; `advice` recommended quotas.
 """

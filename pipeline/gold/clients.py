@@ -10,7 +10,7 @@ from pipeline.tables import DATE, Table
 
 OFFENDERS: Final = Table("gold/top_offenders_per_day", (DATE, "by", "rank"))
 STORMS: Final = Table("gold/connection_storms", (MINUTE, "node", "listener", "address"))
-BORROWED: Final = Table("gold/borrowed_names_per_day", (DATE, "client_id"))
+SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, "client_id"))
 
 STORM: Final = 60
 """Connections of one address within a minute from which on they are a storm: one a second."""
@@ -56,7 +56,7 @@ def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
     )
 
 
-def borrowed_names_per_day(connections: DataFrame) -> DataFrame:
+def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:
     """Of silver.connections: client ids that more than one principal used, or one principal from more than
     one address. A client id is what a client says, so a quota on it alone is kept by those who want to.
     """

@@ -10,7 +10,7 @@ from pipeline.tables import DATE, Table
 
 SOFTWARE: Final = ("software_name", "software_version")
 
-TABLE: Final = Table("gold/obedience_per_day", (DATE, *WHO, *SOFTWARE))
+TABLE: Final = Table("gold/throttle_compliance_per_day", (DATE, *WHO, *SOFTWARE))
 
 LEAST: Final = 2
 """Throttles that must have shown one or the other, before anything is said of a client."""
@@ -22,7 +22,7 @@ broker judges the last eight of a connection (docs/quotas.md).
 """
 
 
-def obedience_per_day(throttles: DataFrame) -> DataFrame:
+def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:
     """Of silver.throttles: a row for each client that was held, by the software that it says it is. `obeys`
     is null where too little was seen, or of both kinds.
     """

@@ -175,7 +175,7 @@ async def test_a_connection_that_closes_while_it_is_watched_leaves_nothing(
 async def test_metrics_count_what_each_client_did(broker: RunningBroker, mock_clock: MockClock) -> None:
     await play(broker, mock_clock, sends_at_ms=500, rounds=2)
     page = parse(broker.server.prometheus.page())
-    counts = page["kafka_server_throttle_obedience_total"]
+    counts = page["kafka_server_throttle_compliance_total"]
     assert counts.value(user="ANONYMOUS", client_id=CLIENT, outcome="sent_early") == 2
     assert counts.value(user="ANONYMOUS", client_id=CLIENT, outcome="waited") == 0
     verdicts = page["kafka_server_throttled_clients"]

@@ -1,7 +1,7 @@
 """Gold by day: who stands out, and whose name several use."""
 
 from pipeline.formats import CONNECTIONS, REQUESTS
-from pipeline.gold.clients import borrowed_names_per_day, top_offenders_per_day
+from pipeline.gold.clients import shared_client_ids_per_day, top_offenders_per_day
 from pipeline.gold.usage import usage_per_minute
 from tests.pipeline.events import connection, request, rows_of, taken
 
@@ -31,7 +31,7 @@ def test_a_share_is_of_all_and_not_of_the_ranks(spark):
     assert rows_of(found.where("by = 'produce_bytes'"), "client_id", "share") == [("a", 0.5)]
 
 
-def test_a_name_is_borrowed_if_several_use_it(spark):
+def test_a_client_id_is_shared_if_several_use_it(spark):
     def closed(client_id, principal, address, **more):
         names = {"client_id": client_id, "principal": principal, "address": address}
         return connection(1, event="closed", **names, **more)
@@ -48,7 +48,7 @@ def test_a_name_is_borrowed_if_several_use_it(spark):
         connection(1, client_id="own", principal="mallory", address="10.0.0.9"),
     ]
     columns = ("client_id", "principals", "addresses", "connections", "is_shared_by_principals")
-    assert rows_of(borrowed_names_per_day(taken(spark, CONNECTIONS, events)), *columns) == [
+    assert rows_of(shared_client_ids_per_day(taken(spark, CONNECTIONS, events)), *columns) == [
         ("shop", ["alice", "mallory"], ["10.0.0.1", "10.0.0.9"], 4, True),
         ("web", ["alice"], ["10.0.0.1", "10.0.0.2"], 2, False),
     ]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline.formats import CONNECTIONS, QUOTA_CHANGES, REQUESTS, THROTTLES
-from pipeline.gold.clients import BY, borrowed_names_per_day, connection_storms, top_offenders_per_day
+from pipeline.gold.clients import BY, connection_storms, shared_client_ids_per_day, top_offenders_per_day
 from pipeline.gold.limits import limits_over_time, utilisation_per_minute
 from pipeline.gold.throttling import throttling_per_minute
 from pipeline.gold.usage import usage_per_minute
@@ -161,7 +161,7 @@ def test_storms(spark, dice, least):
     assert rows_of(found, "date", "minute", "address", *kinds, "attempts") == sorted(expected, key=repr)
 
 
-def test_borrowed_names(spark, dice):
+def test_shared_client_ids(spark, dice):
     events = connections(dice, 40)
     groups = defaultdict(list)
     for each in events:
@@ -176,7 +176,7 @@ def test_borrowed_names(spark, dice):
             used = sum(each["count"] for each in of)
             expected.append((*key, sorted(names), sorted(addresses), used, len(names) > 1))
     columns = ("date", "client_id", "principals", "addresses", "connections", "is_shared_by_principals")
-    found = borrowed_names_per_day(taken(spark, CONNECTIONS, events))
+    found = shared_client_ids_per_day(taken(spark, CONNECTIONS, events))
     assert rows_of(found, *columns) == sorted(expected, key=repr)
 
 

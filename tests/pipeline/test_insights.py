@@ -61,11 +61,11 @@ ROWS = {
         {"at": NOON, "node": 1, "listener": "PLAINTEXT", "address": "10.0.0.1"}
         | {"attempts": 80, "opened": 80, "refused": 0, "throttled": 0}
     ],
-    "borrowed-names": [
+    "shared-client-ids": [
         {"day": DAY, "client_id": "a", "principals": ["alice", "bob"], "addresses": ["10.0.0.1"]}
         | {"connections": 2, "is_shared_by_principals": True}
     ],
-    "obedience": [
+    "throttle-compliance": [
         {"day": DAY, "software_name": "", "software_version": "", "connections": 1, "throttles": 2}
         | {"throttle_ms": 200, "waited": 0, "sent_early": 0, "early_share": None, "obeys": None}
         | ALICE

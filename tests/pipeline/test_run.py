@@ -52,6 +52,19 @@ def test_a_batch_that_is_repeated_changes_nothing(spark, taken, tmp_path):
     assert contents(tmp_path) == taken.tables
 
 
+def test_tables_of_older_names_are_renamed_and_kept(spark, taken, tmp_path):
+    shutil.copytree(taken.root, tmp_path, dirs_exist_ok=True)
+    gold = tmp_path / "gold"
+    (gold / "shared_client_ids_per_day").rename(gold / "borrowed_names_per_day")
+    (gold / "throttle_compliance_per_day").rename(gold / "obedience_per_day")
+    for _ in range(2):
+        Pipeline(Warehouse(spark, str(tmp_path)))
+        assert contents(tmp_path) == taken.tables
+    (gold / "obedience_per_day").mkdir()
+    Pipeline(Warehouse(spark, str(tmp_path)))
+    assert (gold / "obedience_per_day").exists(), "a table that exists is not replaced"
+
+
 def test_a_late_event_changes_the_minute_to_which_it_belongs_and_no_other(spark, warehouse):
     pipeline = Pipeline(warehouse)
     first = [request(1, bytes_in=1), request(61, bytes_in=10), request(121, bytes_in=100)]

@@ -132,12 +132,12 @@ def storms(days: Days, address: str | None) -> Question:
     return Question(tables.STORMS, sql, days)
 
 
-def borrowed_names(days: Days) -> Question:
+def shared_client_ids(days: Days) -> Question:
     sql = (
         "SELECT date AS day, client_id, principals, addresses, connections, is_shared_by_principals "
         f"FROM t WHERE {_Where(days)} ORDER BY day DESC, is_shared_by_principals DESC, client_id"
     )
-    return Question(tables.BORROWED, sql, days)
+    return Question(tables.SHARED_CLIENT_IDS, sql, days)
 
 
 def offenders(days: Days, by: str | None) -> Question:
@@ -148,7 +148,7 @@ def offenders(days: Days, by: str | None) -> Question:
     return Question(tables.OFFENDERS, sql, days)
 
 
-def obedience(days: Days, who: Who) -> Question:
+def throttle_compliance(days: Days, who: Who) -> Question:
     """Per day and client, by the software that it says it is; who sends most often before its time, first."""
     sql = (
         'SELECT date AS day, principal AS "user", client_id, software_name, software_version, connections, '
@@ -156,7 +156,7 @@ def obedience(days: Days, who: Who) -> Question:
         f"FROM t WHERE {_whose(days, who)} "
         "ORDER BY sent_early DESC, throttles DESC, day DESC, 2, 3, software_name, software_version"
     )
-    return Question(tables.OBEDIENCE, sql, days)
+    return Question(tables.THROTTLE_COMPLIANCE, sql, days)
 
 
 def client_metrics(days: Days, who: Who, metric: str | None) -> Question:

@@ -38,10 +38,10 @@ LATENCY: Final = "phase_quantiles_per_minute"
 THROTTLING: Final = "throttling_per_minute"
 UTILISATION: Final = "quota_utilisation_per_minute"
 STORMS: Final = "connection_storms"
-BORROWED: Final = "borrowed_names_per_day"
+SHARED_CLIENT_IDS: Final = "shared_client_ids_per_day"
 OFFENDERS: Final = "top_offenders_per_day"
 ADVICE: Final = "quota_advice"
-OBEDIENCE: Final = "obedience_per_day"
+THROTTLE_COMPLIANCE: Final = "throttle_compliance_per_day"
 CLIENT_METRICS: Final = "client_metrics_per_minute"
 
 
@@ -66,7 +66,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
     STORMS: _MINUTE
     | {"listener": TEXT, "address": TEXT}
     | _whole("node", "opened", "refused", "throttled", "attempts"),
-    BORROWED: {
+    SHARED_CLIENT_IDS: {
         "date": DATE,
         "client_id": TEXT,
         "principals": TEXTS,
@@ -75,7 +75,7 @@ TABLES: Final[Mapping[str, Mapping[str, str]]] = {
         "is_shared_by_principals": TRUTH,
     },
     OFFENDERS: {"date": DATE, "by": TEXT} | _CLIENT | _whole("rank", "total") | _real("share"),
-    OBEDIENCE: {
+    THROTTLE_COMPLIANCE: {
         "date": DATE,
         "software_name": TEXT,
         "software_version": TEXT,

@@ -89,7 +89,7 @@ STORMS: Final = listing(
     {"at": AT, "node": _MAYBE_COUNT, "listener": NAME, "address": NAME},
     _counts("attempts", "opened", "refused", "throttled"),
 )
-BORROWED: Final = listing(
+SHARED_CLIENT_IDS: Final = listing(
     {
         "day": DAY,
         "client_id": Text(longest=LONGEST_TEXT),
@@ -100,7 +100,7 @@ BORROWED: Final = listing(
     }
 )
 OFFENDERS: Final = listing({"day": DAY, "by": Text(), "rank": COUNT}, _WHO, {"total": COUNT, "share": MAYBE})
-OBEDIENCE: Final = listing(
+THROTTLE_COMPLIANCE: Final = listing(
     {"day": DAY},
     _WHO,
     {"software_name": Text(longest=LONGEST_TEXT), "software_version": Text(longest=LONGEST_TEXT)},

@@ -48,7 +48,7 @@ def test_each_card_says_what_its_table_says(insights: Any, expect: Any) -> None:
         "latency": ("Fetch", "Produce", "0.4 ms"),
         "advice": ("100 kB/s", "In 95% of 60 active minutes", "1.7 %", "nobody"),
         "utilisation": ("alice, a", "100 %", "2 of 2 min"),
-        "obedience": ("librdkafka 2.16.1", "no", "not said", "not known"),
+        "throttle-compliance": ("librdkafka 2.16.1", "no", "not said", "not known"),
         "offenders": ("alice", "9 MB", "90 %"),
         "client-metrics": ("request.latency.avg", "gauge", "7"),
         "storms": ("10.0.0.9", "250", "PLAINTEXT"),

@@ -44,11 +44,11 @@ def fill(root: Path) -> None:
         ],
     )
     write(root, "connection_storms", [(*at(ten), 1, "PLAINTEXT", "10.0.0.9", 200, 50, 10, 250)])
-    write(root, "borrowed_names_per_day", [(DAY, "reports", ["alice", "bob"], ["10.0.0.1"], 2, True)])
+    write(root, "shared_client_ids_per_day", [(DAY, "reports", ["alice", "bob"], ["10.0.0.1"], 2, True)])
     write(root, "top_offenders_per_day", [(DAY, "alice", "a", "produce_bytes", 9_000_000, 1, 0.9)])
     write(
         root,
-        "obedience_per_day",
+        "throttle_compliance_per_day",
         [
             (DAY, "alice", "a", "librdkafka", "2.16.1", 1, 3, 4_500, 0, 3, 1.0, False),
             (DAY, "bob", "reports", "apache-kafka-java", "4.1.1", 1, 4, 900, 4, 0, 0.0, True),

@@ -182,18 +182,20 @@ def test_a_metric_is_put_together_from_its_points(tmp_path: Path) -> None:
 def test_who_sends_before_its_time_comes_first(tmp_path: Path) -> None:
     write(
         tmp_path,
-        "obedience_per_day",
+        "throttle_compliance_per_day",
         [
             ("2026-01-02", "bob", "b", "java", "4", 1, 9, 900, 9, 0, 0.0, True),
             ("2026-01-02", "alice", "a", "librdkafka", "2", 1, 3, 300, 0, 3, 1.0, False),
         ],
     )
-    found = items(tmp_path, questions.obedience(DAYS, EVERYBODY))
+    found = items(tmp_path, questions.throttle_compliance(DAYS, EVERYBODY))
     assert [(row["user"], row["obeys"], row["early_share"]) for row in found] == [
         ("alice", False, 1.0),
         ("bob", True, 0.0),
     ]
-    assert [row["user"] for row in items(tmp_path, questions.obedience(DAYS, Who("bob")))] == ["bob"]
+    assert [row["user"] for row in items(tmp_path, questions.throttle_compliance(DAYS, Who("bob")))] == [
+        "bob"
+    ]
 
 
 def test_of_advice_the_newest_day_counts(tmp_path: Path) -> None:

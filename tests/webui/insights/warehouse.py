@@ -23,11 +23,11 @@ SCHEMAS = {
     "sharer STRING, rate DOUBLE, limit DOUBLE, clients BIGINT, utilisation DOUBLE",
     "connection_storms": "date DATE, minute TIMESTAMP, node INT, listener STRING, address STRING, "
     "opened BIGINT, refused BIGINT, throttled BIGINT, attempts BIGINT",
-    "borrowed_names_per_day": "date DATE, client_id STRING, principals STRINGS, addresses STRINGS, "
+    "shared_client_ids_per_day": "date DATE, client_id STRING, principals STRINGS, addresses STRINGS, "
     "connections BIGINT, is_shared_by_principals BOOLEAN",
     "top_offenders_per_day": "date DATE, principal STRING, client_id STRING, by STRING, total BIGINT, "
     "rank INT, share DOUBLE",
-    "obedience_per_day": "date DATE, principal STRING, client_id STRING, software_name STRING, "
+    "throttle_compliance_per_day": "date DATE, principal STRING, client_id STRING, software_name STRING, "
     "software_version STRING, connections BIGINT, throttles BIGINT, throttle_ms BIGINT, waited BIGINT, "
     "sent_early BIGINT, early_share DOUBLE, obeys BOOLEAN",
     "client_metrics_per_minute": "date DATE, minute TIMESTAMP, client_instance_id STRING, client_id STRING, "

@@ -149,7 +149,7 @@ export function stormsSection() {
 export function namesSection() {
   return new Section({
     id: "names",
-    path: "/api/v1/insights/borrowed-names",
+    path: "/api/v1/insights/shared-client-ids",
     label: "Borrowed client ids, newest first",
     keyOf: (row) => `${row.day} ${row.client_id}`,
     none: "Every client id was one user’s, at one address.",
@@ -185,11 +185,11 @@ export function offendersSection() {
   });
 }
 
-export function obedienceSection() {
+export function complianceSection() {
   return new Section({
-    id: "obedience",
-    path: "/api/v1/insights/obedience",
-    label: "Who waits when held, the most disobedient first",
+    id: "throttle-compliance",
+    path: "/api/v1/insights/throttle-compliance",
+    label: "Whether clients wait out their throttles; those that do not come first",
     keyOf: (row) => JSON.stringify([row.day, row.user, row.client_id, row.software_name, row.software_version]),
     none: "Nobody was held on these days.",
     missing: "Nobody was ever held: there is no such table yet.",

@@ -6,7 +6,7 @@ import { copyable, failed, h, replace, setText, skeleton } from "./dom.js";
 import { entityChips, entityWords } from "./entity.js";
 import { adviceSection } from "./insight_advice.js";
 import { Drawing } from "./insight_section.js";
-import { clientMetricsSection, held, latencySection, micros, namesSection, obedienceSection, offendersSection, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
+import { clientMetricsSection, held, latencySection, micros, namesSection, complianceSection, offendersSection, stormsSection, throttlingSection, usageSection, utilisationSection } from "./insight_tables.js";
 import { startLive, UrlState } from "./shell.js";
 import { ago, bytes, duration, group } from "./units.js";
 
@@ -35,8 +35,8 @@ const which = () => (url.values.api ? { api: url.values.api } : {});
 const usage = usageSection({ query: () => ({ ...whose(), sort: url.values.sort, ...(url.values.user && { by: "client" }) }), onsort: sortBy, onwho: only });
 const throttling = throttlingSection();
 throttling.query = whose;
-const obedience = obedienceSection();
-obedience.query = whose;
+const compliance = complianceSection();
+compliance.query = whose;
 const clientMetrics = clientMetricsSection();
 clientMetrics.query = whose;
 const latency = latencySection({ query: which });
@@ -49,7 +49,7 @@ const sections = [
   new Drawing({ path: "/api/v1/insights/latency:series", query: () => ({ ...which(), phase: url.values.phase }), chart: chart("latency", "Time that requests took", micros, TOOK) }),
   adviceSection(() => state),
   utilisationSection(),
-  obedience,
+  compliance,
   offendersSection(),
   stormsSection(),
   namesSection(),
