@@ -87,13 +87,16 @@ def unpack(codec: int, payload: bytes, limit: int) -> bytes:
     return plain
 
 
-def parse(plain: bytes) -> "MetricsData":
-    """Raises ApiError INVALID_RECORD."""
+def parse(plain: bytes, rest: Callable[[], object] = lambda: None) -> "MetricsData":
+    """Calls `rest` between pieces of a large message. Raises ApiError INVALID_RECORD."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
+    from broker.telemetry.piecewise_parse import merge
+
+    data = MetricsData()
     try:
-        data: MetricsData = MetricsData.FromString(plain)
+        merge(data, plain, rest)
     except DecodeError as error:
         raise ApiError(ErrorCode.INVALID_RECORD, f"The metrics cannot be decoded: {error}") from error
     return data

@@ -159,7 +159,7 @@ def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryRec
     error, reason, reading, body = ErrorCode.NONE, "", Reading([], 0), None
     try:
         plain = unpack(push.codec, push.payload, config.max_inflated_bytes)
-        data = parse(plain)
+        data = parse(plain, rest)
         reading = read(data, rest)
         if receivers:
             pushed = _pushed(push, plain, data)
