@@ -21,6 +21,7 @@ from broker.control.views import TokenRow
 from broker.disk.log_mover import LOG_MOVER
 from broker.disk.tasks import start_storage
 from broker.garbage import bounded_collections, freeze_survivors
+from broker.interpreter import prompt_switches
 from broker.metadata.actor import BROKER_ITSELF, Role
 from broker.network.clock import TrioClock
 from broker.network.handling.handler_pool import CALLBACKS
@@ -127,7 +128,7 @@ async def run_server(
                         server.socket_server.start_acceptors(front)
                         told = await _start_console(server, console, stop)
                         await server.socket_server.wait_started()
-                        with bounded_collections():
+                        with bounded_collections(), prompt_switches():
                             task_status.started(Started(server.place.bootstrap, told, stopped))
                             await stop.wait()
                         server.socket_server.remove_config_listeners()
