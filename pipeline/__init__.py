@@ -1,21 +1,21 @@
 """Usage, latency and quota advice from the broker's event topics, on Spark.
 
-    sources       the event topics of any Kafka cluster, or files of them: rows as they came
-    formats       what the values of each topic say; docs/events.md in Spark's types
-    bronze        rows as they came, kept
-    otlp          what clients push, point by point
-    silver        rows that were understood, a table for each kind, and those that were not, with the reason
-    gold          what an operator asks: by minute and client, by day, and advice
-    tables        where the tables lie, and writing that may be repeated
-    times         stretches of minutes and days
+    sources       the event topics of a Kafka cluster, or files of them, as raw rows
+    formats       the values of each topic: docs/events.md in Spark's types
+    bronze        raw rows, kept
+    otlp          the metrics that clients push, point by point
+    silver        valid events, a table for each kind; invalid ones with the reason
+    gold          tables for operators: per minute and client, per day, and advice
+    tables        the tables' places, and repeatable writes
+    times         ranges of minutes and days
     run           one batch after the other, from the sources to gold
     history       what if: a recorded load against a proposed quota file
-    streaming     the stream, its checkpoint and its progress in words
-    maintain      small files into large ones, and old ones away
+    streaming     the stream, its checkpoint and its progress messages
+    maintain      compacts files and removes old ones
     session       Spark, with Delta Lake and its Kafka connector
     command       `weir pipeline`
 
-A table's rows depend on the records alone: a run that is killed and repeated, and a backfill from files, give
-the same tables. Knows the documented formats and, for what-if, the broker's own quota arithmetic; nothing of
-the broker that runs.
+A table's rows depend on the records alone: a run that is killed and repeated, and a backfill from files,
+give the same tables. The package depends on the documented formats and, for what-if, on the broker's quota
+arithmetic; it needs no running broker.
 """

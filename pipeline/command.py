@@ -1,7 +1,7 @@
 """`weir pipeline`: the event topics of a Kafka cluster, or files of them, into tables, on Spark.
 
-Joined to the command line by broker.__main__. Spark is imported when a command runs and not before, so that
-who has not installed it is told so and `weir --help` stays quick.
+broker.__main__ adds it to the command line. Commands import Spark when they run, so that a missing
+installation gives a clear error and `weir --help` stays fast.
 """
 
 import os
@@ -23,20 +23,24 @@ if TYPE_CHECKING:
 REACHED_WITHIN_S: Final = 5.0
 INTERRUPTED: Final = 130
 BRIDGE: Final = "An error occurred while calling "
-NO_TABLES: Final = "no tables at {}; weir pipeline run or backfill makes them"
+NO_TABLES: Final = "no tables at {}; run `weir pipeline run` or `backfill` first"
 
 
 @click.group()
 def pipeline() -> None:
-    """Usage, latency and quota advice from the broker's events, on Spark."""
+    """Compute usage, latency and quota advice from the broker's events, on Spark."""
 
 
 def _on_a_warehouse(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
-        click.option("--warehouse", default="warehouse", show_default=True, help="Folder or URL of tables."),
-        click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
-        click.option("--memory", default="1g", show_default=True, help="Of Spark, where it runs here."),
-        click.option("--spark", "settings", multiple=True, metavar="KEY=VALUE", help="Spark's. Repeatable."),
+        click.option(
+            "--warehouse", default="warehouse", show_default=True, help="Folder or URL of the tables."
+        ),
+        click.option("--master", default="local[*]", show_default=True, help="Spark's master URL."),
+        click.option("--memory", default="1g", show_default=True, help="Spark's memory, if it runs locally."),
+        click.option(
+            "--spark", "settings", multiple=True, metavar="KEY=VALUE", help="Spark setting. Repeatable."
+        ),
     ):
         command = option(command)
     return command
@@ -46,7 +50,11 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--bootstrap", default="127.0.0.1:9092", show_default=True, help="The Kafka cluster."),
         click.option(
-            "--option", "options", multiple=True, metavar="KEY=VALUE", help="A Kafka client's. Repeatable."
+            "--option",
+            "options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Kafka client setting. Repeatable.",
         ),
     ):
         command = option(command)
@@ -54,22 +62,28 @@ def _on_a_cluster(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @pipeline.command()
-@click.option("--once", "is_once", flag_value=True, default=True, help="What there is now.  [default]")
-@click.option("--continuous", "is_once", flag_value=False, type=bool, help="Until it is stopped.")
+@click.option(
+    "--once",
+    "is_once",
+    flag_value=True,
+    default=True,
+    help="Process the present records, then stop.  [default]",
+)
+@click.option("--continuous", "is_once", flag_value=False, type=bool, help="Run until stopped.")
 @click.option(
     "--every",
     default=20,
     show_default=True,
     type=click.IntRange(0),
-    help="Seconds from batch to batch, if continuous.",
+    help="Seconds between batches, with --continuous.",
 )
 @click.option(
-    "--most", default=1_000_000, show_default=True, type=click.IntRange(1), help="Records of one batch."
+    "--most", default=1_000_000, show_default=True, type=click.IntRange(1), help="Maximum records of a batch."
 )
 @_on_a_cluster
 @_on_a_warehouse
 def run(is_once: bool, every: int, most: int, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
-    """Bring what the event topics have into the tables. Goes on where it stopped the last time."""
+    """Read the event topics into the tables. Continues where the last run stopped."""
     client = _pairs(options, "--option")
     _reach(bootstrap)
     with _opened(**where) as warehouse:
@@ -79,14 +93,14 @@ def run(is_once: bool, every: int, most: int, bootstrap: str, options: tuple[str
         click.echo(f"From {bootstrap} into {warehouse.root}")
         for progress in stream.once() if is_once else stream.continuous(every):
             click.echo(progress)
-        click.echo("Nothing is left to read.")
+        click.echo("No records are left.")
 
 
 @pipeline.command()
 @click.argument("path")
 @_on_a_warehouse
 def backfill(path: str, **where: Any) -> None:
-    """Add the records in the files at PATH; those that the tables have already are passed over."""
+    """Add the records in the files at PATH; skip those that the tables already have."""
     if _is_here(path, where["master"]):
         _readable(path)
     with _opened(**where) as warehouse:
@@ -98,24 +112,24 @@ def backfill(path: str, **where: Any) -> None:
         rows = raw.count()
         if not rows:
             raise click.ClickException(
-                f"{path} has no records; of a folder the files are read that end in .parquet "
+                f"{path} has no records; in a folder, backfill reads the files whose names end in .parquet "
                 "and do not begin with _ or a dot"
             )
         pipeline.add(raw)
         pipeline.make_days()
         seconds = time.monotonic() - began
         click.echo(
-            f"{rows:,} records of {path} looked at in {seconds:.1f} s ({rows / seconds:,.0f}/s), "
+            f"{rows:,} records of {path} read in {seconds:.1f} s ({rows / seconds:,.0f}/s), "
             f"{pipeline.rows:,} of them new, {warehouse.root}"
         )
 
 
 @pipeline.command()
-@click.option("--to", "folder", required=True, help="Folder or URL that is not there yet.")
+@click.option("--to", "folder", required=True, help="Folder or URL that does not exist yet.")
 @_on_a_cluster
 @_on_a_warehouse
 def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) -> None:
-    """Keep what the event topics have now as Parquet files, for `backfill`."""
+    """Write the present records of the event topics to Parquet files, for `backfill`."""
     client = _pairs(options, "--option")
     if _is_here(folder, where["master"]):
         _new(folder)
@@ -130,11 +144,13 @@ def export(folder: str, bootstrap: str, options: tuple[str, ...], **where: Any) 
 @pipeline.command("what-if")
 @click.argument("quotas", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--from", "first", required=True, type=click.DateTime(["%Y-%m-%d"]), help="The first UTC day.")
-@click.option("--to", "last", type=click.DateTime(["%Y-%m-%d"]), help="The last; if left out, the first.")
-@click.option("--node", default=1, show_default=True, help="The broker whose clients are looked at.")
+@click.option("--to", "last", type=click.DateTime(["%Y-%m-%d"]), help="The last day; default: the first.")
+@click.option("--node", default=1, show_default=True, help="The broker whose clients are simulated.")
 @_on_a_warehouse
 def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **where: Any) -> None:
-    """Say whom the quota file QUOTAS would have held on those days, by the broker's own arithmetic."""
+    """Show which clients the quota file QUOTAS would have throttled on those days, by the broker's own
+    arithmetic.
+    """
     from broker.simulation.engine import TooManyEventsError
     from broker.simulation.fields import BadFileError
     from broker.simulation.limits import read_limits
@@ -163,7 +179,7 @@ def what_if(quotas: Path, first: datetime, last: datetime | None, node: int, **w
 @pipeline.command()
 @_on_a_warehouse
 def tables(**where: Any) -> None:
-    """The tables that there are: rows, files, bytes and when they were written last; what is kept aside."""
+    """List the tables with rows, files, bytes and time of the last write, and the quarantined records."""
     with _opened(must_exist=True, **where) as warehouse:
         from pipeline.maintain import described, kept_aside
 
@@ -178,25 +194,29 @@ def tables(**where: Any) -> None:
 
 @pipeline.command()
 @click.option(
-    "--keep-hours", default=168, show_default=True, type=click.IntRange(168), help="Of old versions."
+    "--keep-hours",
+    default=168,
+    show_default=True,
+    type=click.IntRange(168),
+    help="Hours to keep old versions.",
 )
 @_on_a_warehouse
 def maintain(keep_hours: int, **where: Any) -> None:
-    """Put small files together and remove what no version of the last hours needs."""
+    """Compact small files and remove files that no version of the last hours needs."""
     with _opened(must_exist=True, **where) as warehouse:
         from pipeline.maintain import maintain as each_table
 
         for table, joined, left in each_table(warehouse, keep_hours):
-            click.echo(f"{table.name:<40}{joined:>8,} files put together, {left:>6,} files now")
+            click.echo(f"{table.name:<40}{joined:>8,} files compacted, {left:>6,} files now")
 
 
 @contextmanager
 def _opened(
     warehouse: str, master: str, memory: str, settings: tuple[str, ...], must_exist: bool = False
 ) -> Iterator["Warehouse"]:
-    """Ends the session with the block. What can be told in a sentence is: everything that Spark refuses."""
+    """Open a warehouse and end the session with the block. Errors of Spark become one-line messages."""
     try:
-        import delta  # noqa: F401 - only whether it is there
+        import delta  # noqa: F401 - only tests for the package
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
     except ImportError as error:
@@ -205,7 +225,7 @@ def _opened(
             "In a checkout of Weir: pip install '.[pipeline]'"
         ) from error
     if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        raise click.ClickException("there is no Java; Spark needs Java 17, on PATH or in JAVA_HOME")
+        raise click.ClickException("Java not found; Spark needs Java 17, on PATH or in JAVA_HOME")
     if _is_here(warehouse, master):
         _look(warehouse, must_exist)
     from pipeline import session
@@ -217,9 +237,9 @@ def _opened(
     try:
         spark = session.open_session(master, memory=memory, settings=wanted)
     except Exception as error:
-        # Spark's JVM has written why above this; PySpark only knows that it ended.
+        # Spark's JVM has logged the reason above; PySpark only reports that the JVM ended.
         raise click.ClickException(f"Spark did not start: {_first_line(error)}") from error
-    # PySpark's own handler asks Spark in the middle of another question, and neither is answered.
+    # PySpark's own handler calls Spark in the middle of another call, and both hang.
     signal.signal(signal.SIGINT, _ending(getattr(spark.sparkContext._gateway, "proc", None)))
     try:
         opened = Warehouse(spark, warehouse)
@@ -233,8 +253,10 @@ def _opened(
 
 
 def _ending(jvm: Any) -> Callable[[int, object], None]:
-    """What ends this process at once, and Spark's with it (None is one elsewhere): asked to end, Spark would
-    tell of everything that it leaves undone. The next run does that, as after a kill.
+    """Return a handler that ends this process and Spark's (None if it is remote) at once.
+
+    An orderly shutdown would make Spark log every task that it leaves unfinished. The next run recovers, as
+    after a kill.
     """
 
     def interrupted(_signal: int, _frame: object) -> None:
@@ -247,8 +269,9 @@ def _ending(jvm: Any) -> Callable[[int, object], None]:
 
 
 def _is_here(path: str, master: str) -> bool:
-    """Whether it is a path of this machine, and Spark's too: what is wrong with it can be told at once, where
-    Spark would need half a minute to begin to.
+    """Return whether `path` is a local path for this process and for Spark.
+
+    A local path is checked at once; Spark would need half a minute to report an error.
     """
     return master.startswith("local") and ":" not in path
 
@@ -265,14 +288,14 @@ def _look(warehouse: str, must_exist: bool) -> None:
 def _readable(path: str) -> None:
     folder = Path(path)
     if not any(each in path for each in "*?[{") and not folder.exists():
-        raise click.ClickException(f"{path} is not there")
+        raise click.ClickException(f"{path} does not exist")
     if folder.exists() and not os.access(folder, os.R_OK | os.X_OK if folder.is_dir() else os.R_OK):
         raise click.ClickException(f"{path} cannot be read")
 
 
 def _new(folder: str) -> None:
     if Path(folder).exists():
-        raise click.ClickException(f"{folder} is there already; export writes to a folder that is not")
+        raise click.ClickException(f"{folder} already exists; export needs a new folder")
     _may_become(folder)
 
 
@@ -282,14 +305,14 @@ def _may_become(folder: str) -> None:
     if not nearest.is_dir():
         raise click.ClickException(f"{nearest} is not a folder")
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise click.ClickException(f"nothing can be written to {nearest}")
+        raise click.ClickException(f"{nearest} is not writable")
 
 
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ").strip() for line in lines if line.startswith("Caused by")]
     if len(lines) > 1 and lines[0].startswith(BRIDGE):
-        # Where in Python's bridge to the JVM it was helps nobody.
+        # The position in the bridge between Python and the JVM does not help the user.
         lines = [causes[-1] if causes else lines[1].removeprefix(": ")]
     return "; ".join(dict.fromkeys([lines[0] if lines else type(error).__name__, *causes[-1:]]))
 
@@ -298,21 +321,21 @@ def _pairs(texts: tuple[str, ...], name: str) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts]
     for key, equals, _ in pairs:
         if not key or not equals:
-            raise click.UsageError(f"{name} wants KEY=VALUE, not {key}")
+            raise click.UsageError(f"{name}: expected KEY=VALUE, got {key}")
     return {key: value for key, _, value in pairs}
 
 
 def _reach(bootstrap: str) -> None:
-    """Told here in a second; Kafka's client would try for minutes."""
+    """Fail fast if no broker is reachable; Kafka's client would try for minutes."""
     reasons = []
     for address in bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdecimal():
-            raise click.UsageError(f"--bootstrap wants HOST:PORT, not {address}")
+            raise click.UsageError(f"--bootstrap: expected HOST:PORT, got {address}")
         try:
             socket.create_connection((host.strip("[]"), int(port)), REACHED_WITHIN_S).close()
         except (OSError, OverflowError) as error:
             reasons.append(f"{address}: {error}")
         else:
             return
-    raise click.ClickException(f"no broker answers ({'; '.join(reasons)})")
+    raise click.ClickException(f"no broker is reachable ({'; '.join(reasons)})")

@@ -1,7 +1,7 @@
-"""What one batch added to a table, as the table's own log tells it: no row is read for it.
+"""The rows that a commit added to a table, read from Delta's log without reading rows.
 
-For `tables`. The log is Delta's: a file of JSON lines for each version, with a line for each file that came,
-its rows, and the least and greatest of its columns; and with the writer and its batch, if one was named.
+For `tables`. The log is a file of JSON lines for each version, with a line for each added file, its number
+of rows and the extremes of its columns, and with the writer's name and batch, if given.
 """
 
 import json
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """`path` is relative to the table; `least` and `most` are as text or numbers, by column."""
+    """A data file. `path` is relative to the table; `least` and `most` are text or numbers, by column."""
 
     path: str
     partition: dict[str, str | None]
@@ -25,8 +25,9 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """`batches` are the last ones of each writer that named itself. `files` are those that brought rows: what
-    was only put together anew is none of them.
+    """A version of a table. `batches` has the last batch of each named writer.
+
+    `files` are those that added rows, without the ones that only compact others.
     """
 
     files: tuple[File, ...]
@@ -35,7 +36,7 @@ class Commit:
 
     @property
     def is_added(self) -> bool:
-        """Whether rows came without the number of a batch."""
+        """Whether rows were added without a batch number."""
         return bool(self.rows) and not self.batches and self.operation in ("MERGE", "WRITE")
 
     @property
@@ -43,28 +44,28 @@ class Commit:
         return sum(file.rows for file in self.files)
 
     def of(self, column: str, values: Collection[str]) -> tuple[File, ...]:
-        """The files of those partitions."""
+        """Return the files of those partitions."""
         return tuple(file for file in self.files if file.partition[column] in values)
 
     def rows_by(self, column: str) -> dict[str, int]:
-        """How many rows each partition has got."""
+        """Return the number of rows added to each partition."""
         found: Counter[str] = Counter()
         for file in self.files:
             found[str(file.partition[column])] += file.rows
         return {value: rows for value, rows in found.items() if rows}
 
     def edges(self, column: str) -> list[tuple[Any, Any]]:
-        """The least and the greatest value of each file that has some."""
+        """Return the extremes of a column in each file that has them."""
         return [(file.least[column], file.most[column]) for file in self.files if column in file.least]
 
 
 def file_of(version: int) -> str:
-    """Its name in the log."""
+    """Return the file name of a version in the log."""
     return f"{version:020}.json"
 
 
 def parsed(text: str) -> Commit:
-    """One version."""
+    """Parse one version."""
     files, batches, operation = [], {}, ""
     for line in text.splitlines():
         action = json.loads(line)
@@ -79,13 +80,15 @@ def parsed(text: str) -> Commit:
 
 
 def _file(add: dict[str, Any]) -> File:
-    told = json.loads(add.get("stats") or "{}")
-    least, most = told.get("minValues", {}), told.get("maxValues", {})
-    return File(unquote(add["path"]), add["partitionValues"], told["numRecords"], least, most)
+    stats = json.loads(add.get("stats") or "{}")
+    least, most = stats.get("minValues", {}), stats.get("maxValues", {})
+    return File(unquote(add["path"]), add["partitionValues"], stats["numRecords"], least, most)
 
 
 def with_batch(texts: Iterable[str], writer: str, batch: int) -> Commit | None:
-    """The version in which `writer` brought this batch, from the newest on; None if they end before it."""
+    """Return the version in which `writer` wrote this batch, searching from the newest; None if there is
+    none.
+    """
     for text in texts:
         commit = parsed(text)
         if commit.batches.get(writer) == batch:

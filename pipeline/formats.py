@@ -1,6 +1,6 @@
-"""What the event topics say, in Spark's types. The formats are the broker's promise: docs/events.md.
+"""The event topics' formats in Spark's types. docs/events.md specifies them.
 
-Read by `silver`. A field that is not known here is passed over; one that is missing is null.
+Used by `silver`. Unknown fields are ignored; missing ones are null.
 """
 
 from typing import Final
@@ -24,27 +24,27 @@ QUOTA_CHANGES: Final = "__weir_quota_changes"
 TELEMETRY: Final = "__weir_client_telemetry"
 
 KNOWN_VERSION: Final = 1
-"""Of the values, as `v` in each; of what clients push, as the header `v`."""
+"""The version of the values, `v` in each; for the metrics that clients push, the header `v`."""
 
 KNOWN_VERSIONS: Final = {REQUESTS: (1, 2), QUOTA_CHANGES: (1, 2)}
-"""The same, of topics that have more than one."""
+"""The versions of topics that have more than one."""
 
 LIMIT: Final = "limit"
 SHADOW: Final = "shadow"
 SNAPSHOT: Final = "snapshot"
 QUOTA_EVENTS: Final = (LIMIT, SHADOW, SNAPSHOT)
-"""What a quota change's `event` may be; a record without it is a limit, as version 1 had nothing else."""
+"""Values of a quota change's `event`; a record without it is a limit, the only kind in version 1."""
 
 BROKEN: Final = "_broken"
-"""Where the JSON reader leaves what it could not read."""
+"""The column for text that the JSON reader could not parse."""
 
 PHASES: Final = ("queue", "local", "remote", "response_queue", "response_send", "total")
 
 HISTOGRAM: Final = ArrayType(ArrayType(LongType()))
-"""Pairs of microseconds and how many took no longer."""
+"""Pairs of an upper bound in microseconds and a count."""
 
 ENTITY: Final = MapType(StringType(), StringType())
-"""Of user, client-id or ip; a null value is the default of that type."""
+"""By user, client-id or ip; a null value is the default of that type."""
 
 
 def _event(**fields: object) -> StructType:
@@ -123,7 +123,7 @@ VALUES: Final = {
         limits=MapType(StringType(), DoubleType()),
     ),
 }
-"""The value of each topic whose values are JSON."""
+"""The value of each topic with JSON values."""
 
 COUNTS: Final = {
     REQUESTS: ("requests",),
@@ -131,17 +131,17 @@ COUNTS: Final = {
     CONNECTIONS: ("count",),
     QUOTA_CHANGES: ("version",),
 }
-"""Fields without which an event says nothing; whole numbers that are not negative."""
+"""Required fields; integers that are not negative."""
 
 SPARE_COUNTS: Final = {
     REQUESTS: ("bytes_in", "bytes_out", "throttle_ms", "timed"),
     THROTTLES: ("longest_ms", "waited", "sent_early"),
     QUOTA_CHANGES: ("part", "parts"),
 }
-"""The same, where they are given: brokers of before do not give them all."""
+"""Optional counts; older brokers do not write all of them."""
 
 MOST: Final = 2**53
-"""Of a count: a thousand of them can be added up, and each is exact in every language that may read it."""
+"""Maximum of a count: a thousand of them can be summed, and each is exact in every language."""
 
 MEASURES: Final = {THROTTLES: ("observed", "bound")}
-"""Fields that must be numbers where they are given: neither NaN nor infinite."""
+"""Optional fields that must be finite numbers."""

@@ -1,7 +1,7 @@
-"""What if: the load that was recorded, played against a proposed quota file.
+"""What if: simulates the recorded load under a proposed quota file.
 
-Called by `command`. Spark finds the records and puts them in order; who would have been held is the broker's
-own quota code to say (broker.simulation), so its answer is what the broker would have done.
+Called by `command`. Spark finds and orders the records; the broker's own quota code (broker.simulation)
+decides on throttling, so the result is what the broker would have done.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from broker.simulation.engine import MOST_EVENTS, Outcome, play
 from broker.simulation.reading import read_scenario
@@ -20,12 +20,13 @@ from pipeline.tables import DATE
 
 
 def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
-    """Of bronze.events: a `line` for each second of a client at one broker, in the order of time, for the UTC
-    days from `first` to `last` (both included). What is in the quarantine is left out.
+    """Return a `line` of bronze.events for each second of a client at one broker, ordered by time.
+
+    Covers the UTC days from `first` to `last`, both included, without quarantined records.
     """
     understood = silver.opened(events, REQUESTS).where(F.col("reason").isNull())
     day = F.to_date(F.timestamp_millis("event.time_ms"))
-    # An event may have been recorded on another day than its own.
+    # The record of an event may have been appended on another day than the event's own.
     return (
         understood.where(day.between(F.lit(first).cast(DATE), F.lit(last).cast(DATE)))
         .where(silver.node_of() == node)
@@ -36,7 +37,7 @@ def recorded(events: DataFrame, first: str, last: str, node: int) -> DataFrame:
 
 
 def played(lines: Iterable[str], quotas: Path, most: int = MOST_EVENTS) -> Outcome:
-    """Raises BadFileError for a quota file that cannot be meant, TooManyEventsError."""
+    """Simulate the load. Raises BadFileError for an invalid quota file, and TooManyEventsError."""
     with TemporaryDirectory() as folder:
         load, scenario = Path(folder) / "load.jsonl", Path(folder) / "what-if.yaml"
         with load.open("w", encoding="utf-8") as file:

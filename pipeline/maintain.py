@@ -1,5 +1,6 @@
-"""Keeps the tables fast and the warehouse small: small files become large ones, and files go that no version
-within `keep_hours` needs. For `command`; may run beside a stream.
+"""Compacts small files and removes files that no version within `keep_hours` needs.
+
+For `command`; may run beside a stream.
 """
 
 from collections.abc import Iterator
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from delta.tables import DeltaTable
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import bronze, silver
 from pipeline.gold import (
@@ -42,12 +43,12 @@ ALL: Final = (
 )
 
 LEAST_HOURS: Final = 168
-"""Delta's own: a reader or writer may still be at work on what is older than its last version."""
+"""Delta's minimum: a reader or writer may still use files that are older than its last version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """`written` is the UTC time of the last version."""
+    """A table's size. `written` is the UTC time of the last version."""
 
     table: Table
     rows: int
@@ -57,7 +58,7 @@ class Description:
 
 
 def described(warehouse: Warehouse) -> Iterator[Description]:
-    """The tables that there are."""
+    """Describe the existing tables."""
     for table in ALL:
         if warehouse.exists(table):
             detail = DeltaTable.forPath(warehouse.spark, warehouse.path(table)).detail()
@@ -68,7 +69,7 @@ def described(warehouse: Warehouse) -> Iterator[Description]:
 
 
 def kept_aside(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
-    """How many records are in the quarantine, by topic and reason; the most frequent first."""
+    """Count the quarantined records by topic and reason, the most frequent first."""
     if warehouse.exists(silver.QUARANTINE):
         counts = warehouse.read(silver.QUARANTINE).groupBy("topic", "reason").count()
         for row in counts.orderBy(F.desc("count"), "topic", "reason").collect():
@@ -76,7 +77,7 @@ def kept_aside(warehouse: Warehouse) -> Iterator[tuple[str, str, int]]:
 
 
 def maintain(warehouse: Warehouse, keep_hours: int = LEAST_HOURS) -> Iterator[tuple[Table, int, int]]:
-    """Each table as it is done, with how many files were put together and how many there are now."""
+    """Maintain each table; yield it with the numbers of compacted and of present files."""
     for table in ALL:
         if warehouse.exists(table):
             delta = DeltaTable.forPath(warehouse.spark, warehouse.path(table))

@@ -1,13 +1,13 @@
-"""From the sources to gold, one batch after the other.
+"""Processes batches from the sources to gold.
 
-A batch may be repeated after a kill at any point: what it had appended is known by its number, and gold is
-always made anew from silver for the minutes that the batch touched. So the tables are those of an undisturbed
-run, and late events change the minutes to which they belong. Rows that are added, and not appended under the
-number of a batch, have for their number the version that bronze has got by them.
+A batch may be repeated after a kill at any point: its number identifies the rows that it has appended, and
+gold is recomputed from silver for the minutes that the batch touched. So the tables equal those of an
+undisturbed run, and late events change the minutes to which they belong. Rows that are added, not appended
+under a batch number, use the version of bronze that they created as their number.
 
-Records are asked for once: what is made of them is made of the files that they were put into, kind by kind,
-and how many rows came, and of which time, is what Delta's log says of each commit. Events are not kept in
-memory from one step to the next (points of pushes are: `otlp.batch`).
+Records are requested once: later steps read the files that bronze has written, kind by kind, and the number
+of rows and their times come from Delta's log of each commit. Events are not kept in memory between steps
+(points of pushes are: `otlp.batch`).
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from datetime import date
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import bronze, silver
 from pipeline.commits import Commit
@@ -28,14 +28,13 @@ from pipeline.tables import DATE, Table, Warehouse, Write
 from pipeline.times import Touched, from_to, in_minutes, near, touched
 
 STREAM: Final = "stream"
-"""Under which name the stream's batches are counted in the tables."""
+"""The name under which tables count the stream's batches."""
 
 DUE: Final = "_due"
-"""Where the warehouse has the days that were touched and are still to be made."""
+"""The folder of notes for days that were touched and not yet recomputed."""
 
 ADDED: Final = "_added"
-"""Where it has the version of bronze up to which all that was added has been taken further; nothing is noted
-where nothing was ever added.
+"""The folder of the version of bronze up to which added rows are processed; empty if none were ever added.
 """
 
 
@@ -74,17 +73,17 @@ class Pipeline:
             warehouse.move(old_path, table)
 
     def take(self, raw: DataFrame, batch: int, writer: str = STREAM) -> None:
-        """One batch of a stream; the same `batch` has the same rows whenever it is repeated."""
+        """Process a batch of a stream; the same `batch` must have the same rows when repeated."""
 
         write, raw = self._appending(writer, batch), bronze.dated(raw)
-        came = write(bronze.EVENTS, raw, "all")
-        if came is None:
-            self._take_on(_by_topic(raw), lambda *topics: raw.where(F.col("topic").isin(*topics)), write)
+        commit = write(bronze.EVENTS, raw, "all")
+        if commit is None:
+            self._process(_by_topic(raw), lambda *topics: raw.where(F.col("topic").isin(*topics)), write)
         else:
-            self._take_commit(came, write)
+            self._take_commit(commit, write)
 
     def add(self, raw: DataFrame) -> None:
-        """Rows of any source, each record once: those that are there already are passed over."""
+        """Add rows of any source, each record once; skip existing ones."""
         warehouse = self.warehouse
         if not warehouse.noted(ADDED):
             warehouse.note(f"{ADDED}/{warehouse.version(bronze.EVENTS)}")
@@ -93,12 +92,12 @@ class Pipeline:
         self._take_added()
 
     def _take_added(self) -> None:
-        """What was added and has not been taken further, by whichever process."""
+        """Process rows that were added and not processed yet, by any process."""
         noted = self.warehouse.noted(ADDED)
         if not noted:
             return
-        for version, came in self.warehouse.added_since(bronze.EVENTS, max(map(int, noted))):
-            self._take_commit(came, self._appending("added", version))
+        for version, commit in self.warehouse.added_since(bronze.EVENTS, max(map(int, noted))):
+            self._take_commit(commit, self._appending("added", version))
             self.warehouse.note(f"{ADDED}/{version}")
             for older in noted:
                 self.warehouse.forget(f"{ADDED}/{older}")
@@ -111,15 +110,15 @@ class Pipeline:
 
         return append
 
-    def _take_commit(self, came: Commit, write: Write) -> None:
-        """What came into bronze."""
+    def _take_commit(self, commit: Commit, write: Write) -> None:
+        """Process rows that were written to bronze."""
 
         def records(*topics: str) -> DataFrame:
-            return self.warehouse.read_files(bronze.EVENTS, came.of("topic", topics), bronze.SCHEMA)
+            return self.warehouse.read_files(bronze.EVENTS, commit.of("topic", topics), bronze.SCHEMA)
 
-        self._take_on(came.rows_by("topic"), records, write)
+        self._process(commit.rows_by("topic"), records, write)
 
-    def _take_on(self, counts: dict[str, int], records: Callable[..., DataFrame], write: Write) -> None:
+    def _process(self, counts: dict[str, int], records: Callable[..., DataFrame], write: Write) -> None:
         self.rows += sum(counts.values())
         for topic in sorted(counts.keys() & silver.TABLES.keys()):
             self._take_topic(topic, counts[topic], records(topic), write)
@@ -133,11 +132,11 @@ class Pipeline:
         accepted = silver.accepted(events)
         used, stretches = 0, []
         for table, rows in silver.by_table(topic, accepted):
-            came = write(table, rows, topic)
-            if came is None:
+            commit = write(table, rows, topic)
+            if commit is None:
                 written, minutes = touched(rows, minute_of())
             else:
-                written, minutes = came.rows, Touched.by_times(came.edges("time"))
+                written, minutes = commit.rows, Touched.by_times(commit.edges("time"))
             used += written
             stretches += [] if minutes is None else [minutes]
         if used < count:
@@ -148,7 +147,7 @@ class Pipeline:
             self._make_minutes(topic, minutes.first, minutes.last)
 
     def _make_minutes(self, topic: str, first: str, last: str) -> None:
-        """Gold of one topic, for the minutes from `first` to `last`, both included."""
+        """Recompute the gold tables of one topic for the minutes from `first` to `last`, both included."""
         dates = from_to(DATE, "DATE", first[:10], last[:10])
         where = f"{dates} AND {from_to(MINUTE, 'TIMESTAMP', first, last)}"
         for each in BY_MINUTE:
@@ -158,7 +157,7 @@ class Pipeline:
                 self.warehouse.replace(each.table, made, where)
 
     def make_days(self) -> None:
-        """What is made of whole days, for those that were touched since, by whichever process."""
+        """Recompute the tables of whole days for the touched days, of any process."""
         self._take_added()
         for day in self.warehouse.noted(DUE):
             self._make_day(day)
@@ -183,13 +182,15 @@ class Pipeline:
             return
         used = warehouse.read(usage.TABLE).where(on_the_day)
         warehouse.replace(clients.OFFENDERS, clients.top_offenders_per_day(used), on_the_day)
-        told = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
-        warehouse.replace(advice.TABLE, told, on_the_day)
+        advised = advice.quota_advice(used, F.lit(day).cast("date"), self.policy)
+        warehouse.replace(advice.TABLE, advised, on_the_day)
         if warehouse.exists(silver.TABLES[QUOTA_CHANGES]):
             changes = warehouse.read(silver.TABLES[QUOTA_CHANGES])
             parts = warehouse.read(silver.SNAPSHOTS) if warehouse.exists(silver.SNAPSHOTS) else None
-            held = limits.limits_over_time(changes, parts, date.fromisoformat(day))
-            warehouse.replace(limits.UTILISATION, limits.utilisation_per_minute(used, held), on_the_day)
+            limits_held = limits.limits_over_time(changes, parts, date.fromisoformat(day))
+            warehouse.replace(
+                limits.UTILISATION, limits.utilisation_per_minute(used, limits_held), on_the_day
+            )
 
 
 def _by_topic(raw: DataFrame) -> dict[str, int]:

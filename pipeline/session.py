@@ -1,7 +1,7 @@
 """A Spark session with Delta Lake and the Kafka connector. For `command` and the tests.
 
-The jars are named once, in pom.xml. Where `make jars` or the image has put them on the disk they are taken
-from there; else Spark fetches them itself (spark.jars.packages).
+pom.xml names the jars. The session takes them from the disk if `make jars` or the image has installed them;
+otherwise Spark downloads them itself (spark.jars.packages).
 """
 
 import os
@@ -23,22 +23,23 @@ SETTINGS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
-    # A table's log is small here; Delta's 50 partitions for it cost more than all else.
+    # A table's log is small here; Delta's default of 50 partitions costs more than all else.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.schema.autoMerge.enabled": "true",
-    # A batch has some 300 plans; of the 100 that Spark keeps compiled none would be there for the next batch.
+    # A batch has some 300 plans; Spark's cache of 100 compiled plans would keep none for the next batch.
     "spark.sql.codegen.cache.maxEntries": "5000",
-    # The connector's newer way to ask for offsets passes over internal topics, which the event topics are.
+    # The connector's newer way to read offsets skips internal topics, which the event topics are.
     "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
-    # What a file's writer keeps in memory before it writes. (Parquet: 128 MiB)
+    # Memory of a file's writer before it writes. (Parquet: 128 MiB)
     "spark.hadoop.parquet.block.size": str(32 << 20),
-    # A batch is of few days and topics: to keep their files open is cheaper than to sort its rows.
+    # A batch has few days and topics: keeping their files open is cheaper than sorting its rows.
     "spark.sql.maxConcurrentOutputFileWriters": "4",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A push may be a megabyte; Python is handed as many as it can hold.
+    # A push may be a megabyte; this bounds what Python receives at once.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16777216",
-    # Tables tell who did how much: files 0640, folders 0750. Hadoop sets modes itself, whatever the umask is.
+    # Tables contain usage per client: files 0640, folders 0750. Hadoop sets modes itself and ignores the
+    # umask.
     "spark.hadoop.fs.permissions.umask-mode": "027",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -46,7 +47,7 @@ SETTINGS: Final = {
 
 
 def coordinates() -> list[str]:
-    """The jars as Maven names them, group:artifact:version."""
+    """Return the jars' Maven coordinates, group:artifact:version."""
     pom = ElementTree.parse(POM)  # noqa: S314 - our own file
     return [
         ":".join(each.findtext(part, "", NAMESPACE) for part in ("groupId", "artifactId", "version"))
@@ -55,25 +56,28 @@ def coordinates() -> list[str]:
 
 
 def jars() -> list[Path]:
-    """Those that are on the disk: all of them or none."""
+    """Return the jars on the disk: all of them or none."""
     folder = Path(os.environ.get(JARS_VARIABLE) or HERE / "jars")
     found = [folder / f"{name}-{version}.jar" for _, name, version in (c.split(":") for c in coordinates())]
     return found if all(each.exists() for each in found) else []
 
 
 def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | None = None) -> SparkSession:
-    """Quiet, in UTC. `settings` win over ours; `master` local[*] takes two shuffle partitions a core."""
-    # Executors are to run what this runs, whatever else is called python3 on the machine.
+    """Open a session in UTC with Spark's log off.
+
+    `settings` override ours; `master` local[*] uses two shuffle partitions a core.
+    """
+    # Executors must use this interpreter, whatever python3 is on the machine.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName("weir-pipeline")
     wanted = dict(SETTINGS)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         wanted["spark.driver.memory"] = memory
-        # Of a heap this small G1 makes more work than it spares: a third of what an event costs.
+        # With a heap this small G1 costs a third of an event's time.
         wanted["spark.driver.extraJavaOptions"] = "-XX:+UseParallelGC"
         wanted["spark.sql.shuffle.partitions"] = str(2 * _cores(master))
-        # VACUUM lists its files in as many tasks; Spark's own 10,000 take minutes on one machine.
+        # VACUUM lists its files in as many tasks; Spark's default of 10,000 takes minutes on one machine.
         wanted["spark.sql.sources.parallelPartitionDiscovery.parallelism"] = str(2 * _cores(master))
     on_disk = jars()
     if on_disk:
@@ -84,7 +88,7 @@ def open_session(master: str, *, memory: str = "1g", settings: dict[str, str] | 
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if LOG_LEVEL not in (settings or {}):
-        # What is wrong is said in a sentence by whoever asked; a task's stack says no more.
+        # The caller reports errors in one sentence; a task's stack trace adds nothing.
         session.sparkContext.setLogLevel("OFF")
     return session
 

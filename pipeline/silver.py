@@ -1,14 +1,14 @@
-"""From records to events: those that are understood by kind, and those that are not, with the reason.
+"""Turns records into events: valid ones by kind, invalid ones with the reason.
 
-Pure functions of the raw rows, called by `run`. An event is where its own time says, not where its record
-lies; nothing is thrown away: what cannot be trusted goes to the quarantine, as it came.
+Pure functions of the raw rows, called by `run`. An event's own time decides where it belongs, not its
+record's place. Invalid records go unchanged to the quarantine; none are dropped.
 """
 
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import (
     BROKEN,
@@ -44,7 +44,7 @@ TABLES: Final = {
 }
 
 SNAPSHOTS: Final = Table("silver/quota_snapshots", PLACE, time="time")
-"""The parts of snapshots of all quota rules. They are no changes: nobody made them."""
+"""The parts of snapshots of all quota rules; they are not changes."""
 
 _OF_SNAPSHOTS: Final = ("snapshot", "part", "parts", "limits")
 _OF_PARTS: Final = (*_OF_SNAPSHOTS, "entity", "shadow", "version")
@@ -52,23 +52,23 @@ _OF_PARTS: Final = (*_OF_SNAPSHOTS, "entity", "shadow", "version")
 QUARANTINE: Final = Table("silver/quarantine", PLACE)
 
 AHEAD_MS: Final = 3_600_000
-"""How far an event may lie ahead of the moment at which its record was taken; clocks differ."""
+"""The most that an event's time may exceed its record's; clocks differ."""
 
 LATE_MS: Final = 86_400_000
-"""And how far behind it: what comes later than that would change days that were looked at already."""
+"""The most that an event's time may precede its record's; later ones would change days that are done."""
 
 
 def opened(raw: DataFrame, topic: str) -> DataFrame:
-    """The records of one topic as `event`, with `reason` where it is not to be used."""
+    """Return the records of one topic as `event`, with the `reason` if it is invalid."""
     options = {"columnNameOfCorruptRecord": BROKEN}
     event = F.from_json(text_of(F.col("value")), VALUES[topic], options)
-    # Inlined: else Spark's optimizer moves it to each place that asks for a field, and parses anew there.
+    # Inlined: otherwise Spark's optimizer parses the value again for each field.
     read_once = F.inline(F.array(F.struct(event.alias("event"))))
     return raw.where(F.col("topic") == topic).select("*", read_once).withColumn("reason", _reason(topic))
 
 
 def accepted(events: DataFrame) -> DataFrame:
-    """Rows of the topic's table, from `opened`."""
+    """Return rows of the topic's table, from `opened`."""
     fields = [
         name for name in events.schema["event"].dataType.fieldNames() if name not in ("v", "time_ms", BROKEN)
     ]
@@ -92,7 +92,7 @@ def _field(name: str) -> Column:
 
 
 def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFrame], ...]:
-    """The rows of `accepted`, and into which tables they go."""
+    """Return the rows of `accepted` with their tables."""
     if topic != QUOTA_CHANGES:
         return ((TABLES[topic], accepted_rows),)
     rows = accepted_rows.withColumn("event", F.coalesce("event", F.lit(LIMIT)))
@@ -102,34 +102,34 @@ def by_table(topic: str, accepted_rows: DataFrame) -> tuple[tuple[Table, DataFra
 
 
 def _handler_us() -> Column:
-    """Of the requests that were timed and their share of all."""
+    """Return the handlers' time in microseconds, scaled from the timed requests to all."""
     event = F.col("event")
     timed_us = F.aggregate(event["phases"]["local"], F.lit(0.0), lambda total, each: total + _product(each))
     per_request = F.when(event["timed"] > 0, timed_us * event["requests"] / event["timed"])
-    # Whole numbers, for their sum does not depend on the order in which they come.
+    # Integers, because their sum does not depend on the order.
     return F.coalesce(F.round(per_request).cast("long"), F.lit(0))
 
 
 def _product(pair: Column) -> Column:
-    """Of a bucket's edge and count; 0 of what is no pair."""
+    """Return a bucket's edge times its count; 0 for an invalid pair."""
     edge, count = (F.get(pair, at).cast("double") for at in (0, 1))
     return F.coalesce(edge * count, F.lit(0.0))
 
 
 def refused(events: DataFrame) -> DataFrame:
-    """Rows of the quarantine, from `opened`."""
+    """Return rows of the quarantine, from `opened`."""
     return events.where(F.col("reason").isNotNull()).select(
         F.to_date("timestamp").alias(DATE), *PLACE, "timestamp", "reason", "value", "headers"
     )
 
 
 def unknown_topics(raw: DataFrame) -> DataFrame:
-    """Records of topics that nobody here understands, for the quarantine."""
+    """Return records of unknown topics, for the quarantine."""
     return refused(raw.withColumn("reason", F.lit("unknown topic")))
 
 
 def _reason(topic: str) -> Column:
-    """The first thing that is wrong with an event, null if nothing is."""
+    """Return the first reason why an event is invalid, null if it is valid."""
     event = F.col("event")
     taken_ms = F.unix_millis("timestamp")
     versions = KNOWN_VERSIONS.get(topic, (KNOWN_VERSION,))
@@ -181,16 +181,16 @@ def _is_finite(value: Column) -> Column:
 
 
 def node_of() -> Column:
-    """The broker's id, from the record's header; null where it has none."""
+    """Return the broker's id from the record's header; null without one."""
     return header("node").try_cast("int")
 
 
 def header(name: str) -> Column:
-    """The text of a record's first header of that name, null where there is none."""
+    """Return the text of a record's first header of that name; null without one."""
     found = F.filter("headers", lambda each: each["key"] == name)
     return text_of(F.try_element_at(found, F.lit(1))["value"])
 
 
 def text_of(value: Column) -> Column:
-    """Bytes as text; what is no UTF-8 in them becomes U+FFFD. (`decode` would end the whole batch.)"""
+    """Return bytes as text; invalid UTF-8 becomes U+FFFD. (`decode` would fail the whole batch.)"""
     return F.make_valid_utf8(value.cast("string"))

@@ -1,8 +1,8 @@
-"""Where events come from: the topics of a Kafka cluster, or files that hold what the topics held.
+"""The sources of events: the topics of a Kafka cluster, or files with their records.
 
-Both give rows of one shape (`RAW`), so that nothing behind them knows which it was. A file is Parquet of that
-shape, as `weir pipeline export` writes it, or JSON lines with `topic`, `partition`, `offset`, `timestamp_ms`
-and the value as `value` (text) or `value_base64`.
+Both give rows of one shape (`RAW`), so that later steps do not depend on the source. A file is Parquet of
+that shape, as `weir pipeline export` writes it, or JSON lines with `topic`, `partition`, `offset`,
+`timestamp_ms` and the value as `value` (text) or `value_base64`.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,12 +26,12 @@ from pyspark.sql.types import (
 from pipeline.formats import TELEMETRY, VALUES
 
 EVENT_TOPICS: Final = "|".join((*VALUES, TELEMETRY))
-"""All that are understood, those too that will be made later."""
+"""All known topics, including those that do not exist yet."""
 
 NEW_TOPICS_WITHIN_MS: Final = 30_000
 
 MOST_PER_TASK: Final = 250_000
-"""Records of one partition of a topic that one core reads; most events are in one partition."""
+"""Records that one core reads of one partition of a topic; most events are in one partition."""
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 
@@ -61,38 +61,40 @@ _LINE: Final = StructType(
 
 
 def kafka_options(bootstrap: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Of the connector; `options` are Kafka's own client settings (security.protocol and the like)."""
+    """Return the connector's options; `options` are Kafka client settings such as security.protocol."""
     return {
         "kafka.bootstrap.servers": bootstrap,
         "subscribePattern": EVENT_TOPICS,
-        # The event topics are internal ones; `session` has the other half of what it takes to see them.
+        # The event topics are internal; `session` has the other setting that makes them visible.
         "kafka.exclude.internal.topics": "false",
-        # One name for all that Spark opens: the pipeline is a client too, and in its own tables.
+        # One client id for all of Spark's clients: the pipeline appears in its own tables.
         "kafka.client.id": "weir-pipeline",
         "kafka.metadata.max.age.ms": str(NEW_TOPICS_WITHIN_MS),
         "includeHeaders": "true",
         "maxRecordsPerPartition": str(MOST_PER_TASK),
         "startingOffsets": "earliest",
-        # Retention takes old events away while nobody looks; what is left is still to be read.
+        # Retention may remove old events between runs; the rest must still be read.
         "failOnDataLoss": "false",
         **{f"kafka.{key}": value for key, value in options.items()},
     }
 
 
 def stream(spark: SparkSession, bootstrap: str, options: Mapping[str, str], most_per_batch: int) -> DataFrame:
-    """A streaming frame from the oldest event that there is; at most `most_per_batch` rows at once."""
+    """Return a streaming frame from the oldest event on, with at most `most_per_batch` rows a batch."""
     reader = spark.readStream.format("kafka").options(**kafka_options(bootstrap, options))
     return raw_of(reader.option("maxOffsetsPerTrigger", most_per_batch).load())
 
 
 def everything(spark: SparkSession, bootstrap: str, options: Mapping[str, str]) -> DataFrame:
-    """What the topics hold now."""
+    """Return the present records of the topics."""
     return raw_of(spark.read.format("kafka").options(**kafka_options(bootstrap, options)).load())
 
 
 def files(spark: SparkSession, path: str) -> DataFrame:
-    """What files hold, each record once; a folder is read whole. JSON lines end in .json, .jsonl or .ndjson
-    (.gz too), all else is Parquet. Raises pyspark's AnalysisException where there is nothing.
+    """Return the records of files, each once; of a folder, those of all its files.
+
+    JSON lines end in .json, .jsonl or .ndjson (.gz too), all else is Parquet. Raises pyspark's
+    AnalysisException if there is no file.
     """
     name = PurePath(path).name.removesuffix(".gz")
     if name.endswith((".json", ".jsonl", ".ndjson")):
@@ -101,8 +103,9 @@ def files(spark: SparkSession, path: str) -> DataFrame:
 
 
 def _each_once(raw: DataFrame) -> DataFrame:
-    """Of records that are there twice, as where two exports overlap, one. To see that there is none costs a
-    tenth of what it costs to bring all together.
+    """Remove duplicate records, as of overlapping exports.
+
+    The check for duplicates costs a tenth of the shuffle that removes them.
     """
     place = ["topic", "partition", "offset"]
     is_twice = raw.groupBy(*place).count().where(F.col("count") > 1)
@@ -135,5 +138,5 @@ def _headers(name: str, read: Callable[[Column], Column]) -> Column:
 
 
 def raw_of(frame: DataFrame) -> DataFrame:
-    """The columns of `RAW`, in its types, whatever else was there."""
+    """Return the columns of `RAW` in its types, without others."""
     return frame.select(*(F.col(field.name).cast(field.dataType) for field in RAW.fields))

@@ -1,8 +1,8 @@
-"""The stream from the event topics into a warehouse: batches, the checkpoint, progress in words.
+"""The stream from the event topics into a warehouse: batches, the checkpoint, progress messages.
 
-Called by `command`. The checkpoint lies in the warehouse and says how far the stream came. Each batch is
-appended under the stream's own id; a stream that finds tables which are not all its own (a backfill, a
-checkpoint that was removed) adds what is not there instead, which takes longer and never doubles a row.
+Called by `command`. The checkpoint is in the warehouse and records the stream's position. Each batch is
+appended under the stream's own id. A stream that finds tables with rows of other origin (a backfill, a
+removed checkpoint) adds only missing rows instead, which takes longer and never duplicates a row.
 """
 
 import time
@@ -21,13 +21,13 @@ from pipeline.tables import Warehouse
 CHECKPOINT: Final = "_checkpoint"
 
 DAYS_EVERY_S: Final = 300
-"""How often a continuous stream makes the tables of whole days anew."""
+"""Interval at which a continuous stream recomputes the tables of whole days."""
 
 LOOKS_EVERY_S: Final = 1
 
 
 class Stream:
-    """One warehouse's; of two at once on one warehouse Spark ends one."""
+    """The stream of a warehouse. Of two streams on one warehouse, Spark ends one."""
 
     def __init__(
         self, warehouse: Warehouse, bootstrap: str, options: Mapping[str, str], most_per_batch: int
@@ -38,32 +38,34 @@ class Stream:
         self._days_made = time.monotonic()
 
     def once(self) -> Iterator[str]:
-        """Everything that there is now, in lines to show; then the tables of whole days."""
+        """Process everything present, yielding progress lines; then recompute the tables of whole days."""
         yield from self._run(inf, {"availableNow": True})
         Pipeline(self._warehouse).make_days()
 
     def continuous(self, every_s: int) -> Iterator[str]:
-        """Until the process is told to stop. Topics made meanwhile are read when they are seen."""
+        """Process until the process is stopped. New topics are read once they are discovered."""
         yield from self._run(DAYS_EVERY_S, {"processingTime": f"{every_s} seconds"})
 
     def _run(self, days_every_s: float, trigger: dict[str, Any]) -> Iterator[str]:
-        """The connector 4.1.1 ends a query that repeated a killed one's batch when it comes to tell of it,
-        after the batch is done: such a query is started once more.
+        """Run the query, and start it once more after a known error of the connector 4.1.1.
+
+        The connector ends a query that repeated the batch of a killed one when it reports its progress,
+        after the batch is done.
         """
         try:
-            yield from _told(self._start(days_every_s, trigger))
+            yield from _progress_of(self._start(days_every_s, trigger))
         except StreamingQueryException:
             if not self._taken:
                 raise
-            yield from _told(self._start(days_every_s, trigger))
+            yield from _progress_of(self._start(days_every_s, trigger))
 
     def _start(self, days_every_s: float, trigger: dict[str, Any]) -> Any:
-        is_alone, root = self._is_alone(), self._warehouse.root
+        is_only_writer, root = self._is_only_writer(), self._warehouse.root
         query_id: Future[str] = Future()
 
         def take(frame: DataFrame, batch: int) -> None:
             pipeline = Pipeline(Warehouse(frame.sparkSession, root))
-            if is_alone:
+            if is_only_writer:
                 pipeline.take(frame, batch, query_id.result())
             else:
                 pipeline.add(frame)
@@ -77,31 +79,31 @@ class Stream:
         query_id.set_result(str(query.id))
         return query
 
-    def _is_alone(self) -> bool:
-        """Whether all that the tables have was appended by the stream of this checkpoint."""
+    def _is_only_writer(self) -> bool:
+        """Return whether the stream of this checkpoint has appended all rows of the tables."""
         warehouse = self._warehouse
         if not warehouse.exists(bronze.EVENTS):
             return True
         return warehouse.has(CHECKPOINT) and not warehouse.noted(ADDED)
 
 
-def _told(query: Any) -> Iterator[str]:
-    """A line for each batch that had rows, until the query ends. Raises what ended it."""
-    told = -1
+def _progress_of(query: Any) -> Iterator[str]:
+    """Yield a line for each batch that had rows, until the query ends. Raises the query's error."""
+    reported = -1
     try:
         has_ended = False
         while not has_ended:
             has_ended = query.awaitTermination(LOOKS_EVERY_S)
             for each in query.recentProgress:
-                if each["batchId"] > told and each["numInputRows"]:
-                    told = each["batchId"]
+                if each["batchId"] > reported and each["numInputRows"]:
+                    reported = each["batchId"]
                     yield in_words(each)
     finally:
         query.stop()
 
 
 def in_words(progress: Mapping[str, Any]) -> str:
-    """One batch: how many records, how fast, and how many are still to come."""
+    """Describe one batch: its records, its rate, and the records that remain."""
     behind = sum(
         int(source["metrics"].get("maxOffsetsBehindLatest", 0) or 0)
         for source in progress["sources"]

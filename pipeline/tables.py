@@ -1,8 +1,8 @@
-"""Where the tables lie, and how they are written so that a step may be repeated.
+"""The tables' places, and writes that can be repeated.
 
-A warehouse is a folder of any Hadoop file system, with a Delta table in each of its folders. Three ways of
-writing that are safe to repeat after a kill at any point: `append_once` marks a transaction with the number
-of its batch, `add` knows rows by their keys, and `replace` makes a stretch of time anew.
+A warehouse is a folder of any Hadoop file system with a Delta table in each of its folders. Three kinds of
+write are safe to repeat after a kill at any point: `append_once` marks a transaction with its batch number,
+`add` identifies rows by their keys, and `replace` overwrites a range of time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,13 +17,14 @@ from pyspark.sql.types import StructType
 from pipeline.commits import Commit, File, file_of, parsed, with_batch
 
 DATE: Final = "date"
-"""What every table is partitioned by: the UTC day of the event."""
+"""The partition column of every table: the UTC day of the event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`path` within the warehouse; `keys` tell its rows apart; those of equal `partitions` lie together. By
-    `time` files are passed over: of such a table the log keeps the extremes of that column and of no other.
+    """A table at `path` within the warehouse, with unique `keys`, partitioned by `partitions`.
+
+    `time` is the column for data skipping: the log keeps the extremes of that column only.
     """
 
     path: str
@@ -37,13 +38,14 @@ class Table:
 
 
 Write = Callable[[Table, DataFrame, str], Commit | None]
-"""Brings rows into a table, and says what came if it knows; the text tells apart what one batch writes to the
-same table.
+"""Writes rows into a table and returns the commit if known.
+
+The text distinguishes several writes of one batch to the same table.
 """
 
 
 class Warehouse:
-    """`root` is a path or a URL."""
+    """The tables under `root`, a path or a URL."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
@@ -56,7 +58,7 @@ class Warehouse:
         return bool(DeltaTable.isDeltaTable(self.spark, self.path(table)))
 
     def read(self, table: Table) -> DataFrame:
-        """Raises AnalysisException where the table has never been written."""
+        """Read a table. Raises AnalysisException if it was never written."""
         return self.spark.read.format("delta").load(self.path(table))
 
     def move(self, old_path: str, table: Table) -> None:
@@ -69,28 +71,28 @@ class Warehouse:
             files.rename(old, new)
 
     def has(self, path: str) -> bool:
-        """Whether there is a file or folder of this name in the warehouse."""
+        """Return whether the warehouse has a file or folder of this name."""
         files, here = self._file(path)
         return bool(files.exists(here))
 
     def note(self, path: str) -> None:
-        """Leaves an empty file of this name, which outlives this process."""
+        """Create an empty file of this name, which outlives this process."""
         files, here = self._file(path)
         files.create(here, True).close()
 
     def noted(self, folder: str) -> list[str]:
-        """The names of what was noted in a folder, in order."""
+        """Return the sorted names of the notes in a folder."""
         files, here = self._file(folder)
         found = files.listStatus(here) if files.exists(here) else ()
         return sorted(str(each.getPath().getName()) for each in found)
 
     def forget(self, path: str) -> None:
-        """Takes a note away."""
+        """Remove a note."""
         files, here = self._file(path)
         files.delete(here, False)
 
     def _file(self, path: str) -> tuple[Any, Any]:
-        """The file system, and the path as it wants it."""
+        """Return the file system and its path object."""
         here = self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{path}")
         return here.getFileSystem(self.spark.sparkContext._jsc.hadoopConfiguration()), here
 
@@ -99,7 +101,7 @@ class Warehouse:
         return self.spark.sparkContext._jvm
 
     def append_once(self, table: Table, rows: DataFrame, writer: str, batch: int) -> None:
-        """Appends, unless `writer` has appended this batch or a later one already."""
+        """Append rows, unless `writer` has already appended this batch or a later one."""
         (
             _writer(rows, table)
             .mode("append")
@@ -110,28 +112,30 @@ class Warehouse:
         )
 
     def appended(self, table: Table, writer: str, batch: int) -> Commit | None:
-        """What `append_once` brought, now or when the batch came for the first time; None where the log of
-        that time is gone (Delta keeps a month).
+        """Return the rows that `append_once` wrote, now or when the batch first arrived.
+
+        None if the log of that time is deleted (Delta keeps a month).
         """
         newest_first = (self._log(table, version) for version in range(self.version(table), -1, -1))
         return with_batch(takewhile(bool, newest_first), _app(table, writer), batch)
 
     def version(self, table: Table) -> int:
-        """The newest; -1 where the table has never been written."""
+        """Return the newest version; -1 if the table was never written."""
         delta, nothing = self._jvm.org.apache.spark.sql.delta.DeltaLog, self._jvm.scala.Option.empty()
         log = delta.forTable(self.spark._jsparkSession, self.path(table))
         return int(log.update(False, nothing, nothing).version())
 
     def added_since(self, table: Table, version: int) -> Iterator[tuple[int, Commit]]:
-        """What `add` brought after that version, the oldest first."""
+        """Yield what `add` wrote after that version, the oldest first."""
         for later in range(version + 1, self.version(table) + 1):
             commit = parsed(self._log(table, later))
             if commit.is_added:
                 yield later, commit
 
     def _log(self, table: Table, version: int) -> str:
-        """One version; empty if it is not there any more. Asked for by number: a month of batches is too much
-        to list.
+        """Return the log of one version, empty if it is deleted.
+
+        Read by number: the log of a month of batches is too long to list.
         """
         files, here = self._file(f"{table.path}/_delta_log/{file_of(version)}")
         if not files.exists(here):
@@ -143,12 +147,12 @@ class Warehouse:
             stream.close()
 
     def read_files(self, table: Table, files: Sequence[File], schema: StructType) -> DataFrame:
-        """Rows of those files alone, whatever became of the table since."""
+        """Read only those files, independent of later changes of the table."""
         reader = self.spark.read.schema(schema).option("basePath", self.path(table))
         return reader.parquet(*(f"{self.path(table)}/{file.path}" for file in files))
 
     def add(self, table: Table, rows: DataFrame) -> None:
-        """Adds those rows whose keys are not there yet; no two of them may have the same."""
+        """Add the rows whose keys are new; their keys must be unique."""
         if not self.exists(table):
             _writer(rows, table).mode("append").save(self.path(table))
             return
@@ -156,7 +160,7 @@ class Warehouse:
         known.merge(rows.alias("new"), _same(table.keys)).whenNotMatchedInsertAll().execute()
 
     def replace(self, table: Table, rows: DataFrame, where: str) -> None:
-        """Puts `rows` in the place of all that are `where`; they must be so too."""
+        """Replace all rows that satisfy `where` by `rows`, which must satisfy it too."""
         writer = _writer(rows, table).option("mergeSchema", "true")
         if self.exists(table):
             writer.mode("overwrite").option("replaceWhere", where).save(self.path(table))

@@ -42,7 +42,7 @@ def test_the_table_says_who_was_held_by_which_rule(load):
     assert "user u: 100 kB/s" in greedy
     assert "no limit" in quiet
     assert "0.0%" in quiet
-    assert "Not played: controller_mutation_rate of user u: it is not simulated" in lines
+    assert "Not simulated: controller_mutation_rate of user u: it is not simulated" in lines
 
 
 def test_json_has_the_figures(load):
@@ -101,7 +101,7 @@ def test_a_bad_file_ends_with_1_and_says_where(load):
 def test_too_much_to_play_ends_with_1(load):
     done = weir(load, "--most", 10)
     assert done.exit_code == 1
-    assert "10 requests were played" in done.output
+    assert "10 requests were simulated" in done.output
 
 
 def test_a_file_that_is_not_there_is_a_matter_of_usage(load):

@@ -1,3 +1,5 @@
-"""What `weir` can do beside `serve`: `quotas` and `top` ask a running broker through the console's REST
-API, `simulate` asks the broker's own quotas without one.
+"""Subcommands of `weir` besides `serve`.
+
+`quotas` and `top` use the REST API of a running broker's console; `simulate` runs the broker's quota code
+without a broker.
 """

@@ -1,7 +1,7 @@
-"""The console's REST API, as the command line asks it: a URL and a token, JSON in and out.
+"""A client of the console's REST API: URL and token, JSON requests and responses.
 
-Used by broker.commands.quotas and, for its streams, by broker.commands.event_stream. Knows nothing of what is
-asked for; says in words why there is no answer.
+Used by broker.commands.quotas and broker.commands.event_stream. Independent of the resources; turns every
+failure into a message for the user.
 """
 
 import json
@@ -21,9 +21,7 @@ PATIENCE_S: Final = 30
 
 
 class RefusedError(click.ClickException):
-    """What the console said no to. `problem` is its problem document, with the status alone where it sent
-    none.
-    """
+    """The console's refusal. `problem` is its problem document; without one it holds only the status."""
 
     def __init__(self, problem: Mapping[str, Any]) -> None:
         self.problem = problem
@@ -34,8 +32,9 @@ class RefusedError(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """`token` is sent with every request; neither is checked before. `trust` has whose certificates are good,
-    None: whom the system trusts.
+    """The console's address and credentials.
+
+    Every request carries `token`. `trust` holds the accepted certificates; None uses the system's.
     """
 
     url: str
@@ -44,36 +43,37 @@ class Console:
 
     @classmethod
     def at(cls, url: str, token: str, ca_file: str | None = None) -> "Console":
-        """Raises click.ClickException where these cannot be a console's URL, a token and a file of
-        certificates.
-        """
+        """Return a console. Raises click.ClickException for an invalid URL, token or certificate file."""
         if not url.startswith(("http://", "https://")):
-            raise click.ClickException(f"{url} is not the URL of a console")
+            raise click.ClickException(f"invalid console URL: {url} (expected http:// or https://)")
         if not (token.isascii() and token.isprintable()):
-            raise click.ClickException("what is given as a token is none")
+            raise click.ClickException("invalid token: expected printable ASCII")
         if ca_file is None:
             return cls(url, token)
         if not url.startswith("https://"):
-            raise click.ClickException(f"a file of certificates is for https, and not for {url}")
+            raise click.ClickException(f"--ca-file needs an https URL, not {url}")
         try:
             return cls(url, token, ssl.create_default_context(cafile=ca_file))
         except OSError as error:
-            reason = error.strerror if not isinstance(error, ssl.SSLError) else "no certificates as PEM"
+            reason = error.strerror if not isinstance(error, ssl.SSLError) else "no PEM certificates"
             raise click.ClickException(f"{ca_file}: {reason}") from error
 
     @classmethod
     def from_environment(cls, url: str, ca_file: str | None = None) -> "Console":
-        """With the token that the environment has; an argument would be seen by everybody on the machine."""
+        """Return a console with the token from the environment; other users of the machine can see
+        arguments.
+        """
         token = next((os.environ[name] for name in TOKEN_VARIABLES if os.environ.get(name)), None)
         if token is None:
-            raise click.ClickException(f"a token is needed in {' or '.join(TOKEN_VARIABLES)}")
+            raise click.ClickException(f"no token: set {' or '.join(TOKEN_VARIABLES)}")
         return cls.at(url, token, ca_file)
 
     def ask(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """The JSON object that is answered. Raises RefusedError, and click.ClickException where nothing like
-        a console answers.
+        """Send a request and return the JSON object of the response.
+
+        Raises RefusedError for a refusal and click.ClickException if no console responds.
         """
-        # Here and not above: the broker's own start is not to wait for them.
+        # Imported late: the broker's start must not pay for these modules.
         import urllib.error
         import urllib.parse
         import urllib.request
@@ -81,7 +81,7 @@ class Console:
 
         from broker.commands.redirects import opener
 
-        given = {name: _written(value) for name, value in (query or {}).items() if value is not None}
+        given = {name: _query_value(value) for name, value in (query or {}).items() if value is not None}
         url = f"{self.url.rstrip('/')}{path}" + (f"?{urllib.parse.urlencode(given)}" if given else "")
         try:
             request = urllib.request.Request(  # noqa: S310 - the scheme was checked
@@ -98,39 +98,44 @@ class Console:
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise click.ClickException(
-                f"no console answers at {self.url}: {shown(str(reason).strip())}"
+                f"no console responds at {self.url}: {shown(str(reason).strip())}"
             ) from error
         if not isinstance(answer, dict):
-            raise click.ClickException(f"what answers at {self.url} is no console")
+            raise click.ClickException(f"the response from {self.url} is not from a console")
         return answer
 
     def redirected(self, target: str) -> click.ClickException:
-        """What is said about a redirect that the token must not follow."""
+        """Return the error for a redirect that the token must not follow."""
         return click.ClickException(
-            f"{self.url} redirects to {shown(target)}, and the token is not sent there: "
-            "name the console's own address with --console"
+            f"{self.url} redirects to {shown(target)}, which never receives the token: "
+            "give the console's own address with --console"
         )
 
 
 def console_options(command: Any) -> Any:
-    """Where it is, and whose certificate is good there: arguments `url` and `ca_file`."""
+    """Add the options for the console's URL and CA file: arguments `url` and `ca_file`."""
     where = click.option(
-        "--console", "url", envvar="WEIR_CONSOLE", default=DEFAULT_CONSOLE, show_default=True, help="Its URL."
+        "--console",
+        "url",
+        envvar="WEIR_CONSOLE",
+        default=DEFAULT_CONSOLE,
+        show_default=True,
+        help="The console's URL.",
     )
     trust = click.option(
         "--ca-file",
         envvar="WEIR_CA_FILE",
-        help="A PEM file of the certificates that vouch for it, in place of those that the system trusts.",
+        help="PEM file of the trusted CA certificates, in place of the system's.",
     )
     return where(trust(command))
 
 
-def _written(value: Any) -> str:
+def _query_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def problem_of(body: bytes, status: str) -> dict[str, Any]:
-    """The problem document in `body`, or one that says `status`."""
+    """Return the problem document in `body`, or one with the title `status`."""
     try:
         document = json.loads(body)
     except ValueError:

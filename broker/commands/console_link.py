@@ -1,7 +1,7 @@
-"""`weir console-link`: a link that signs one browser in to the console of a broker that runs on this machine.
+"""`weir console-link`: prints a link that signs one browser in to the console of a local broker.
 
-Imported by the command line. It takes the arguments of `weir serve`, so that it finds the same directory, and
-reads there what the broker has left for it (broker.security.console_link_file). It asks the broker nothing.
+Imported by the command line. Takes the arguments of `weir serve` to find the same directory, and reads the
+file that the broker keeps there (broker.security.console_link_file). Does not contact the broker.
 """
 
 import os
@@ -19,13 +19,13 @@ from broker.security.console_links import link_with, make_code
 @click.command("console-link")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Wins over the file. Repeatable."
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Overrides the file. Repeatable."
 )
 def console_link(file: Path | None, overrides: tuple[str, ...]) -> None:
     """Print a link that signs one browser in, once, within 15 minutes.
 
-    FILE and --override are those of `weir serve`: they say where the broker keeps its data. Needs the account
-    that the broker runs under.
+    FILE and --override are those of `weir serve` and locate the broker's data. Needs the account that runs
+    the broker.
     """
     try:
         directory = load(file, overrides, os.environ).config.log.dirs[0]
@@ -33,10 +33,10 @@ def console_link(file: Path | None, overrides: tuple[str, ...]) -> None:
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     except FileNotFoundError as error:
-        detail = f"no broker with a console runs in {directory}; give the FILE and --override of its start"
+        detail = f"no running broker with a console found in {directory}; give the FILE and --override"
         raise click.ClickException(detail) from error
     except ValueError as error:
-        raise click.ClickException(f"{Path(directory, FILE_NAME)} is no file of a broker") from error
+        raise click.ClickException(f"{Path(directory, FILE_NAME)} is not a broker's link file") from error
     except OSError as error:
         raise click.ClickException(str(error)) from error
     click.echo(link_with(link.url, make_code(link.key, time.monotonic_ns() // 1_000_000)))

@@ -1,7 +1,7 @@
-"""The console's live stream (server-sent events), as a command reads it.
+"""Reads the console's live stream of server-sent events.
 
-Used by broker.commands.top. Knows how events are framed and not what is in them; says in words why there is
-no stream, as console_client does for a single answer.
+Used by broker.commands.top. Independent of the events' contents; like console_client, turns every failure
+into a message for the user.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from broker.commands.plain import shown
 
 PATH: Final = "/api/v1/events"
 SILENCE_S: Final = 20.0
-"""The console says something every 15 seconds, if only that it lives."""
+"""The console sends at least a heartbeat every 15 seconds."""
 
 LONGEST_LINE: Final = 16 * 1024 * 1024
 
 
 def events_in(lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
-    """Name and JSON value of each whole event. Raises ValueError where something is none of the console's."""
+    """Yield the name and JSON value of each complete event. Raises ValueError for an invalid event."""
     name = data = b""
     for line in lines:
         text = line.rstrip(b"\r\n")
@@ -42,10 +42,12 @@ def events_in(lines: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
 
 
 class EventStream:
-    """Open from the start; iterate it in one thread, `cut` it from any."""
+    """A stream that is open from construction. One thread iterates it; any thread may `cut` it."""
 
     def __init__(self, console: Console, query: Mapping[str, Any]) -> None:
-        """Raises RefusedError, and click.ClickException where nothing like a console answers."""
+        """Open the stream. Raises RefusedError for a refusal and click.ClickException if no console
+        responds.
+        """
         self._console = console
         place = urlsplit(console.url)
         self._connection: HTTPConnection
@@ -55,12 +57,12 @@ class EventStream:
             else:
                 self._connection = HTTPConnection(place.netloc, timeout=SILENCE_S)
         except (HTTPException, ValueError) as error:
-            raise self._nobody(error) from error
+            raise self._unavailable(error) from error
         try:
             self._response = self._begin(f"{place.path.rstrip('/')}{PATH}?{urlencode(query)}")
         except (OSError, HTTPException, ValueError) as error:
             self._connection.close()
-            raise self._nobody(error) from error
+            raise self._unavailable(error) from error
         if self._response.status != 200:
             with contextlib.closing(self._connection), self._response:
                 status = f"{self._response.status} {self._response.reason}"
@@ -78,25 +80,31 @@ class EventStream:
         return self._connection.getresponse()
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Until the console ends it, or it is cut. Raises click.ClickException where it breaks off."""
+        """Yield events until the console ends the stream or `cut` is called. Raises click.ClickException if
+        it breaks off.
+        """
         try:
             with self._response:
                 yield from events_in(self._lines())
         except (OSError, HTTPException, ValueError) as error:
-            raise self._nobody(error) from error
+            raise self._unavailable(error) from error
         finally:
             self._connection.close()
 
     def _lines(self) -> Iterator[bytes]:
         while line := self._response.readline(LONGEST_LINE):
             if not line.endswith(b"\n"):
-                raise ValueError("what it sends is not whole")
+                raise ValueError("the last line of the stream is incomplete")
             yield line
 
     def cut(self) -> None:
-        """Ends the reading, as if the console had. Closing would wait for whoever reads."""
+        """End the iteration as if the console had ended the stream. Closing would wait for the reading
+        thread.
+        """
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _nobody(self, error: Exception) -> click.ClickException:
-        return click.ClickException(f"no console answers at {self._console.url}: {shown(str(error).strip())}")
+    def _unavailable(self, error: Exception) -> click.ClickException:
+        return click.ClickException(
+            f"no console responds at {self._console.url}: {shown(str(error).strip())}"
+        )

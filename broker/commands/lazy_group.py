@@ -1,4 +1,4 @@
-"""A group of commands that are imported when they are called, so that a broker starts without them."""
+"""A click group that imports a command when it is called, so that a broker starts without it."""
 
 from importlib import import_module
 from typing import Any
@@ -7,8 +7,9 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`later` has commands by name, each as module:attribute. Their one-line helps are read when somebody
-    asks for the list, which imports them all.
+    """A group whose commands are in `later`, by name, as module:attribute.
+
+    Listing the commands imports them all, for their one-line helps.
     """
 
     def __init__(self, *args: Any, later: dict[str, str], **kwargs: Any) -> None:

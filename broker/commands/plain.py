@@ -1,8 +1,8 @@
-"""What strangers call themselves, fit for a terminal: nothing of it is obeyed, and its width is known.
+"""Names chosen by clients, made safe for a terminal and of known width.
 
-Used by the commands that print names. A client chooses its id, and may put into it what moves a cursor, turns
-the direction of writing, or takes no or two columns; such characters are shown as escapes. What is left takes
-one column, or two where it is an ideograph.
+Used by the commands that print names. A client chooses its id, which may contain characters that move the
+cursor, change the writing direction, or take no or two columns; these are shown as escapes. Every remaining
+character takes one column, an ideograph two.
 """
 
 import unicodedata
@@ -16,44 +16,45 @@ _LEFT_TO_RIGHT: Final = ("L", "EN", "ES", "ET", "CS", "ON", "WS", "AN")
 
 
 def shown(name: str) -> str:
-    """On one line, and seen even if it is empty."""
+    """Return `name` on one line; an empty name as `""`."""
     return "".join(_pieces(name)) or '""'
 
 
 def in_words(entity: Mapping[str, str | None]) -> str:
-    """user alice, default client-id"""
+    """Return an entity in words: user alice, default client-id."""
     return ", ".join(
         f"default {kind}" if name is None else f"{kind} {shown(name)}" for kind, name in entity.items()
     )
 
 
 def width(text: str) -> int:
-    """Columns of what `shown` made."""
+    """Return the number of columns of a result of `shown`."""
     return len(text) if text.isascii() else sum(map(_columns, text))
 
 
-def cell(text: str, room: int, *, right: bool = False) -> str:
-    """`text` in exactly `room` columns; `CUT` at its end says that there is more of it. However long it is,
-    no more of it is looked at than can be shown.
+def cell(text: str, columns: int, *, right: bool = False) -> str:
+    """Return `text` in exactly `columns` columns, with `CUT` at its end if it is longer.
+
+    Reads no more of a long text than fits.
     """
     parts: list[str] = []
     used = 0
-    for piece in _pieces(text[: room + 1]):
+    for piece in _pieces(text[: columns + 1]):
         used += width(piece)
         parts.append(piece)
-        if used > room:
+        if used > columns:
             break
-    if used > room:
-        while parts and used > room - len(CUT):
+    if used > columns:
+        while parts and used > columns - len(CUT):
             used -= width(parts.pop())
-        parts.append(CUT[:room])
-        used += len(CUT[:room])
-    blank = " " * (room - used)
+        parts.append(CUT[:columns])
+        used += len(CUT[:columns])
+    blank = " " * (columns - used)
     return blank + "".join(parts) if right else "".join(parts) + blank
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """One for each character, whole: half an escape would be another."""
+    """Yield each character, escaped if needed. Cutting inside an escape would change its meaning."""
     for each in text:
         yield each if _is_harmless(each) else each.encode("unicode_escape").decode()
 
@@ -63,7 +64,7 @@ def _is_harmless(each: str) -> bool:
         return each.isprintable()
     kind = unicodedata.category(each)
     if unicodedata.east_asian_width(each) in _WIDE:
-        # Ideographs and kana are two columns everywhere; of symbols and emoji terminals think differently.
+        # Ideographs and kana take two columns in every terminal; terminals differ on symbols and emoji.
         return kind == "Lo"
     return kind[0] in "LNP" and kind != "Lm" and unicodedata.bidirectional(each) in _LEFT_TO_RIGHT
 

@@ -1,8 +1,7 @@
-"""`weir quotas`: the quotas of a running broker from a shell, and from a file that is kept with other
-configuration.
+"""`weir quotas`: reads and changes the quotas of a running broker, from arguments or from a versioned file.
 
-Imported by the command line. A client of the console's REST API, with an administrator's token; knows
-nothing else of the broker but what its limits are called. Files: broker.commands.quotas_yaml.
+Imported by the command line. Uses the console's REST API with an administrator's token, and shares only the
+names of the quota keys with the broker. Files: broker.commands.quotas_yaml.
 """
 
 import json
@@ -32,14 +31,12 @@ _OF_AN_OP: Final = re.compile(r"/entries/0/ops/([0-9]+)(/.*)?")
 @console_options
 @click.pass_context
 def quotas(context: click.Context, url: str, ca_file: str | None) -> None:
-    """See and change the quotas of a running broker. The token is read from WEIR_TOKEN or
-    WEIR_ADMIN_TOKEN.
-    """
+    """Show and change the quotas of a running broker. Reads the token from WEIR_TOKEN or WEIR_ADMIN_TOKEN."""
     context.obj = partial(Console.from_environment, url, ca_file)
 
 
 def _pass_console(command: Any) -> Any:
-    """Hands the console to a command when it is run: its help needs no token."""
+    """Pass the console to a command when it runs, so that its help needs no token."""
 
     @wraps(command)
     def with_console(make: Callable[[], Console], *arguments: Any, **options: Any) -> Any:
@@ -51,18 +48,20 @@ def _pass_console(command: Any) -> Any:
 def _entity_options(command: Any) -> Any:
     for decorate in (
         click.option("--user", help="A user."),
-        click.option("--user-default", is_flag=True, help="All users without a rule of their own."),
+        click.option("--user-default", is_flag=True, help="The default for users without a rule."),
         click.option("--client-id", help="A client id."),
-        click.option("--client-id-default", is_flag=True, help="All client ids without a rule of their own."),
-        click.option("--ip", help="An address."),
-        click.option("--ip-default", is_flag=True, help="All addresses without a rule of their own."),
+        click.option("--client-id-default", is_flag=True, help="The default for client ids without a rule."),
+        click.option("--ip", help="An IP address."),
+        click.option("--ip-default", is_flag=True, help="The default for addresses without a rule."),
     ):
         command = decorate(command)
     return command
 
 
 def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
-    """Raises click.UsageError where nothing, or a name and its default, are asked for."""
+    """Return the entity that the options name. Raises click.UsageError for no entity, or for a name
+    together with its default.
+    """
     entity: dict[str, str | None] = {}
     for kind in ("user", "client-id", "ip"):
         name, is_default = options[kind.replace("-", "_")], options[f"{kind.replace('-', '_')}_default"]
@@ -73,15 +72,15 @@ def entity_of(options: Mapping[str, Any]) -> dict[str, str | None]:
         elif name is not None:
             entity[kind] = name
     if not entity:
-        raise click.UsageError("whose quota? --user, --client-id, --ip or one of their defaults")
+        raise click.UsageError("no entity: give --user, --client-id, --ip or one of their defaults")
     return entity
 
 
 @quotas.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As the REST API answers.")
+@click.option("--json", "as_json", is_flag=True, help="The REST API's response.")
 @_pass_console
 def list_quotas(console: Console, as_json: bool) -> None:
-    """Every limit, and what is used of it now."""
+    """List every limit and its present usage."""
     rows: list[dict[str, Any]] = []
     while True:
         page = console.ask("GET", QUOTAS, {"offset": len(rows), "limit": PAGE})
@@ -91,7 +90,7 @@ def list_quotas(console: Console, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
-    table = [("ENTITY", "LIMIT", "VALUE", "USED", "HELD", "SHADOW")]
+    table = [("ENTITY", "LIMIT", "VALUE", "USED", "THROTTLED", "SHADOW")]
     for row in rows:
         for key, limit in row["limits"].items():
             used = "-" if limit["used"] is None else f"{limit['used']:.0%}"
@@ -107,15 +106,13 @@ def _shadow_words(limit: Mapping[str, Any]) -> str:
 
 @quotas.command("set")
 @_entity_options
-@click.option(
-    "--shadow/--enforce", default=None, help="Only measure the entity's limits; or enforce them again."
-)
+@click.option("--shadow/--enforce", default=None, help="Only measure the entity's limits, or enforce them.")
 @click.argument("limits", nargs=-1, metavar="KEY=VALUE...")
 @_pass_console
 def set_quotas(console: Console, /, limits: Sequence[str], shadow: bool | None, **options: Any) -> None:
     """Set limits of one entity, as in: weir quotas set --user alice producer_byte_rate=1000000"""
     if not limits and shadow is None:
-        raise click.UsageError("what limit? KEY=VALUE, --shadow or --enforce")
+        raise click.UsageError("no limit: give KEY=VALUE, --shadow or --enforce")
     ops = [dict(zip(("key", "value"), _limit(text), strict=True)) for text in limits]
     _alter(console, entity_of(options), ops, {} if shadow is None else {"shadow": shadow})
 
@@ -128,9 +125,9 @@ def remove_quotas(console: Console, /, keys: Sequence[str], **options: Any) -> N
     """Remove limits of one entity."""
     known = (*CLIENT_KEYS, *IP_KEYS)
     for key in keys:
-        # Kafka takes any key for one that is not set; here it is a slip of the pen.
+        # Kafka ignores the removal of an unknown key; on a command line it is a typing error.
         if key not in known:
-            raise click.UsageError(f"{shown(key)} is no limit; there are {', '.join(known)}")
+            raise click.UsageError(f"unknown limit {shown(key)}; expected one of {', '.join(known)}")
     _alter(console, entity_of(options), [{"key": key, "remove": True} for key in keys])
 
 
@@ -138,7 +135,7 @@ def _limit(text: str) -> tuple[str, float]:
     key, _, value = text.partition("=")
     number_of = _NUMBER.fullmatch(value)
     if not key or number_of is None:
-        raise click.UsageError(f"{shown(text)}: not KEY=VALUE with a number")
+        raise click.UsageError(f"{shown(text)}: expected KEY=VALUE with a number")
     return key, float(value) if number_of[1] or number_of[2] else int(value)
 
 
@@ -160,21 +157,21 @@ def _alter(
 
 
 @quotas.command()
-@click.option("--user", default="", help="The user; nobody in particular if left out.")
+@click.option("--user", default="", help="The user; default: none.")
 @click.option("--client-id", default="", help="The client id.")
-@click.option("--ip", default="", help="An address, to be told its limit too.")
+@click.option("--ip", default="", help="An IP address, to show its limit too.")
 @click.option(
     "--if",
     "edits",
     multiple=True,
     metavar="ENTITY:LIMITS",
-    help="What it would be if: user=alice,client-id:producer_byte_rate=1000,request_percentage= (a name left "
-    "out is the default, a value left out removes, shadow and enforce stand among the limits). Repeatable.",
+    help="Preview a change: user=alice,client-id:producer_byte_rate=1000,request_percentage= (an absent name "
+    "is the default, an omitted value removes, shadow and enforce are given like limits). Repeatable.",
 )
 @_pass_console
 def resolve(console: Console, user: str, client_id: str, ip: str, edits: Sequence[str]) -> None:
-    """Which rule governs a client, which were looked for before it, what it does now, and what would change
-    if.
+    """Show the rule that governs a client, the rules tried before it, its present usage, and a change's
+    effect.
     """
     if edits:
         body = {"user": user, "client_id": client_id, "ip": ip, "if": [_edit(text) for text in edits]}
@@ -200,21 +197,23 @@ def _state_words(state: Mapping[str, Any]) -> str:
     if state["observed"] is not None:
         words += f", {state['observed']:.6g} used"
     if state["wait_ms"]:
-        would = "would be counted as held" if state["shadow"] else "held"
+        would = "would be throttled" if state["shadow"] else "throttled"
         words += f", {would} for {state['wait_ms'] / 1000:.1f} s at this rate"
     return words
 
 
 def _edit(text: str) -> dict[str, Any]:
-    """user=alice,client-id:producer_byte_rate=1000 as the REST API takes it. Raises click.UsageError."""
+    """Return user=alice,client-id:producer_byte_rate=1000 as the REST API expects it. Raises
+    click.UsageError.
+    """
     names, colon, limits = text.rpartition(":")
     if not colon:
-        raise click.UsageError(f"{text}: not ENTITY:LIMITS")
+        raise click.UsageError(f"{text}: expected ENTITY:LIMITS")
     entity: dict[str, str | None] = {}
     for part in names.split(","):
         kind, equals, name = part.partition("=")
         if kind in entity:
-            raise click.UsageError(f"{text}: {kind} is there twice")
+            raise click.UsageError(f"{text}: {kind} is given twice")
         entity[kind] = name if equals else None
     words = limits.split(",")
     marks = [word == "shadow" for word in words if word in ("shadow", "enforce")]
@@ -230,21 +229,21 @@ def _op(text: str) -> dict[str, Any]:
 
 def _in_words(callback: Mapping[str, Any]) -> str:
     tags = ", ".join(f"{tag['name']}={tag['value']}" for tag in callback["tags"])
-    said = (tags or "no tags") if callback["answered"] else "nothing, for it failed"
-    return f"the callback {callback['class']} answers {said}"
+    said = (tags or "no tags") if callback["answered"] else "nothing: it failed"
+    return f"the callback {callback['class']} returns {said}"
 
 
 @quotas.command()
 @_pass_console
 def export(console: Console) -> None:
     """Print every rule as a file for `plan` and `apply`."""
-    from broker.commands import quotas_yaml  # a tenth of the start, and only some of these commands need it
+    from broker.commands import quotas_yaml  # yaml takes a tenth of the start, and only some commands need it
 
     click.echo(quotas_yaml.write(console.ask("GET", f"{QUOTAS}:export")), nl=False)
 
 
 _FILE = click.argument("file", type=click.Path(path_type=Path))
-_PRUNE = click.option("--prune", is_flag=True, help="Entities that are not in FILE lose their limits.")
+_PRUNE = click.option("--prune", is_flag=True, help="Remove the limits of entities that are not in FILE.")
 
 
 @quotas.command()
@@ -252,7 +251,7 @@ _PRUNE = click.option("--prune", is_flag=True, help="Entities that are not in FI
 @_PRUNE
 @_pass_console
 def plan(console: Console, file: Path, prune: bool) -> None:
-    """Say what `apply` would change. The exit status is 2 if that is anything."""
+    """Show what `apply` would change. The exit status is 2 if there are changes."""
     answer = _import(console, file, prune=prune, dry_run=True)
     _print_changes(answer)
     sys.exit(2 if answer["changes"] or answer["shadow_changes"] else 0)
@@ -263,7 +262,7 @@ def plan(console: Console, file: Path, prune: bool) -> None:
 @_PRUNE
 @_pass_console
 def apply(console: Console, file: Path, prune: bool) -> None:
-    """Give each entity in FILE exactly the limits that it has there."""
+    """Give each entity in FILE exactly its limits from FILE."""
     _print_changes(_import(console, file, prune=prune, dry_run=False))
 
 
@@ -278,17 +277,17 @@ def _import(console: Console, file: Path, *, prune: bool, dry_run: bool) -> Any:
     try:
         answer = console.ask("POST", f"{QUOTAS}:import", query, document)
     except RefusedError as error:
-        raise click.ClickException(_nothing_done(file, error)) from error
+        raise click.ClickException(_refused_import(file, error)) from error
     if refused := _refusals(answer):
         _print_changes(answer)
-        words = "these were changed by somebody else in this moment, and are left:"
+        words = "not applied, because another change was made at the same time:"
         raise click.ClickException("\n".join([words, *refused]))
     return answer
 
 
-def _nothing_done(file: Path, error: RefusedError) -> str:
+def _refused_import(file: Path, error: RefusedError) -> str:
     refused = _refusals(error.problem) or [f"  {error.message}"]
-    return "\n".join([f"{file} is refused, and nothing was changed:", *refused])
+    return "\n".join([f"{file} is refused; no quota was changed:", *refused])
 
 
 def _refusals(answer: Mapping[str, Any]) -> list[str]:
@@ -307,7 +306,7 @@ def _print_changes(answer: Mapping[str, Any]) -> None:
 
 
 def number(value: float) -> str:
-    """Without a point where it is whole."""
+    """Return a whole number without a decimal point."""
     return str(int(value)) if float(value).is_integer() else str(value)
 
 

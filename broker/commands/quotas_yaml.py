@@ -1,13 +1,12 @@
-"""A file of quotas as YAML: read strictly, and written as people write it.
+"""Reads and writes a file of quotas as YAML.
 
     quotas:
       - entity: {user: alice, client-id: null}      # null is the default of its type
         limits: {producer_byte_rate: 1000000}
-        shadow: true                                # measured and not enforced
+        shadow: true                                # measured, not enforced
 
-Used by the command line. Reads YAML 1.2's plain values and no others: `yes`, `010` and `2026-01-01` are
-names, as they stand; a key that is given twice is refused, where YAML's libraries take the last. What a quota
-may be is the broker's to say.
+Used by the command line. Reads only YAML 1.2's plain values: `yes`, `010` and `2026-01-01` are names as
+written. Refuses a duplicate key, where YAML libraries take the last one. The broker validates the quotas.
 """
 
 import re
@@ -19,13 +18,13 @@ import yaml
 
 
 class NoQuotasError(ValueError):
-    """The file cannot be read as one; the message says where and why, and names the file."""
+    """The file is not readable as quotas; the message names the file, the place and the reason."""
 
 
 def read(file: Path) -> dict[str, Any]:
-    """What the file says, as JSON would. Raises NoQuotasError."""
+    """Return the file as JSON values. Raises NoQuotasError."""
     try:
-        document = yaml.load(file.read_bytes(), _Loader)  # noqa: S506 - a safe loader, and less than that
+        document = yaml.load(file.read_bytes(), _Loader)  # noqa: S506 - derived from SafeLoader and stricter
     except OSError as error:
         raise NoQuotasError(f"{file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, ValueError) as error:
@@ -33,17 +32,17 @@ def read(file: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise NoQuotasError(f"{file} is nested too deeply") from error
     if not isinstance(document, dict) or "quotas" not in document:
-        raise NoQuotasError(f"{file} has no list of quotas")
+        raise NoQuotasError(f"{file} has no list `quotas`")
     return document
 
 
 def write(document: Mapping[str, Any]) -> str:
-    """With the quotes that any reader of YAML needs to take names for names."""
+    """Return YAML with the quotes that every YAML reader needs to read names as text."""
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 class _Loader(yaml.SafeLoader):
-    """Objects with each key once; null, true, false, JSON's numbers; everything else is text."""
+    """Reads null, true, false and JSON's numbers; everything else is text. Each key may occur once."""
 
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         tag: constructor
@@ -54,7 +53,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             raise yaml.MarkedYAMLError(
-                problem="found an alias, which is not read here",
+                problem="found an alias; aliases are not supported",
                 problem_mark=cast(Any, self).peek_event().start_mark,
             )
         return super().compose_node(parent, index)
@@ -63,7 +62,9 @@ class _Loader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             if key.tag != "tag:yaml.org,2002:str":
-                raise yaml.MarkedYAMLError(problem="found a key that is no text", problem_mark=key.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem="found a key that is not text", problem_mark=key.start_mark
+                )
             if key.value in seen:
                 raise yaml.MarkedYAMLError(
                     problem=f"found the key {key.value} a second time", problem_mark=key.start_mark

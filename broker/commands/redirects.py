@@ -1,7 +1,7 @@
-"""Requests with a token that stay at the origin that they were meant for.
+"""Keeps requests with a token at their origin.
 
-Used by broker.commands.console_client. urllib follows a redirect to any host with all headers, Authorization
-among them, and turns a redirected POST into a GET, whose answer looks as if the change had been made.
+Used by broker.commands.console_client. urllib follows a redirect to any host with all headers, including
+Authorization, and turns a redirected POST into a GET, whose response looks as if the change had been made.
 """
 
 import ssl
@@ -17,8 +17,10 @@ _PORTS: Final = {"http": 80, "https": 443}
 def opener(
     trust: ssl.SSLContext | None, refusal: Callable[[str], Exception]
 ) -> urllib.request.OpenerDirector:
-    """Follows redirects of GET within the origin, and raises `refusal(target)` at every other one. `trust` as
-    in `Console`.
+    """Return an opener that follows redirects of GET within the origin and raises `refusal(target)` for any
+    other.
+
+    `trust` is as in `Console`.
     """
     return urllib.request.build_opener(urllib.request.HTTPSHandler(context=trust), _WithinOrigin(refusal))
 
@@ -42,6 +44,6 @@ class _WithinOrigin(urllib.request.HTTPRedirectHandler):
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None, str | None]:
-    """Scheme, host and port (RFC 6454), and the user, who belongs to none. Raises ValueError."""
+    """Return scheme, host and port (RFC 6454), and the user, which RFC 6454 leaves out. Raises ValueError."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme), parts.username

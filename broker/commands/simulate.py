@@ -1,7 +1,6 @@
-"""`weir simulate`: what quotas would have done to a load, without a broker.
+"""`weir simulate`: shows the effect of quotas on a load, without a broker.
 
-Imported by the command line. Reads files, plays them and prints; what is in them and what comes of it is
-broker.simulation's.
+Imported by the command line. Reads the files, runs broker.simulation and prints the result.
 """
 
 import sys
@@ -16,34 +15,34 @@ from broker.simulation.engine import MOST_EVENTS, Outcome, TooManyEventsError, p
 from broker.simulation.fields import BadFileError
 from broker.simulation.limits import read_limits
 from broker.simulation.reading import read_scenario
-from broker.simulation.report import anybody_held, in_csv, in_json, in_table
+from broker.simulation.report import any_throttled, in_csv, in_json, in_table
 
 FORMATS: Final[dict[str, Callable[[Outcome, Outcome | None], str]]] = {
     "table": in_table,
     "json": in_json,
     "csv": in_csv,
 }
-SOMEBODY_HELD: Final = 3
+THROTTLED_STATUS: Final = 3
 
 _File = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command()
 @click.argument("file", type=_File)
-@click.option("--quotas", type=_File, help="A quota file to use instead of what FILE says.")
-@click.option("--compare", type=_File, metavar="QUOTAS", help="Play the load under this quota file too.")
+@click.option("--quotas", type=_File, help="A quota file to use instead of the quotas in FILE.")
+@click.option("--compare", type=_File, metavar="QUOTAS", help="Simulate the load under this quota file too.")
 @click.option("--format", "form", type=click.Choice(list(FORMATS)), default="table", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option(
-    "--check", is_flag=True, help=f"End with status {SOMEBODY_HELD} if anybody is held, by the last quotas."
+    "--check", is_flag=True, help=f"Exit with status {THROTTLED_STATUS} if the last quotas throttle a client."
 )
 @click.option(
-    "--most", default=MOST_EVENTS, show_default=True, help="Give up after so many requests were played."
+    "--most", default=MOST_EVENTS, show_default=True, help="Give up after this many simulated requests."
 )
 def simulate(
     file: Path, quotas: Path | None, compare: Path | None, form: str, as_json: bool, check: bool, most: int
 ) -> None:
-    """Say what quotas would have done to the load that FILE describes."""
+    """Show the effect of quotas on the load that FILE describes."""
     try:
         scenario = read_scenario(file)
         if quotas is not None:
@@ -55,5 +54,5 @@ def simulate(
     except (BadFileError, TooManyEventsError) as error:
         raise click.ClickException(str(error)) from error
     click.echo(FORMATS["json" if as_json else form](before, after))
-    if check and anybody_held(before if after is None else after):
-        sys.exit(SOMEBODY_HELD)
+    if check and any_throttled(before if after is None else after):
+        sys.exit(THROTTLED_STATUS)

@@ -1,3 +1,3 @@
-"""The tasks that keep the disks: `tasks` flushes, retains and writes the metadata, `log_mover` moves
-partitions between directories. Nothing here is on a request's way.
+"""Disk tasks: `tasks` flushes, applies retention and writes the metadata log, `log_mover` moves partitions
+between log directories. No request waits for them.
 """

@@ -1,9 +1,10 @@
-"""The task that moves partitions between log directories, at the pace that
-`replica.alter.log.dirs.io.max.bytes.per.second` allows. Started by `app`. (Kafka: ReplicaAlterLogDirsThread)
+"""The task that moves partitions between log directories.
 
-All moves are carried on by turns, a slice each, so that one which never catches up with its producers does
-not hold up the others. What is copied counts whether or not there is a limit. Knows no files: `log.moves`
-does.
+Limited to `replica.alter.log.dirs.io.max.bytes.per.second`. Started by `app`. (Kafka:
+ReplicaAlterLogDirsThread)
+
+All moves progress in turns of one slice each, so that a move that never catches up with its producers does
+not delay the others. Copied bytes are recorded even without a limit. `log.moves` handles the files.
 """
 
 import logging
@@ -26,11 +27,13 @@ LOG_MOVER: Final = "log-mover"
 LARGEST_SLICE: Final = 16_777_216
 SMALLEST_SLICE: Final = 4_096
 SLICES_PER_SECOND: Final = 50
-"""Under a limit, while a move keeps up with it; one that is behind may copy more at once."""
+"""The rate of slices under a limit, while a move keeps up with it; one that is behind may copy more at
+once.
+"""
 
 
 class LogMover:
-    """`poke` it when there is work, or another limit."""
+    """Runs all moves. `poke` it after a new move or a change of the limit."""
 
     def __init__(
         self, store: LogStore, quota: ReplicationQuotaManager, threads: BackgroundThreads, clock: TrioClock
@@ -47,7 +50,7 @@ class LogMover:
         self._poked.set()
 
     async def run(self) -> None:
-        """Cancelled, it leaves copies that the next start goes on with."""
+        """Run until cancelled; unfinished copies remain, and the next start continues them."""
         moves = self._moves
         while True:
             self._poked = trio.Event()
@@ -62,7 +65,7 @@ class LogMover:
                     await self._carry_on(move)
 
     async def _wait_for_quota(self) -> None:
-        """A limit that has changed is looked at anew."""
+        """Wait until the quota allows copying; a changed limit applies at once."""
         while wait_ms := self._quota.wait_ms(self._clock.ms()):
             with trio.move_on_after(wait_ms / 1000):
                 await self._poked.wait()
@@ -82,10 +85,10 @@ class LogMover:
         except (OSError, ApiError) as error:
             if self._moves.is_running(move):
                 self._moves.fail(move.partition)
-                logger.error("a move between log directories has stopped", extra=_facts(move, reason=error))
+                logger.error("a move between log directories failed", extra=_facts(move, reason=error))
 
     async def _let_go(self, original: Original) -> None:
-        """The partition has gone over; what it left behind may go when the disk has the new files."""
+        """Delete the source of a finished move after flushing the new files."""
         flush = self._moves.flush(original, self._clock.wall_ms())
         await self._threads.run(flush.run)
         flush.finish()
@@ -100,9 +103,9 @@ class LogMover:
             if flush.error is not None:
                 raise flush.error
         except OSError as error:
-            logger.error("what a move left behind stays there", extra=facts | {"reason": str(error)})
+            logger.error("the source of a move was not deleted", extra=facts | {"reason": str(error)})
         else:
-            logger.info("a partition has moved between log directories", extra=facts)
+            logger.info("moved a partition between log directories", extra=facts)
 
     def _slice(self) -> int:
         allowed = max(self._quota.bound / SLICES_PER_SECOND, self._quota.allowance(self._clock.ms()))

@@ -1,6 +1,6 @@
-"""The tasks that keep the disk: flushing, retention, and the writer of the metadata log. Started by `app`.
+"""The disk tasks: flushing, retention, and the writer of the metadata log. Started by `app`.
 
-Appends go to the page cache within a request; what blocks for longer runs in threads, from here.
+A request appends to the page cache; longer blocking work runs in threads, started here.
 """
 
 import logging
@@ -29,18 +29,17 @@ from broker.steps import Steps
 logger = logging.getLogger(__name__)
 
 REMOVAL_CHECK_MS: Final = 60_000
-"""How often files whose `file.delete.delay.ms` is over are looked for, if retention is not checked more
-often.
+"""Maximum interval for deleting files whose `file.delete.delay.ms` has passed.
+
+A shorter retention check interval replaces it.
 """
 
 FLUSH_CHECK_MS: Final = 1_000
-"""How often partitions are looked at whose `flush.ms` may be over; ours, for Kafka never looks unless it is
-told to.
-"""
+"""Maximum interval for checking partitions for a due `flush.ms`; ours, as Kafka's default never checks."""
 
 
 SLICE_S: Final = 0.001
-"""So much of a long change is made between two looks at the network."""
+"""Duration of a slice of a long change between two checkpoints."""
 
 Result = TypeVar("Result")
 
@@ -50,8 +49,9 @@ FLUSHER_OF_ACKNOWLEDGED: Final = "log-flusher-of-acknowledged"
 
 
 class MetadataWriter:
-    """A `broker.control.committer.Committer`: commits in a thread, one set of changes at a time. `last_error`
-    is told what is fatal to whoever holds it.
+    """A `broker.control.committer.Committer` that commits in a thread, one set of changes at a time.
+
+    Reports fatal errors to `last_error`.
     """
 
     def __init__(self, store: MetadataStore, clock: TrioClock) -> None:
@@ -70,14 +70,14 @@ class MetadataWriter:
                 raise
 
     async def commit(self, changes: Sequence[Change], actor: Actor) -> Image:
-        """The image after the change. A thread that has begun is not abandoned when its task is cancelled."""
+        """Return the image after the change. Cancellation does not abandon a running thread."""
         return await trio.to_thread.run_sync(self._store.commit, changes, actor, self._clock.wall_ms())
 
     async def in_slices(self, steps: Steps[Result], *, to_the_end: bool = False) -> Result:
-        """What `steps` come to. A small change is made without a pause."""
+        """Run `steps` in slices and return their result. A small change runs without a pause."""
         with trio.CancelScope(shield=to_the_end):
             return await _in_slices(steps)
-        raise AssertionError("nobody cancels this scope")
+        raise AssertionError("unreachable: this scope is never cancelled")
 
     async def history(self, wanted: AuditFilter) -> list[AuditRow]:
         async with self._lock:
@@ -92,7 +92,7 @@ def start_storage(
     threads: BackgroundThreads,
     clock: TrioClock,
 ) -> None:
-    """The tasks that outlive every client."""
+    """Start the tasks that run as long as the broker."""
 
     async def retain() -> None:
         await _finish(log.retention(clock.wall_ms(), clock.ms()), "cannot remove files", threads.run)
@@ -141,7 +141,7 @@ async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _flush_before_answering(handlers: HandlerPool) -> None:
-    """flush.messages: the answer to an append leaves when its records are on the disk."""
+    """Flush for flush.messages: the response to an append is sent once its records are on the disk."""
     while True:
         flush = await handlers.flush_waits.next()
         await _finish([flush], "cannot flush")
@@ -149,16 +149,17 @@ async def _flush_before_answering(handlers: HandlerPool) -> None:
 
 
 async def _finish(
-    chores: Sequence[BackgroundJob], failure: str, run: RunInThread = trio.to_thread.run_sync
+    jobs: Sequence[BackgroundJob], failure: str, run: RunInThread = trio.to_thread.run_sync
 ) -> None:
-    """Runs what blocks in threads, one after the other, and draws the conclusions here. One line tells of all
-    that failed.
+    """Run the jobs' blocking parts in threads, one after the other, and finish them here.
+
+    Logs one line for all failures.
     """
     failed: list[OSError] = []
-    for chore in chores:
-        await run(chore.run)
-        chore.finish()
-        if chore.error is not None:
-            failed.append(chore.error)
+    for job in jobs:
+        await run(job.run)
+        job.finish()
+        if job.error is not None:
+            failed.append(job.error)
     if failed:
         logger.error(failure, extra={"reason": str(failed[0]), "times": len(failed)})

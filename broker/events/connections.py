@@ -1,7 +1,7 @@
-"""Which connections came, went, and were not let in. Told by the socket server and the connection gate.
+"""Opened, closed, refused and delayed connections. Reported by the socket server and the connection gate.
 
-A storm is told in as many rows as it has addresses, clients and reasons, each with how many connections it
-stands for; a connection that is the only one of its row is named.
+A connection storm becomes one row for each combination of address, client and reason, with the number of
+connections; a row of a single connection has its id.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class _Sums:
 
 
 class ConnectionEvents:
-    """A `Source`, with room for `most` rows."""
+    """A `Source` with at most `most` rows."""
 
     def __init__(self, most: int) -> None:
         self.topic = topic_of("connections")

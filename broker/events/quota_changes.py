@@ -1,6 +1,6 @@
-"""Which limits were set and removed, from what to what, and which rules went into shadow mode and out of it,
-by whom and through which door; with a snapshot of all rules now and then. Told after each commit of the
-metadata; none of these is ever added up.
+"""Changes of quota limits and of shadow mode, with their origin, and occasional snapshots of all rules.
+
+Reported after each commit of the metadata; these events are never aggregated.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,8 +14,9 @@ from broker.metadata.image import Image
 
 
 class QuotaChangeEvents:
-    """A `Source`, with room for `most` rows a second; `image` gives the current metadata image. Collects
-    nothing until `begin`.
+    """A `Source` with at most `most` rows a second. Collects nothing before `begin`.
+
+    `image` returns the current metadata image.
     """
 
     def __init__(self, most: int, image: Callable[[], Image]) -> None:
@@ -28,32 +29,32 @@ class QuotaChangeEvents:
         self._is_on = False
 
     def begin(self, retention_ms: int) -> None:
-        """Changes are collected from now on, and all rules are told; `retention_ms` is the topic's."""
+        """Start collecting changes, and write all rules; `retention_ms` is the topic's retention."""
         if not self._is_on:
             self._is_on = True
             self._snapshots.begin(retention_ms)
 
     def end(self) -> None:
-        """What was collected so far is still to be taken; a snapshot is not continued."""
+        """Stop collecting. Collected changes remain to be taken; a snapshot is not continued."""
         self._is_on = False
         self._snapshots.end()
 
     def lost(self) -> None:
-        """Records of the topic are gone before anybody could read them: all rules are told again."""
+        """Write all rules again, because records of the topic were lost."""
         self._snapshots.again()
 
     def follow(self, old: Image, new: Image, delta: Delta) -> Iterator[None]:
-        """A subscriber of control. Stops after each quota."""
+        """Collect the quota changes of a commit. A subscriber of control; yields after each quota."""
         if not self._is_on:
             return
         for change in delta.quotas:
-            told = {
+            fields = {
                 "entity": entity_of(change.entity),
                 "key": change.key,
                 "old": _value(old, change.entity, change.key),
                 "new": change.value,
             }
-            self._add(1, "limit", told, delta.actor, new.version)
+            self._add(1, "limit", fields, delta.actor, new.version)
             yield
         for mark in delta.shadows:
             marked = {"entity": entity_of(mark.entity), "shadow": mark.is_shadow}
@@ -63,19 +64,19 @@ class QuotaChangeEvents:
             self.lost()
 
     def take(self, time_ms: int) -> Iterator[bytes]:
-        """The changes and the image of a snapshot are of the same moment."""
+        """Return the records; changes and snapshot reflect the same image."""
         rows, self._rows = self._rows, []
         parts = self._snapshots.take(self._image(), time_ms, self._most - len(rows))
         return chain((encode(time_ms, row, version) for version, row in rows), parts)
 
     def _add(
-        self, version: int, event: str, told: Mapping[str, object], actor: Actor, metadata_version: int
+        self, version: int, event: str, fields: Mapping[str, object], actor: Actor, metadata_version: int
     ) -> None:
         if len(self._rows) >= self._most:
             self.left_out += 1
             return
         by = {"actor": actor.name, "role": actor.role.name.lower(), "address": actor.address}
-        row = {"event": event, **told, **by, "door": actor.door, "version": metadata_version}
+        row = {"event": event, **fields, **by, "door": actor.door, "version": metadata_version}
         self._rows.append((version, row))
 
 

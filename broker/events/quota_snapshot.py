@@ -1,7 +1,7 @@
-"""Every quota rule at one moment, in parts, so that a reader of the topic needs nothing from before it.
+"""A snapshot of every quota rule, in parts, so that a reader of the topic needs no earlier records.
 
-Used by `quota_changes`. Parts of one snapshot share a random name; a snapshot of which a part is missing, for
-the broker was killed or a record was dropped, is to be ignored, and another one follows.
+Used by `quota_changes`. The parts of a snapshot share a random name. Readers must ignore a snapshot with a
+missing part, which occurs if the broker is killed or a record is dropped; another one follows.
 """
 
 import secrets
@@ -13,21 +13,23 @@ from broker.events.source import encode, entity_of
 from broker.metadata.image import Image, QuotaEntry
 
 VERSION: Final = 2
-"""Of these records: a reader that knows version 1 only must not take a part for a change."""
+"""The version of these records: a reader that supports only version 1 must not treat a part as a change."""
 
 PARTS: Final = 1_000
-"""In one second, at most."""
+"""The maximum number of parts in one second."""
 
 SLICE_BYTES: Final = 256 * 1024
-"""Of the parts of one second; the part that exceeds it is the last. The event log writes as much at once."""
+"""The size of the parts of one second; the part that exceeds it is the last. Equals the event log's write
+size.
+"""
 
 DAY_MS: Final = 86_400_000
 RETRY_MS: Final = 60_000
-"""From the start of a snapshot that may be incomplete in the topic to the next one, at least."""
+"""Minimum interval before the snapshot that follows a possibly incomplete one."""
 
 
 class QuotaSnapshots:
-    """Off until `begin`. Times are wall-clock, in milliseconds."""
+    """The state of the snapshots. Off until `begin`. Times are wall-clock, in milliseconds."""
 
     def __init__(self) -> None:
         self._repeat_ms: int | None = None
@@ -36,7 +38,7 @@ class QuotaSnapshots:
         self._parts: Iterator[bytes] | None = None
 
     def begin(self, retention_ms: int) -> None:
-        """A snapshot is due now, and again before the topic drops it; -1: it drops nothing."""
+        """Schedule a snapshot now, and again before retention deletes it; -1 means no deletion."""
         half = max(retention_ms // 2, RETRY_MS)
         self._repeat_ms = DAY_MS if retention_ms < 0 else min(DAY_MS, half)
         self._started_ms = self._parts = None
@@ -45,13 +47,11 @@ class QuotaSnapshots:
         self._repeat_ms = self._started_ms = self._parts = None
 
     def again(self) -> None:
-        """Records of the topic were lost: another snapshot follows."""
+        """Schedule another snapshot, because records of the topic were lost."""
         self._wait_ms = RETRY_MS
 
     def take(self, image: Image, time_ms: int, most: int) -> Iterator[bytes]:
-        """The next parts, at most `most`, encoded as they are asked for; a snapshot that begins here is of
-        `image`.
-        """
+        """Yield the next parts, at most `most`; a snapshot that starts here is of `image`."""
         if self._repeat_ms is None:
             return iter(())
         if self._parts is None and self._is_due(time_ms):
@@ -60,7 +60,7 @@ class QuotaSnapshots:
         return iter(()) if self._parts is None else self._slice(self._parts, min(most, PARTS))
 
     def _is_due(self, time_ms: int) -> bool:
-        """A clock that was set back makes it due, too."""
+        """Return whether a snapshot is due; also if the clock was set back."""
         return self._started_ms is None or not 0 <= time_ms - self._started_ms < self._wait_ms
 
     def _slice(self, parts: Iterator[bytes], most: int) -> Iterator[bytes]:
@@ -78,7 +78,7 @@ class QuotaSnapshots:
 
 
 def _parts(image: Image, time_ms: int) -> Iterator[bytes]:
-    """The maps of an image are never edited, so this may go on for many seconds."""
+    """Yield the parts. The maps of an image are immutable, so this may take many seconds."""
     common = {
         "event": "snapshot",
         "snapshot": secrets.token_hex(8),
@@ -87,9 +87,9 @@ def _parts(image: Image, time_ms: int) -> Iterator[bytes]:
     }
     rules: Iterator[QuotaEntry | None] = chain((None,), image.quotas.values())
     for part, entry in enumerate(rules):
-        told: dict[str, object] = {**common, "part": part}
+        fields: dict[str, object] = {**common, "part": part}
         if entry is not None:
-            told["entity"] = entity_of(entry.entity)
-            told["limits"] = {key: limit.value for key, limit in entry.limits.items()}
-            told["shadow"] = entry.shadow
-        yield encode(time_ms, told, VERSION)
+            fields["entity"] = entity_of(entry.entity)
+            fields["limits"] = {key: limit.value for key, limit in entry.limits.items()}
+            fields["shadow"] = entry.shadow
+        yield encode(time_ms, fields, VERSION)

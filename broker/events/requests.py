@@ -1,6 +1,7 @@
-"""What clients asked for in the second that is over: a row for each principal, client id and API.
+"""The requests of the past second: a row for each principal, client id and API.
 
-Taken from the network's `ClientUsage`; requests answered from the cache are counted by API alone.
+Read from the network's `ClientUsage`; requests that processors serve from a request cache are counted by
+API only.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ OTHERS: Final = "others"
 
 
 class RequestEvents:
-    """A `Source`, with room for `most` rows a second; more clients than that are added up in one."""
+    """A `Source` with at most `most` rows a second; further clients share one row."""
 
     def __init__(self, most: int, usage: ClientUsage, metrics: AllMetrics) -> None:
         self.topic = topic_of("requests")
@@ -30,7 +31,7 @@ class RequestEvents:
         self._kept: dict[str, int] = {}
 
     def begin(self) -> None:
-        """What was done up to now is nobody's."""
+        """Discard what was counted before; it belongs to no row."""
         for _ in self._usage.take(0):
             pass
         self._kept = {api.name: sum(part.kept for part in api.parts) for api in self._metrics.once()}
@@ -56,12 +57,12 @@ def _row(asker: Asker | None, use: Use) -> dict[str, object]:
         "throttle_ms": use.throttle_ms,
         "errors": {str(code): count for code, count in use.errors.items()},
         "timed": use.timed,
-        "phases": {name: _spread(phase) for name, phase in zip(TIMED_PHASES, use.phases, strict=True)},
+        "phases": {name: _buckets(phase) for name, phase in zip(TIMED_PHASES, use.phases, strict=True)},
     }
 
 
-def _spread(histogram: Histogram) -> list[list[int]]:
-    """Pairs of microseconds, which no value of the bucket exceeds, and how many there were."""
+def _buckets(histogram: Histogram) -> list[list[int]]:
+    """Return pairs of a bucket's upper bound in microseconds and its count."""
     return [
         [-(-(top_of(bucket) + 1) * TICK_NS // 1000), count] for bucket, count in sorted(histogram.items())
     ]

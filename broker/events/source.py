@@ -1,4 +1,4 @@
-"""What every kind of event has in common. For the files beside it and the writer."""
+"""Definitions that all kinds of event share. For the modules beside it and the writer."""
 
 import json
 from collections.abc import Iterator
@@ -8,31 +8,31 @@ from broker.metadata.changes import EntityPairs
 from broker.metadata.image import OUR_TOPICS
 
 VERSION: Final = 1
-"""Of most formats, as `v` in every record: a reader need not guess. Fields may be added to a version."""
+"""The version of most formats, `v` in every record. New fields do not change the version."""
 
 
 class Source(Protocol):
-    """Collects events of one kind. `left_out` counts those that there was no row for."""
+    """Collects events of one kind. `left_out` counts the events that exceeded the maximum number of rows."""
 
     topic: str
     left_out: int
 
     def take(self, time_ms: int) -> Iterator[bytes]:
-        """The values of the records that cover the time since the last call, which ends now."""
+        """Return the values of the records for the time since the last call, which ends at `time_ms`."""
 
 
 def topic_of(kind: str) -> str:
-    """`kind` as in events.topics."""
+    """Return the topic of `kind`, a name in events.topics."""
     return OUR_TOPICS + kind
 
 
 def encode(time_ms: int, fields: dict[str, object], version: int = VERSION) -> bytes:
-    """One record's value: JSON, with the end of the time that it covers."""
+    """Return a record's value: JSON with the end of its interval."""
     return json.dumps(
         {"v": version, "time_ms": time_ms, **fields}, separators=(",", ":"), ensure_ascii=False
     ).encode("utf-8", "replace")
 
 
 def entity_of(pairs: EntityPairs) -> dict[str, str | None]:
-    """A quota entity as an object; null is the default."""
+    """Return a quota entity as an object; null is the default."""
     return dict(pairs)

@@ -1,6 +1,6 @@
-"""Who was held for which quota: a row for each connection and rule that a second's throttles had.
+"""Throttles: a row for each connection and rule per second.
 
-Told by the network's `Throttling`.
+Reported by the network's `Throttling`.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from broker.quotas.throttle_compliance import ThrottleCompliance
 from broker.quotas.verdict import Throttle
 
 
-class _Held:
-    """The throttles of one row, added up; the figures are the last one's."""
+class _Throttled:
+    """The sum of a row's throttles, with the observed value and bound of the last one."""
 
     __slots__ = ("channel", "count", "last", "longest_ms", "total_ms")
 
@@ -31,29 +31,29 @@ class _Held:
 
 
 class ThrottleEvents:
-    """A `Source`, with room for `most` rows."""
+    """A `Source` with at most `most` rows."""
 
     def __init__(self, most: int, throttle_compliance: ThrottleCompliance) -> None:
         self.topic = topic_of("throttles")
         self.left_out = 0
         self._most = most
         self._throttle_compliance = throttle_compliance
-        self._rows: dict[tuple[Channel, QuotaKind, Governing], _Held] = {}
+        self._rows: dict[tuple[Channel, QuotaKind, Governing], _Throttled] = {}
 
     def throttled(self, channel: Channel, throttle: Throttle) -> None:
         key = channel, throttle.kind, throttle.rule
-        held = self._rows.get(key)
-        if held is None:
+        row = self._rows.get(key)
+        if row is None:
             if len(self._rows) >= self._most:
                 self.left_out += 1
                 return
-            held = self._rows[key] = _Held(channel, throttle)
-        held.add(throttle)
+            row = self._rows[key] = _Throttled(channel, throttle)
+        row.add(throttle)
 
     def take(self, time_ms: int) -> Iterator[bytes]:
         rows, self._rows = self._rows, {}
-        for held in rows.values():
-            channel, last = held.channel, held.last
+        for row in rows.values():
+            channel, last = row.channel, row.last
             seen = self._throttle_compliance.take_seen(channel)
             yield encode(
                 time_ms,
@@ -69,9 +69,9 @@ class ThrottleEvents:
                     "software_version": channel.software_version,
                     "observed": last.observed,
                     "bound": last.bound,
-                    "count": held.count,
-                    "throttle_ms": held.total_ms,
-                    "longest_ms": held.longest_ms,
+                    "count": row.count,
+                    "throttle_ms": row.total_ms,
+                    "longest_ms": row.longest_ms,
                     "obeys": seen.obeys,
                     "waited": seen.waited,
                     "sent_early": seen.sent_early,

@@ -1,8 +1,7 @@
-"""The task that writes the broker's events to their topics, once a second. Made by `server`, started by
-`app`.
+"""The task that writes the broker's events to their topics, once a second.
 
-It takes what the sources have collected, in portions with a turn for everybody else in between, makes topics
-that are missing, appends, and wakes who waits for them. A request never waits for it.
+Made by `server`, started by `app`. Takes the sources' events in portions with checkpoints in between,
+creates missing topics, appends, and completes delayed fetches. No request waits for it.
 """
 
 import logging
@@ -33,12 +32,13 @@ logger = logging.getLogger(__name__)
 INTERVAL_SECONDS: Final = 1.0
 
 PORTION: Final = 100
-"""Rows that are put into words in one turn, about a millisecond's worth."""
+"""Rows encoded between two checkpoints, about a millisecond of work."""
 
 
 class EventWriter:
-    """`log` takes records of other rooms too (pushed telemetry). It is the watcher of those of its sources
-    that are wanted.
+    """Writes the events of its sources. A watcher of the network for the enabled sources.
+
+    `log` also accepts records of other packages (pushed telemetry).
     """
 
     def __init__(self, log: EventLog, broker: Broker, server: SocketServer, config: EventConfig) -> None:
@@ -62,7 +62,7 @@ class EventWriter:
         return self._requests, self._throttles, self._connections, self._quota_changes
 
     def follow(self, config: EventConfig) -> None:
-        """The settings that hold from now on; what was collected so far is still written."""
+        """Apply new settings; events that are already collected are still written."""
         self._wanted = frozenset(config.topics)
         is_counted = "requests" in self._wanted
         if is_counted:
@@ -74,13 +74,13 @@ class EventWriter:
             self._quota_changes.end()
 
     async def run(self) -> None:
-        """Until cancelled; what was not written by then is lost, unless `write` is called once more."""
+        """Run until cancelled. Unwritten events are then lost unless `write` is called once more."""
         while True:
             await trio.sleep(INTERVAL_SECONDS)
             await self.write()
 
     async def write(self) -> None:
-        """Writes what there is."""
+        """Write the collected events."""
         wall_ms = self._broker.clock.wall_ms()
         headers = (("node", self._node),)
         for source in self._due():
@@ -101,7 +101,7 @@ class EventWriter:
         self._server.handlers.deliver()
 
     def _due(self) -> Iterable[Source]:
-        """Those of the requests only while they are counted: what is answered by heart always is."""
+        """Return the sources to read, without requests while they are not counted: cache hits always are."""
         return self.sources if "requests" in self._wanted else self.sources[1:]
 
     def _notice_lost_changes(self) -> None:
@@ -110,7 +110,7 @@ class EventWriter:
             self._lost_changes = waiting.dropped
             self._quota_changes.lost()
 
-    # A broker.network.observers.Watcher
+    # Implements broker.network.observers.Watcher.
 
     def opened(self, channel: Channel) -> None:
         if "connections" in self._wanted:

@@ -1,7 +1,6 @@
-"""Rates of totals that only ever grow, made by whoever looks. For the console and /metrics.
+"""Rates of monotonic totals, computed when read. For the console and /metrics.
 
-A request adds to a plain total and is done; what that is in a second is nobody's business until one asks.
-Knows no clock: every look says what time it is, in nanoseconds.
+A request only adds to a plain total. Reads no clock: callers pass the time in nanoseconds.
 """
 
 from typing import Final
@@ -10,22 +9,24 @@ WINDOW_NS: Final = 1_000_000_000
 
 
 class CounterRate:
-    """Rates over the last whole window of `WINDOW_NS`: the first look after a window's end closes it. Each
-    reader has its own.
+    """Rates over the last whole window of `WINDOW_NS`. The first `look` after a window's end closes it.
+
+    Each reader needs its own.
     """
 
     __slots__ = ("_before", "_since", "rates")
 
     def __init__(self, since_ns: int) -> None:
-        """The totals were 0 at `since_ns`."""
+        """Start with totals of 0 at `since_ns`."""
         self._since = since_ns
         self._before: tuple[float, ...] = ()
         self.rates: tuple[float, ...] = ()
 
     def look(self, now_ns: int, totals: tuple[float, ...]) -> tuple[float, ...]:
-        """Per second of the last closed window, one for each of `totals`. The first look closes the first
-        window, however short: a broker that nobody has used yet is not one without time. A total that fell,
-        because what had it is gone, did not grow.
+        """Return the rates per second of the last closed window, one for each of `totals`.
+
+        The first look closes the first window, however short, so that an unused broker has rates of 0 and
+        not none. A total that fell, because its subject is gone, has a rate of 0.
         """
         elapsed = max(now_ns - self._since, 1)
         if elapsed >= WINDOW_NS or not self.rates:

@@ -1,11 +1,11 @@
-"""How values spread: counts in buckets that grow with the value, each at most an eighth of it wide.
+"""Histograms with buckets that grow with the value, each at most an eighth of it wide.
 
-For durations and sizes that are recorded with every request: whoever records adds one to
-`counts[BUCKET_OF[n]]` where `n` is below `LINEAR`, and to `counts[bucket_of(n)]` elsewhere. Quantiles are
-made when somebody looks. Knows no units and no clock. (The scheme is HdrHistogram's, with three bits.)
+For durations and sizes of every request: recording is `counts[BUCKET_OF[n]] += 1` for `n` below `LINEAR`,
+and `counts[bucket_of(n)] += 1` otherwise. Quantiles are computed when read. No units and no clock. (The
+scheme is HdrHistogram's, with three bits.)
 
-A quantile is given as the largest value of its bucket: never below the true one, and less than an eighth
-above it. Below 16 it is exact.
+A quantile is the largest value of its bucket: never below the true one, and less than an eighth above it.
+Below 16 it is exact.
 """
 
 from bisect import bisect_left
@@ -16,10 +16,10 @@ from operator import add, sub
 from typing import Final
 
 LINEAR: Final = 4096
-"""Up to here a table knows the bucket. In microseconds, the phases of requests that wait for nothing."""
+"""Size of the lookup table: in microseconds, the phases of requests that do not wait."""
 
 RECENT_MS: Final = 300_000
-"""How far back recent quantiles look. Kafka's reservoirs also forget within about five minutes."""
+"""The interval of recent quantiles. Kafka's reservoirs also forget within about five minutes."""
 
 SNAPSHOT_EVERY_MS: Final = 60_000
 
@@ -27,7 +27,7 @@ _BITS: Final = 40
 
 
 def bucket_of(n: int) -> int:
-    """The bucket of `n` >= 0; one bucket holds everything of more than 40 bits."""
+    """Return the bucket of `n` >= 0; one bucket holds everything of more than 40 bits."""
     if n < 16:
         return n
     shift = n.bit_length() - 4
@@ -35,7 +35,7 @@ def bucket_of(n: int) -> int:
 
 
 def top_of(bucket: int) -> int:
-    """The largest value of a bucket."""
+    """Return the largest value of a bucket."""
     if bucket < 16:
         return bucket
     shift = (bucket >> 3) - 1
@@ -46,7 +46,7 @@ BUCKETS: Final = ((_BITS - 4) << 3) + 16
 BUCKET_OF: Final = tuple(map(bucket_of, range(LINEAR)))
 
 Counts = list[int]
-"""How many values fell into each bucket."""
+"""The number of values in each bucket."""
 
 
 def no_counts() -> Counts:
@@ -54,7 +54,7 @@ def no_counts() -> Counts:
 
 
 def merged(all_counts: Iterable[Sequence[int]]) -> Counts:
-    """The counts of several, as if they had been recorded together."""
+    """Return the sum of several histograms."""
     together = no_counts()
     for counts in all_counts:
         together = list(map(add, together, counts))
@@ -62,7 +62,9 @@ def merged(all_counts: Iterable[Sequence[int]]) -> Counts:
 
 
 def quantiles(counts: Sequence[int], qs: Iterable[float]) -> list[int] | None:
-    """The values that a share of each of `qs`, above 0, does not exceed; None where nothing was recorded."""
+    """Return the values that a share of each of `qs`, above 0, does not exceed; None if there are no
+    values.
+    """
     sums = list(accumulate(counts))
     total = sums[-1]
     if not total:
@@ -71,9 +73,7 @@ def quantiles(counts: Sequence[int], qs: Iterable[float]) -> list[int] | None:
 
 
 class Recent:
-    """The part of growing counts that came within the last five minutes, or since anybody last asked where
-    that is longer.
-    """
+    """The part of growing counts from the last five minutes, or since the previous call if that is longer."""
 
     __slots__ = ("_snapshots",)
 
@@ -81,7 +81,7 @@ class Recent:
         self._snapshots: deque[tuple[int, Counts]] = deque()
 
     def of(self, counts: Counts, now_ms: int) -> Counts:
-        """`counts` is what there is now; at most one look a minute is remembered, from the second on."""
+        """Return the recent part of `counts`, the present totals; stores at most one snapshot a minute."""
         snapshots = self._snapshots
         if not snapshots:
             snapshots.append((now_ms, no_counts()))

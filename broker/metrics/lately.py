@@ -1,7 +1,7 @@
-"""Mean and most of what was measured lately. (Kafka: Avg and Max over two samples of 30 seconds)
+"""Mean and maximum of recent values. (Kafka: Avg and Max over two samples of 30 seconds)
 
-For what happens too seldom for `spread`. Two windows, the present one and the one before it, so what is told
-is of the last 30 to 60 seconds. Knows no units and no clock.
+For values too rare for `histogram`. Uses two windows, the present one and the one before it, so results
+cover the last 30 to 60 seconds. No units and no clock.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ class Lately:
         self._now = (count + 1, total + value, max(most, value))
 
     def look(self, now_ms: int) -> tuple[float, int]:
-        """Mean and most; 0 where nothing was measured."""
+        """Return mean and maximum; 0 without values."""
         self._turn(now_ms)
         (count, total, most), (count_before, total_before, most_before) = self._now, self._before
         count += count_before

@@ -1,6 +1,4 @@
-"""The Prometheus text format, version 0.0.4. Called by the `/metrics` endpoint with what the registry
-collected.
-"""
+"""The Prometheus text format, version 0.0.4. Called by the `/metrics` endpoint."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,13 +18,15 @@ LINES_AT_ONCE: Final = 256
 
 
 def render(families: Iterable[FamilySamples | None]) -> bytes:
-    """The whole page."""
+    """Return the whole page."""
     return b"".join(pieces(families))
 
 
 def pieces(families: Iterable[FamilySamples | None]) -> Iterator[bytes]:
-    """The page, some microseconds of work at a time: nothing at first, since families of one name are put
-    together, as the format allows a name only once.
+    """Yield the page in steps of some microseconds of work.
+
+    Families of one name are merged, because the format allows a name only once; until then the pieces are
+    empty.
     """
     pages: dict[str, list[str]] = {}
     for family in families:
@@ -52,7 +52,7 @@ def pieces(families: Iterable[FamilySamples | None]) -> Iterator[bytes]:
 
 
 def label_name(text: str) -> str:
-    """`text` as the name of a label: what the format does not allow in one becomes "_"."""
+    """Return `text` as a label name: invalid characters become "_"."""
     name = _NOT_IN_A_NAME.sub("_", text)
     return f"_{name}" if not name or name[0].isdigit() else name
 

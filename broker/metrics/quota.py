@@ -1,8 +1,8 @@
-"""The bound on a measured value, and how long to wait when it is broken. (Kafka: Quota,
+"""The bound on a measured value, and the throttle time of a violation. (Kafka: Quota,
 QuotaViolationException, QuotaUtils)
 
-Called by sensors, by the quota managers and by connection quotas. A broken bound is an expected outcome, so
-it is a value and not an exception.
+Called by sensors, by the quota managers and by connection quotas. A violation is an expected outcome, so it
+is a value and not an exception.
 """
 
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What was measured, and the bound that it broke."""
+    """The observed value and the bound that it violates."""
 
     observed: float
     bound: float
 
 
 def java_round(value: float) -> int:
-    """Java's Math.round: halves go up, where Python's go to the even neighbour.
+    """Round like Java's Math.round: halves go up, where Python's go to the even neighbour.
 
-    Infinities go to the ends of a long, NaN to 0.
+    Infinities become the limits of a long, NaN becomes 0.
     """
     if value >= LONG_MAX:
         return LONG_MAX
@@ -49,7 +49,7 @@ def java_round(value: float) -> int:
 
 
 def java_divide(dividend: float, divisor: float) -> float:
-    """IEEE division, which Python refuses for a zero divisor."""
+    """Divide as IEEE 754 does, where Python raises for a zero divisor."""
     if divisor:
         return dividend / divisor
     if dividend == 0 or isnan(dividend):
@@ -58,14 +58,14 @@ def java_divide(dividend: float, divisor: float) -> float:
 
 
 def throttle_time_ms(observed: float, bound: float, window_ms: int) -> int:
-    """How long nothing may be recorded until `observed`, measured over `window_ms`, is down to `bound`.
+    """Return the time without recording after which `observed`, measured over `window_ms`, is down to
+    `bound`.
 
-    X with O * W / (W + X) = T, so X = (O - T) / T * W. Negative when there is room left.
-    (QuotaUtils.throttleTime)
+    X with O * W / (W + X) = T, so X = (O - T) / T * W. Negative below the bound. (QuotaUtils.throttleTime)
     """
     return java_round(java_divide(observed - bound, bound) * window_ms)
 
 
 def bounded_throttle_time_ms(observed: float, bound: float, window_ms: int, longest_ms: int) -> int:
-    """The same, and never more than `longest_ms`. (QuotaUtils.boundedThrottleTime)"""
+    """Return the same, at most `longest_ms`. (QuotaUtils.boundedThrottleTime)"""
     return min(throttle_time_ms(observed, bound, window_ms), longest_ms)

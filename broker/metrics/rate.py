@@ -1,8 +1,7 @@
-"""How much per second. (Kafka: Rate, SimpleRate, Meter)
+"""Rates per second. (Kafka: Rate, SimpleRate, Meter)
 
-`Rate` is what byte, request and connection quotas measure; `SimpleRate` is the replication throttle's, which
-does not assume quiet windows before the first one. Used by quotas, by the memory pool and by the console's
-figures.
+`Rate` is for byte, request and connection quotas; `SimpleRate` is for the replication throttle and does not
+assume idle windows before the first one. Used by quotas, by the memory pool and by the console's metrics.
 """
 
 from copy import copy
@@ -11,10 +10,10 @@ from broker.metrics.window import SampledStat, Window
 
 
 class Rate(SampledStat):
-    """The sum in sight over the time in sight, where at least `samples - 1` whole windows count as seen.
+    """The sum of the live samples over their time, of which at least `samples - 1` whole windows count.
 
     So the first event of a client is not an infinite rate, and 11 samples of 1 s measure over 10 to 11 s.
-    `unit_ms` is the length of "per": 1000 for per second.
+    `unit_ms` is the time unit: 1000 for per second.
     """
 
     __slots__ = ("_least_windows", "_unit_ms")
@@ -29,8 +28,8 @@ class Rate(SampledStat):
         return total / (self.window_size_ms(now_ms) / self._unit_ms)
 
     def peek(self, now_ms: int) -> float:
-        """What `measure` would say, for those who only look: it leaves no trace, so no later verdict depends
-        on whether somebody looked. (In Kafka it does.)
+        """Return the result of `measure` without changing the state, so that reading does not affect later
+        verdicts. (In Kafka it does.)
         """
         if not self._starts:
             return 0.0
@@ -44,11 +43,11 @@ class Rate(SampledStat):
         return twin.measure(now_ms)
 
     def window_size_ms(self, now_ms: int) -> int:
-        """The time that `measure` divides by at `now_ms`, at least 1 ms."""
+        """Return the time that `measure` divides by at `now_ms`, at least 1 ms."""
         self.forget(now_ms)
         elapsed_ms = now_ms - self.oldest_start(now_ms)
         window_ms = self._window_ms
-        # Towards zero, as Java divides, when a clock has stepped back.
+        # Rounds towards zero, as Java divides, when the clock has stepped back.
         whole = elapsed_ms // window_ms if elapsed_ms >= 0 else -(-elapsed_ms // window_ms)
         if whole < self._least_windows:
             elapsed_ms += (self._least_windows - whole) * window_ms
@@ -56,7 +55,7 @@ class Rate(SampledStat):
 
 
 class SimpleRate(Rate):
-    """The sum in sight over the time since its first sample began, at least one window."""
+    """The sum of the live samples over the time since the first one began, at least one window."""
 
     __slots__ = ()
 
@@ -66,7 +65,7 @@ class SimpleRate(Rate):
 
 
 class Meter:
-    """A rate and the total behind it."""
+    """A rate and its total."""
 
     __slots__ = ("rate", "total")
 

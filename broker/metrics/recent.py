@@ -1,6 +1,6 @@
-"""What was counted in each stretch of the last minutes, for several figures at once.
+"""Counts of the last minutes in intervals of 5 s, for several metrics at once.
 
-Used for the clients' accounts, of which there are many: one array, however much is counted. Knows no clock.
+Used for clients' usage, of which there are many: one array, however much is counted. No clock.
 """
 
 from array import array
@@ -8,11 +8,11 @@ from typing import Final
 
 STRETCH_MS: Final = 5_000
 STRETCHES: Final = 60
-"""Five minutes, the present stretch included."""
+"""Five minutes, including the present interval."""
 
 
 class Recent:
-    """A ring of `STRETCHES` rows of `width` whole numbers."""
+    """A ring of `STRETCHES` rows of `width` integers."""
 
     __slots__ = ("_newest", "_rows", "_width")
 
@@ -22,15 +22,16 @@ class Recent:
         self._newest = now_ms // STRETCH_MS
 
     def add(self, values: tuple[int, ...], now_ms: int) -> None:
-        """Counts `values`, one for each figure, in the stretch of this moment."""
+        """Add `values`, one for each metric, to the interval of `now_ms`."""
         self._turn(now_ms)
         first = self._newest % STRETCHES * self._width
         for index, value in enumerate(values, first):
             self._rows[index] += value
 
     def per_second(self, seen_ms: int, now_ms: int) -> list[float]:
-        """The rate of each figure over the present stretch and the two before it, or over `seen_ms` if what
-        counts is younger than these; over a second at least.
+        """Return the rate of each metric over the present interval and the two before it.
+
+        Divides by `seen_ms` if the client is younger, and by at least a second.
         """
         stretches = 3
         span_ms = now_ms % STRETCH_MS + (stretches - 1) * STRETCH_MS
@@ -39,14 +40,14 @@ class Recent:
         return [sum(column) / seconds for column in zip(*rows, strict=True)]
 
     def rows(self, now_ms: int) -> list[tuple[int, ...]]:
-        """All stretches, the oldest first and the present one last."""
+        """Return all intervals, from the oldest to the present one."""
         self._turn(now_ms)
         width, rows = self._width, self._rows
         starts = ((self._newest + 1 + index) % STRETCHES * width for index in range(STRETCHES))
         return [tuple(rows[start : start + width]) for start in starts]
 
     def _turn(self, now_ms: int) -> None:
-        """Clears the stretches that have begun since, of which there may be more than the ring has."""
+        """Clear the intervals that have begun since, possibly more than the ring has."""
         now = now_ms // STRETCH_MS
         if now <= self._newest:
             return

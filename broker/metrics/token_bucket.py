@@ -1,7 +1,7 @@
-"""Credits that fill at the quota's rate and are spent by what is recorded. (Kafka: TokenBucket, KIP-599)
+"""A bucket of tokens that fills at the quota's rate; recording spends them. (Kafka: TokenBucket, KIP-599)
 
-Used by the controller mutation quota, where one large request would hold a sampled rate above its bound for
-many seconds although the backlog is small. Knows no clock.
+Used by the controller mutation quota, where one large request would keep a sampled rate above its bound for
+many seconds although the backlog is small. No clock.
 """
 
 from typing import Self
@@ -13,9 +13,9 @@ from broker.metrics.window import Window
 class TokenBucket:
     """Holds at most `samples * window * bound` tokens; below zero the quota is exhausted.
 
-    `bound` (tokens per second) may be changed at any time: the tokens stay, and are cut to the new burst when
-    next used. As in Kafka a new bucket is empty at time zero, which is full for any clock that shows years;
-    `full` says it outright.
+    `bound` (tokens per second) may change at any time: the tokens stay, and are cut to the new burst on
+    next use. As in Kafka a new bucket is empty at time zero, which is full for any present clock; `full`
+    creates a full one.
     """
 
     __slots__ = ("_last_ms", "_span_s", "_tokens", "bound")
@@ -34,24 +34,24 @@ class TokenBucket:
 
     @property
     def burst(self) -> float:
-        """The most tokens it can hold."""
+        """The maximum number of tokens."""
         return self._span_s * self.bound
 
     def record(self, value: float, now_ms: int) -> None:
-        """Refills, then spends `value`, be it there or not; a negative one gives back, up to the burst."""
+        """Refill, then spend `value`, also below zero; a negative value gives back, up to the burst."""
         self._tokens = min(self.burst, self.measure(now_ms) - value)
 
     def measure(self, now_ms: int) -> float:
-        """Refills, and the tokens left; negative when exhausted."""
+        """Refill and return the tokens; negative when exhausted."""
         self._tokens = min(self.burst, self._tokens + self.bound * ((now_ms - self._last_ms) / 1000.0))
         self._last_ms = now_ms
         return self._tokens
 
     def peek(self, now_ms: int) -> float:
-        """What `measure` would say, without a trace: for those who only look."""
+        """Return the result of `measure` without changing the state."""
         return min(self.burst, self._tokens + self.bound * ((now_ms - self._last_ms) / 1000.0))
 
     def throttle_ms(self, now_ms: int) -> int:
-        """How long until the tokens are back at zero; 0 when they are not below it."""
+        """Return the time until the tokens are back at zero; 0 if they are not below it."""
         tokens = self.measure(now_ms)
         return java_round(java_divide(-tokens, self.bound) * 1000.0) if tokens < 0 else 0

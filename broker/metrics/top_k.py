@@ -1,4 +1,4 @@
-"""The largest of many by some measure, found a few at a time. Used by figures that show the busiest.
+"""The largest items by some measure, found in steps. Used by views of the busiest clients.
 
 `heapq.nlargest` with pauses: measuring ten thousand sensors takes tens of milliseconds.
 """
@@ -10,12 +10,13 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 AT_ONCE: Final = 8
-"""Measured without a pause."""
+"""Items measured between two pauses."""
 
 
 def largest(most: int, items: Iterable[T], measure: Callable[[T], float]) -> Generator[None, None, list[T]]:
-    """The `most` items of the largest measure, in that order, of equal ones those that came first. Yields
-    None between some of them and others.
+    """Return the `most` items of the largest measure in descending order, the earlier first if equal.
+
+    Yields None between steps.
     """
     found: list[tuple[float, int, T]] = []
     for number, item in enumerate(items):

@@ -1,11 +1,10 @@
 """A value measured over the last few windows of time. (Kafka: SampledStat and its subclasses)
 
-Used by `metrics.rate`, by sensors and by everything that reports an average or a maximum. Knows no clock:
-every call is told `now_ms`, and measuring changes the state, because samples that fell out of sight are reset
-then.
+Used by `metrics.rate`, by sensors and by every average or maximum. No clock: every call takes `now_ms`, and
+measuring changes the state, because it resets expired samples.
 
-A ring of `samples + 1` samples is kept: one more than is asked for, since the oldest one overlaps the edge of
-what is looked at. A sample is full when `now - start >= window_ms`; it is forgotten when `now - last event >=
+A ring of `samples + 1` samples is kept: one more than configured, since the oldest one overlaps the edge of
+the measured time. A sample is full when `now - start >= window_ms`; it expires when `now - last event >=
 samples * window_ms`.
 """
 
@@ -15,7 +14,7 @@ from math import inf, nan
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How long to look back: `samples` stretches of `window_ms` each, the present one included.
+    """The measured time: `samples` intervals of `window_ms` each, including the present one.
 
     The defaults are Kafka's `metrics.num.samples` and `metrics.sample.window.ms`.
     """
@@ -25,7 +24,7 @@ class Window:
 
 
 class SampledStat:
-    """Sums what is recorded; the subclasses differ in what a sample keeps and how samples are combined."""
+    """Sums recorded values; subclasses differ in the value of a sample and in how samples are combined."""
 
     __slots__ = (
         *("_counts", "_current", "_expire_ms", "_lasts", "_oldest_start", "_quiet_since", "_ring", "_starts"),
@@ -40,7 +39,7 @@ class SampledStat:
         self._expire_ms = window.samples * window.window_ms
         self._ring = window.samples + 1
         self._current = 0
-        # One list per field instead of one object per sample: summing is the hottest loop of a quota.
+        # One list per field instead of one object per sample: the sum is the hottest loop of a quota.
         self._starts: list[int] = []
         self._lasts: list[int] = []
         self._values: list[float] = []
@@ -49,7 +48,7 @@ class SampledStat:
         self._quiet_since = 0
 
     def record(self, value: float, now_ms: int) -> None:
-        """Adds `value` to the sample of this moment; a negative one takes back what was recorded."""
+        """Add `value` to the present sample; a negative value takes back an earlier one."""
         index = self._current
         starts = self._starts
         if not starts or now_ms - starts[index] >= self._window_ms:
@@ -61,17 +60,17 @@ class SampledStat:
             self._quiet_since = now_ms
 
     def measure(self, now_ms: int) -> float:
-        """The sum over the samples in sight."""
+        """Return the sum over the live samples."""
         self.forget(now_ms)
-        # A loop, not sum(): from Python 3.12 on sum() compensates for rounding, and the last bits are
-        # compared with Kafka's.
+        # A loop, not sum(): from Python 3.12 on sum() compensates for rounding, and tests compare the last
+        # bits with Kafka's.
         total = 0.0
         for value in self._values:
             total += value
         return total
 
     def forget(self, now_ms: int) -> None:
-        """Resets every sample whose last event is `samples * window_ms` ago or longer."""
+        """Reset every sample whose last event is `samples * window_ms` ago or longer."""
         # No sample is older than _quiet_since, so most calls end here.
         if now_ms - self._quiet_since < self._expire_ms:
             return
@@ -81,23 +80,23 @@ class SampledStat:
         self._note_edges()
 
     def oldest_start(self, now_ms: int) -> int:
-        """When the oldest sample began. One begins now if there is none: measuring is also a beginning."""
+        """Return the start of the oldest sample; without a sample, begin one now."""
         if not self._starts:
             self._open(now_ms)
         return self._oldest_start
 
     @property
     def live_samples(self) -> int:
-        """How many samples hold at least one event."""
+        """The number of samples with at least one event."""
         return sum(1 for count in self._counts if count)
 
     @property
     def events(self) -> int:
-        """How many events the samples hold, since the last `measure`."""
+        """The number of events in the samples, as of the last `measure`."""
         return sum(self._counts)
 
     def _open(self, now_ms: int) -> int:
-        """Begins the next sample of the ring and returns its index."""
+        """Begin the next sample of the ring and return its index."""
         starts = self._starts
         if starts:
             self._current = (self._current + 1) % self._ring
@@ -125,13 +124,13 @@ class SampledStat:
 
 
 class WindowedSum(SampledStat):
-    """The sum in sight; 0 when there is nothing."""
+    """The sum of the live samples; 0 without events."""
 
     __slots__ = ()
 
 
 class WindowedCount(SampledStat):
-    """How many events are in sight, whatever their values; 0 when there are none."""
+    """The number of events in the live samples; 0 without events."""
 
     __slots__ = ()
 
@@ -140,7 +139,7 @@ class WindowedCount(SampledStat):
 
 
 class Avg(SampledStat):
-    """The mean of the events in sight; NaN when there are none."""
+    """The mean of the live events; NaN without events."""
 
     __slots__ = ()
 
@@ -151,7 +150,7 @@ class Avg(SampledStat):
 
 
 class Max(SampledStat):
-    """The largest event in sight; NaN when there are none."""
+    """The largest live event; NaN without events."""
 
     __slots__ = ()
 
@@ -167,7 +166,7 @@ class Max(SampledStat):
 
 
 class Min(SampledStat):
-    """The smallest event in sight; NaN when there are none."""
+    """The smallest live event; NaN without events."""
 
     __slots__ = ()
 

@@ -1,1 +1,1 @@
-"""Requests that wait. In reading order: delay_queue, timing_wheel, timer, operation, watchers, purgatory."""
+"""Delayed requests. In reading order: delay_queue, timing_wheel, timer, operation, watchers, purgatory."""

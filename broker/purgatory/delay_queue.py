@@ -1,15 +1,15 @@
 """The buckets of every level of a timing wheel, earliest deadline first.
 
-Called by `timing_wheel`. Knows nothing of time: `pop` hands out the earliest bucket, due or not. Two levels
-can have a bucket of one deadline, and replays of Kafka show which of them it empties first: the order that
-java.util.PriorityQueue happens to give. `heapq` sifts another way, so the heap is spelled out here.
+Called by `timing_wheel`. Independent of time: `pop` returns the earliest bucket, due or not. Two levels can
+have a bucket of the same deadline, and replays of Kafka show that it empties them in the order of
+java.util.PriorityQueue. `heapq` sifts differently, so this module has its own heap.
 """
 
 from typing import Generic, Protocol, TypeVar
 
 
 class Due(Protocol):
-    """What can be queued."""
+    """An item that can be queued."""
 
     deadline_ms: int
 
@@ -42,7 +42,7 @@ class DelayQueue(Generic[Item]):
         heap[place] = item
 
     def pop(self) -> Item:
-        """The earliest item. IndexError when there is none."""
+        """Remove and return the earliest item. Raises IndexError if empty."""
         heap = self._heap
         last = heap.pop()
         if not heap:

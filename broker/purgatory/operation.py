@@ -1,7 +1,8 @@
-"""A request that waits for something to become true, or for its time-out, whichever comes first.
+"""A delayed operation: a request that waits for a condition or for its timeout, whichever comes first.
 
-Subclassed by what waits: a fetch for bytes, a produce for the disk. Knows nothing of replies: whoever
-receives a settled operation from the purgatory delivers its answer. (Kafka: DelayedOperation.)
+Subclassed for fetches that wait for bytes and produces that wait for the disk. Independent of responses:
+the caller that receives a settled operation from the purgatory sends its response. (Kafka:
+DelayedOperation.)
 """
 
 from abc import abstractmethod
@@ -12,7 +13,7 @@ from broker.purgatory.timing_wheel import Entry
 
 
 class Outcome(Enum):
-    """How an operation stands. It leaves WAITING once, and whoever took it out answers for it."""
+    """The state of an operation. It leaves WAITING once; the code that settles it sends the response."""
 
     WAITING = auto()
     COMPLETED = auto()
@@ -21,13 +22,13 @@ class Outcome(Enum):
 
 
 Lingering = dict["DelayedOperation", None]
-"""Operations that have ended and are still listed under a key."""
+"""Settled operations that are still listed under a key."""
 
 
 class DelayedOperation(Entry):
     """Waits at most `timeout_ms` from the moment it is watched.
 
-    `keys` and `listed`, under how many of them it still stands, are kept by `watchers`.
+    `watchers` maintains `keys` and `listed`, the number of keys that still list the operation.
     """
 
     __slots__ = ("keys", "lingering", "listed", "outcome", "timeout_ms")
@@ -42,29 +43,32 @@ class DelayedOperation(Entry):
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Whether the waiting is over, be it for an error. Must not touch the purgatory."""
+        """Return whether the operation can complete, possibly with an error. Must not call the purgatory."""
 
     @property
     def settled(self) -> bool:
         return self.outcome is not Outcome.WAITING
 
     def try_complete(self, key: Hashable = None) -> bool:
-        """Complete the operation if it is ready. True for exactly one caller in its life. `key` is what has
-        changed, for an operation that does not look at all of its keys each time.
+        """Complete the operation if it is ready. Return True to exactly one caller. `key` is what has changed,
+        for an operation that does not check all of its keys each time.
 
-        One whose `is_ready` raises is completed too: making its answer raises the same, where the exception
-        belongs to its own request and not to the caller, which may be the request of another client.
+        An operation whose `is_ready` raises is completed too: making its response raises the same
+        exception, which belongs to its own request and not to the caller, possibly another client's
+        request.
         """
         if self.outcome is not Outcome.WAITING:
             return False
         try:
             is_ready = self.is_ready()
-        except Exception:  # noqa: BLE001 - met again, and reported, when the answer is made
+        except Exception:  # noqa: BLE001 - raised again, and reported, when the response is made
             is_ready = True
         return is_ready and self.settle(Outcome.COMPLETED)
 
     def settle(self, outcome: Outcome) -> bool:
-        """End the waiting and stop its clock. False when it had ended before; then nothing changes."""
+        """Settle the operation and cancel its timer. Return False, without effect, if it was settled
+        before.
+        """
         if self.outcome is not Outcome.WAITING:
             return False
         self.outcome = outcome

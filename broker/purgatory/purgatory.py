@@ -1,9 +1,9 @@
-"""Where a request waits when it cannot be answered yet: one purgatory per kind of request.
+"""The purgatory of one kind of delayed request.
 
-Called by `services` (park, and check after every append) and by the reapers of `app` (expire). What ends
-its waiting is returned; the caller delivers the answers. There is no `await` in here, so nothing can happen
-between the check and the registration, and the second check of Kafka's DelayedOperationPurgatory is not
-needed.
+Called by `services` (watch, and check after every append) and by the reapers of `app` (expire). Methods
+return the settled operations; the caller sends the responses. There is no `await` here, so nothing can
+happen between the check and the registration, and the second check of Kafka's DelayedOperationPurgatory is
+not needed.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -17,8 +17,9 @@ from broker.purgatory.watchers import Op, Watchers
 class Purgatory(Generic[Op]):
     """Operations of one kind, by the keys they watch.
 
-    `purge_interval` (Kafka: `*.purgatory.purge.interval.requests`, 1000) is how many settled operations may
-    linger in the lists before these are cleared of them; with 0 none outlives the next arrival or expiry.
+    `purge_interval` (Kafka: `*.purgatory.purge.interval.requests`, 1000) is the number of settled
+    operations that may remain in the watch lists before a purge; with 0 none outlives the next arrival or
+    expiry.
     """
 
     def __init__(self, name: str, purge_interval: int = 1000) -> None:
@@ -29,16 +30,16 @@ class Purgatory(Generic[Op]):
 
     @property
     def watched(self) -> int:
-        """Kafka's gauge PurgatorySize: (key, operation) pairs listed, settled ones included until purged."""
+        """Kafka's gauge PurgatorySize: listed (key, operation) pairs, including settled ones until purged."""
         return self._watchers.count
 
     @property
     def delayed(self) -> int:
-        """Kafka's gauge NumDelayedOperations: operations whose time-out is running."""
+        """Kafka's gauge NumDelayedOperations: operations whose timeout is running."""
         return self._timer.size
 
     def try_complete_else_watch(self, operation: Op, keys: Iterable[Hashable], now_ms: int) -> bool:
-        """True: it was ready and is completed. False: it waits until checked, expired or cancelled."""
+        """Return True if the operation was ready and is completed, False if it waits from now on."""
         if operation.try_complete():
             return True
         self._watchers.watch(keys, operation)
@@ -68,21 +69,24 @@ class Purgatory(Generic[Op]):
         return False
 
     def check_and_complete(self, key: Hashable, limit: int | None = None) -> list[Op]:
-        """Something happened to the key: the operations that this completed, in the order they came. If they
-        are `limit`, more may be ready, and the caller is to come again.
+        """Complete the operations of a key that are ready, in order of arrival.
+
+        If `limit` operations are returned, more may be ready, and the caller must call again.
         """
         return self._watchers.check(key, limit)
 
     def cancel(self, operation: Op) -> bool:
-        """Its client has gone. False when it had been settled before."""
+        """Cancel an operation whose client has disconnected. Return False if it was settled before."""
         return operation.settle(Outcome.CANCELLED)
 
     def cancel_for_key(self, key: Hashable) -> list[Op]:
-        """The key itself has gone (a partition was deleted): what waited for it, now cancelled."""
+        """Cancel and return the operations of a key that no longer exists, such as a deleted partition."""
         return self._watchers.cancel(key)
 
     def expire(self, now_ms: int, limit: int | None = None) -> list[Op]:
-        """The operations whose time-out has passed, in order of expiration; beyond `limit` they stay due."""
+        """Settle the operations whose timeout has passed, in order of expiration; those beyond `limit` stay
+        due.
+        """
         expired = cast("list[Op]", self._timer.advance(now_ms, limit))
         for operation in expired:
             operation.settle(Outcome.EXPIRED)
@@ -90,7 +94,7 @@ class Purgatory(Generic[Op]):
         return expired
 
     def next_deadline(self) -> int | None:
-        """When `expire` next has something to do; None when nothing waits."""
+        """Return the time at which `expire` next has work; None when nothing waits."""
         return self._timer.next_deadline()
 
     def _purge_if_due(self) -> None:

@@ -1,7 +1,7 @@
-"""What Prometheus reads of the purgatories, under the names that Kafka's dashboards have.
+"""The purgatories' Prometheus metrics, under the names that Kafka's dashboards use.
 
-Called when somebody looks. Only purgatories that exist have gauges: Kafka's DeleteRecords, RemoteFetch,
-RemoteListOffsets and ShareFetch have no operations here, and a constant 0 would claim that they are watched.
+Called by a scrape. Only existing purgatories have gauges: Kafka's DeleteRecords, RemoteFetch,
+RemoteListOffsets and ShareFetch have no operations here, and a constant 0 would be misleading.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,13 +12,13 @@ from broker.purgatory.purgatory import Purgatory
 
 
 def families(purgatories: Iterable[Purgatory[Any]]) -> Iterator[FamilySamples]:
-    """Kafka: kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=*"""
+    """Yield Kafka's kafka.server:type=DelayedOperationPurgatory,name=*,delayedOperation=*"""
     figures = {each.name: (each.watched, each.delayed) for each in purgatories}
     prefix = "kafka_server_delayedoperationpurgatory"
     for index, (name, text) in enumerate(
         (
-            ("purgatorysize", "Places in the lists of who waits for what, finished waits included"),
-            ("numdelayedoperations", "Requests that wait, each with its time-out running"),
+            ("purgatorysize", "Watched keys of delayed operations, including settled operations"),
+            ("numdelayedoperations", "Delayed operations"),
         )
     ):
         samples = [Sample((("delayedOperation", kind),), figure[index]) for kind, figure in figures.items()]

@@ -1,6 +1,6 @@
-"""A timer over the wheel: told the time, it hands back what has expired.
+"""A timer over the wheel that returns expired entries.
 
-Called by `purgatory`. Knows nothing of what its entries mean, and never reads a clock. (Kafka:
+Called by `purgatory`. Independent of the entries' meaning, and reads no clock. (Kafka:
 org.apache.kafka.server.util.timer.SystemTimer, without its threads.)
 """
 
@@ -8,7 +8,7 @@ from broker.purgatory.timing_wheel import Entry, TimingWheel
 
 
 class Timer:
-    """`advance(now_ms)` returns what is due; `next_deadline()` says when to come back."""
+    """`advance(now_ms)` returns the due entries; `next_deadline()` the time of the next call."""
 
     __slots__ = ("_due", "_wheel")
 
@@ -18,18 +18,19 @@ class Timer:
 
     @property
     def size(self) -> int:
-        """Entries scheduled and not yet handed back."""
+        """The number of entries that are scheduled and not yet returned."""
         return self._wheel.size + sum(not entry.cancelled for entry in self._due)
 
     def add(self, entry: Entry, now_ms: int) -> None:
-        """Schedule the entry. One that is due already is handed back by the next `advance`."""
+        """Schedule the entry. The next `advance` returns an entry that is already due."""
         self._catch_up(now_ms)
         if not self._wheel.add(entry) and not entry.cancelled:
             self._due.append(entry)
 
     def advance(self, now_ms: int, limit: int | None = None) -> list[Entry]:
-        """Every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time; what is
-        beyond `limit` stays due.
+        """Return every entry whose expiration is at or before `now_ms`, bucket by bucket in order of time.
+
+        Entries beyond `limit` stay due.
         """
         wheel = self._wheel
         expired, self._due = self._due, []
@@ -45,13 +46,13 @@ class Timer:
         return expired
 
     def next_deadline(self) -> int | None:
-        """The next time at which `advance` has work to do; None when it never will."""
+        """Return the next time at which `advance` has work; None without entries."""
         if self._due:
             return self._due[0].expiration_ms
         return self._wheel.next_deadline()
 
     def _catch_up(self, now_ms: int) -> None:
-        # After a quiet hour the clock lags by an hour: a time-out of a second would start on a high level.
+        # After an idle hour the clock lags by an hour: a timeout of a second would start on a high level.
         deadline = self._wheel.next_deadline()
         if deadline is None or deadline > now_ms:
             self._wheel.advance_clock(now_ms)

@@ -1,13 +1,12 @@
-"""The hierarchical timing wheel: thousands of time-outs, each added and cancelled in constant time.
+"""The hierarchical timing wheel: thousands of timeouts, each added and cancelled in constant time.
 
-Called by `timer`, which tells it how far time has come. Knows nothing of clocks, of what an entry stands
-for, or of what happens to one that fired.
+Called by `timer`, which passes the time. Independent of clocks and of the entries' meaning.
 
 Level 0 has `wheel_size` buckets of `tick_ms`; each further level has buckets as wide as the whole level
-below, and is made when something first needs it. An entry sits in the bucket of the lowest level that
-reaches its expiration. When a bucket of level 0 comes due its entries fire; when a higher one does, they
-move down. One queue orders the buckets of all levels, so time jumps from bucket to bucket and never ticks
-through empty ones. (Kafka: org.apache.kafka.server.util.timer.TimingWheel and TimerTaskList.)
+below, and is created on first use. An entry is in the bucket of the lowest level that reaches its
+expiration. When a bucket of level 0 is due its entries fire; when a higher one is due, they move down. One
+queue orders the buckets of all levels, so time advances from bucket to bucket and never ticks through empty
+ones. (Kafka: org.apache.kafka.server.util.timer.TimingWheel and TimerTaskList.)
 """
 
 from typing import NamedTuple
@@ -16,7 +15,7 @@ from broker.purgatory.delay_queue import DelayQueue
 
 
 class Entry:
-    """One time-out; subclassed by what waits for it. Scheduled while `bucket` is not None."""
+    """A timeout; subclassed by delayed operations. Scheduled while `bucket` is not None."""
 
     __slots__ = ("bucket", "cancelled", "expiration_ms")
 
@@ -26,12 +25,12 @@ class Entry:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Take the entry out of its wheel, for good: a cancelled entry is never accepted again."""
+        """Remove the entry from its wheel permanently: a cancelled entry is never accepted again."""
         self.cancelled = True
         self.unlink()
 
     def unlink(self) -> None:
-        """Take the entry out of its bucket, if it is in one."""
+        """Remove the entry from its bucket, if it is in one."""
         bucket = self.bucket
         if bucket is not None:
             self.bucket = None
@@ -40,7 +39,7 @@ class Entry:
 
 
 class Bucket:
-    """The entries whose expirations fall into one tick of one level, in the order they came."""
+    """The entries whose expirations fall into one tick of one level, in order of arrival."""
 
     __slots__ = ("deadline_ms", "entries", "level", "wheel")
 
@@ -52,7 +51,7 @@ class Bucket:
 
 
 class _Level:
-    """One ring: `tick_ms` per bucket, `interval_ms` in all, its buckets by deadline."""
+    """One ring: `tick_ms` per bucket, `interval_ms` in total, buckets by deadline."""
 
     __slots__ = ("buckets", "interval_ms", "tick_ms")
 
@@ -63,7 +62,7 @@ class _Level:
 
 
 class Advance(NamedTuple):
-    """What one due bucket led to; the entries in the order in which they had been added to it."""
+    """The result of one due bucket; entries in the order in which they were added to it."""
 
     to_ms: int
     fired: list[Entry]
@@ -84,7 +83,7 @@ class TimingWheel:
         self._queue: DelayQueue[Bucket] = DelayQueue()
 
     def add(self, entry: Entry) -> bool:
-        """Schedule the entry, or move it. False: it is cancelled, or due within this tick."""
+        """Schedule the entry, or move it. Return False if it is cancelled or due within this tick."""
         if entry.bucket is not None:
             entry.unlink()
         expiration = entry.expiration_ms
@@ -102,11 +101,13 @@ class TimingWheel:
         return True
 
     def next_deadline(self) -> int | None:
-        """When the earliest bucket comes due. One emptied by cancellation keeps its place until then."""
+        """Return the deadline of the earliest bucket. A bucket emptied by cancellation keeps its place
+        until then.
+        """
         return self._queue.first_deadline
 
     def advance(self) -> Advance | None:
-        """Move the clock to the earliest bucket and empty it; None when there is no bucket."""
+        """Move the clock to the earliest bucket and empty it; return None without buckets."""
         if self._queue.first_deadline is None:
             return None
         bucket = self._queue.pop()
@@ -120,7 +121,7 @@ class TimingWheel:
         return advance
 
     def advance_clock(self, now_ms: int) -> None:
-        """Move the clock alone. The caller has emptied every bucket due at or before `now_ms`."""
+        """Move only the clock. The caller has emptied every bucket due at or before `now_ms`."""
         if now_ms > self.clock_ms:
             self.clock_ms = now_ms - now_ms % self.tick_ms
 

@@ -1,11 +1,11 @@
-"""Who waits for which key: a partition, a group, a topic.
+"""The watch lists: delayed operations by key, such as a partition, a group or a topic.
 
-Called by `purgatory`. Knows nothing of time. Kafka cuts this table into 512 shards to keep its locks apart;
-one thread has no lock, and one dict finds a key sooner (docs/benchmarks.md has the figures).
+Called by `purgatory`. Independent of time. Kafka cuts this table into 512 shards to separate its locks; one
+thread has no lock, and one dict finds a key faster (docs/benchmarks.md has the numbers).
 
-An operation that settles stays listed under its other keys until each is checked or it is purged, as in
-Kafka, whose purge walks the whole table. Here it is remembered as lingering, and a purge visits these
-alone: with a million operations waiting, a thousand that have ended cost what they cost with ten.
+A settled operation stays listed under its other keys until each is checked or it is purged, as in Kafka,
+whose purge walks the whole table. Here the purge visits only the settled operations, kept in `lingering`:
+with a million waiting operations, purging a thousand settled ones costs the same as with ten.
 """
 
 from collections.abc import Hashable, Iterable
@@ -17,8 +17,10 @@ Op = TypeVar("Op", bound=DelayedOperation)
 
 
 class Watchers(Generic[Op]):
-    """`count` is the number of (key, operation) pairs listed, settled ones included; `lingering` are the
-    settled operations among them. `by_any` are operations that watch whatever key is checked, a pair each.
+    """The watch lists of one purgatory.
+
+    `count` is the number of (key, operation) pairs listed, settled ones included; `lingering` are the
+    settled operations among them. `by_any` has the operations that watch every key, one pair each.
     """
 
     __slots__ = ("_by_key", "by_any", "count", "lingering")
@@ -58,8 +60,8 @@ class Watchers(Generic[Op]):
             self.count -= 1
 
     def check(self, key: Hashable, limit: int | None = None) -> list[Op]:
-        """Complete what has become ready under the key, `limit` at most, in the order of watching; settled
-        ones drop out.
+        """Complete operations of the key that are ready, at most `limit`, in order of watching; drop
+        settled ones.
         """
         operations = self._by_key.get(key)
         completed = [] if operations is None else self._check(key, operations, limit)
@@ -86,7 +88,7 @@ class Watchers(Generic[Op]):
         return completed
 
     def cancel(self, key: Hashable) -> list[Op]:
-        """Cancel everything that still waits under the key and forget the key."""
+        """Cancel all operations that wait for the key and remove the key."""
         operations = self._by_key.get(key)
         if operations is None:
             return []
@@ -98,7 +100,7 @@ class Watchers(Generic[Op]):
         return cancelled
 
     def purge(self) -> int:
-        """Drop every settled operation under every key that it has left; returns how many pairs went."""
+        """Drop every settled operation from all its keys; return the number of pairs dropped."""
         before = self.count
         for operation in cast("list[Op]", list(self.lingering)):
             for key in operation.keys:

@@ -1,11 +1,11 @@
-"""What quotas would do to a load: clients who want something, the broker's own quotas, a clock that jumps.
+"""Simulates the effect of quotas on a load: simulated clients, the broker's own quotas, a simulated clock.
 
-Called by `weir simulate`. Whether a request is held, and for how long, is asked of broker.quotas, as a broker
-would ask it; this room only plays the clients and keeps the account.
+Called by `weir simulate`. broker.quotas decides on throttling, called as a broker calls it; this package
+only simulates the clients and sums up the results.
 
-Reading order: `scenario` (what is asked), `schedule` (when a client wants how much), `arrivals` (which
-requests that makes), `idle` (stretches in which nobody can be held, so that nothing need be played),
-`connection` (one request in flight, then a wait), `clients` (who takes part), `play` (all of them in the
-order of time), `tally` and `report` (what came of it). Files: `fields` (YAML that is refused with a line and
-a field), `reading`, `limits`, `recorded`.
+Reading order: `scenario` (the input), `schedule` (a client's demand over time), `arrivals` (the requests of
+that demand), `idle_periods` (periods without throttling, which are counted and not simulated), `connection`
+(one request in flight, then a throttle), `clients` (all connections), `engine` (their requests in order of
+time), `summary` and `report` (the result). Files: `fields` (strict YAML with line and field in errors),
+`reading`, `limits`, `recorded`.
 """

@@ -1,7 +1,7 @@
-"""Which requests a connection wants to send, and when: an iterator for each connection, read by `connection`.
+"""The requests of a connection with their times: an iterator for each connection, read by `connection`.
 
-Two kinds of requests are not handed out, but counted here: those that nobody could hold, as their limits are
-calm, and those that were given up before they could be sent.
+Two kinds of requests are not yielded but counted here: those in an idle period of all their limits, which
+cannot be throttled, and those that expired before they could be sent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from broker.simulation.scenario import SECOND_US, Piece, Record
 
 PARTS: Final = 10
-"""A second of a recorded client is played as at most so many requests: more of it is not known."""
+"""A second of a recorded client becomes at most this many requests; the recording has no finer times."""
 
 
 class Due(NamedTuple):
-    """So many requests with so many bytes in all, wanted at `at_us`."""
+    """`requests` requests with `nbytes` bytes in total, due at `at_us`."""
 
     at_us: int
     nbytes: int
@@ -23,7 +23,7 @@ class Due(NamedTuple):
 
 
 class Count:
-    """Requests and their bytes."""
+    """A number of requests and their bytes."""
 
     __slots__ = ("nbytes", "requests")
 
@@ -37,12 +37,12 @@ class Count:
 
 
 class Sender:
-    """What the iterators know of the connection that reads them.
+    """The state that a connection shares with its iterator.
 
-    `idle_until`: from a time on, until when nothing need be played; the same time if it must be. `free_us` is
-    since when it can send; `patience_us` how long a request waits before it is given up, None for ever;
-    requests that had to wait go together, up to `batch_bytes`. `let_through` are those that are counted and
-    not played, `given_up` those that are lost.
+    `idle_until` maps a time to the end of the idle period it lies in, or to itself outside of one.
+    `free_us` is the time from which the connection can send; `patience_us` the time after which a delayed
+    request expires, None for never. Delayed requests are sent together, up to `batch_bytes`. `let_through`
+    counts the requests that are not simulated, `given_up` the expired ones.
     """
 
     __slots__ = ("batch_bytes", "free_us", "given_up", "idle_until", "let_through", "patience_us")
@@ -56,14 +56,16 @@ class Sender:
         self.given_up = Count()
 
     def too_late(self) -> int:
-        """Requests from before this time are given up."""
+        """Return the time before which requests have expired."""
         return 0 if self.patience_us is None else self.free_us - self.patience_us
 
 
 def evenly(
     pieces: Sequence[Piece], interval_us: float, nbytes: int, phase: float, sender: Sender
 ) -> Iterator[Due]:
-    """One request every `interval_us`, divided by the factor of the time; the first after `phase` of it."""
+    """Yield a request every `interval_us`, divided by the piece's factor; the first after `phase`
+    intervals.
+    """
     most, idle_until = max(sender.batch_bytes // nbytes, 1), sender.idle_until
     for piece in pieces:
         interval = interval_us / piece.factor
@@ -89,14 +91,14 @@ def evenly(
 
 
 def wanted(pieces: Sequence[Piece], interval_us: float, phase: float) -> int:
-    """How many requests `evenly` makes of all pieces, however they end."""
+    """Return the number of requests that `evenly` makes of all pieces, including unsent ones."""
     return sum(
         ceil((piece.end_us - piece.start_us) / (interval_us / piece.factor) - phase) for piece in pieces
     )
 
 
 def greedily(pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Sender) -> Iterator[Due]:
-    """The next request as soon as the connection is free."""
+    """Yield the next request as soon as the connection is free."""
     for piece in pieces:
         at_us = max(piece.start_us, sender.free_us)
         while at_us < piece.end_us:
@@ -111,7 +113,7 @@ def greedily(pieces: Sequence[Piece], latency_us: int, nbytes: int, sender: Send
 
 
 def as_recorded(record: Record, sender: Sender) -> Iterator[Due]:
-    """Each second's requests in equal parts, evenly over the second."""
+    """Yield each second's requests in equal parts, evenly spaced."""
     for second, requests, nbytes in zip(record.seconds, record.requests, record.nbytes, strict=True):
         at_us = second * SECOND_US
         if at_us + SECOND_US <= sender.too_late():
@@ -122,7 +124,7 @@ def as_recorded(record: Record, sender: Sender) -> Iterator[Due]:
             continue
         parts = min(requests, PARTS)
         for part in range(1, parts + 1):
-            # So that the parts sum to the whole.
+            # Differences of cumulative parts, so that the parts sum to the whole.
             of_bytes = nbytes * part // parts - nbytes * (part - 1) // parts
             of_requests = requests * part // parts - requests * (part - 1) // parts
             yield Due(at_us + (part - 1) * SECOND_US // parts, of_bytes, of_requests)

@@ -1,7 +1,7 @@
-"""Who takes part in a scenario: every connection, with what it wants and the limits that it is under.
+"""The connections of a scenario with their demand and their limits.
 
-Called by `play` once. Clients under one limit are found together, since whether it is calm depends on all of
-them.
+Called by `engine` once. Clients under one limit are collected together, because its idle periods depend on
+all of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,9 @@ Party = Group | Record
 
 @dataclass(frozen=True, slots=True)
 class SimulatedClient:
-    """One connection with whom it belongs to. `offered` says what it wanted to send by the end, in bytes."""
+    """A connection, its group or record, and its limits. `offered` returns the bytes it wanted to send by
+    the end.
+    """
 
     party: Party
     connection: Connection
@@ -36,12 +38,12 @@ class SimulatedClient:
 
 
 def players(scenario: Scenario) -> tuple[SimulatedClient, ...]:
-    """All connections, in the order of the scenario."""
+    """Return all connections in the order of the scenario."""
     return tuple(_Clients(scenario).players)
 
 
 def quotas_of(scenario: Scenario) -> ClientQuotas:
-    """The broker's quotas, with the scenario's limits in force."""
+    """Return the broker's quotas with the scenario's limits."""
     settings = scenario.settings
     quotas = ClientQuotas(
         Window(settings.window_num, settings.window_size_seconds * 1000),
@@ -57,7 +59,7 @@ def quotas_of(scenario: Scenario) -> ClientQuotas:
 
 
 class _Clients:
-    """Makes the connections of a scenario, each with the calm of the limits that it is under."""
+    """Makes the connections of a scenario, each with the idle periods of its limits."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
@@ -65,17 +67,17 @@ class _Clients:
         self._window = Window(scenario.settings.window_num, scenario.settings.window_size_seconds * 1000)
         self._demands: dict[object, list[Demand]] = {}
         self._bounds: dict[object, float] = {}
-        self._calms: dict[object, IdlePeriods] = {}
+        self._idle_periods: dict[object, IdlePeriods] = {}
         random = Random(scenario.seed)  # noqa: S311 - a simulation
         parties = list(self._parties())
         for party, names in parties:
             self._count(party, names)
         for shared, demands in self._demands.items():
-            self._calms[shared] = IdlePeriods(
+            self._idle_periods[shared] = IdlePeriods(
                 demands, self._bounds[shared], self._window, scenario.settings.burst_ms
             )
         self.players = [
-            self._player(party, names, random)
+            self._client(party, names, random)
             for party, names in parties
             for _ in range(party.connections if isinstance(party, Group) else 1)
         ]
@@ -88,7 +90,7 @@ class _Clients:
             yield record, (record.user, record.client_id)
 
     def _count(self, party: Party, names: tuple[str, str]) -> None:
-        """Adds what a client wants to the limits that it is under."""
+        """Add a client's demand to its limits."""
         for manager, shared, found in self._limits(party, names):
             assert found.bound is not None
             self._bounds[shared] = found.bound
@@ -96,7 +98,7 @@ class _Clients:
 
     def _demand(self, party: Party, kind: QuotaKind, bound: float) -> Demand:
         if isinstance(party, Record):
-            # Not known before it is read: it is always played.
+            # A recording's demand is unknown before it is read, so it is always simulated.
             return Demand((Piece(0, self._scenario.duration_us, 1.0),), 2 * bound, 0)
         cost = float(party.request_bytes)
         if kind is QuotaKind.REQUEST:
@@ -112,7 +114,7 @@ class _Clients:
     def _limits(
         self, party: Party, names: tuple[str, str]
     ) -> Iterator[tuple[RateQuotaManager, object, Resolution]]:
-        """The limits that a client is under, and what tells apart who shares them."""
+        """Yield the limits of a client, each with the key that all clients of the same allowance share."""
         quotas = self._quotas
         managers: list[RateQuotaManager] = [quotas.fetch if party.kind is QuotaKind.FETCH else quotas.produce]
         if isinstance(party, Group) and party.handling_ns:
@@ -122,9 +124,9 @@ class _Clients:
             if found.matched is not None:
                 yield manager, (manager.kind, *allowance(found.matched, names)), found
 
-    def _player(self, party: Party, names: tuple[str, str], random: Random) -> SimulatedClient:
+    def _client(self, party: Party, names: tuple[str, str], random: Random) -> SimulatedClient:
         group = party if isinstance(party, Group) else None
-        idles = [self._calms[shared] for _, shared, _ in self._limits(party, names)]
+        idles = [self._idle_periods[shared] for _, shared, _ in self._limits(party, names)]
         connection = Connection(
             self._quotas,
             party.kind,
@@ -159,7 +161,7 @@ class _Clients:
 
 
 def allowance(rule: Entity, names: tuple[str, str]) -> tuple[str | None, str | None]:
-    """What tells one allowance under a rule from another: a default has one for each name."""
+    """Return the key of an allowance under a rule: a default has one allowance for each name."""
     user, client_id = names
     return (None if rule.user is None else user, None if rule.client_id is None else client_id)
 

@@ -1,8 +1,8 @@
-"""One connection of a client: a request in flight, its answer, and the wait that the quotas ask for.
+"""A client's connection: a request in flight, its response, and the throttle of the quotas.
 
-Played by `play`. What is counted and for how long one waits is ClientQuotas' to say, asked as the handlers of
-Produce and Fetch ask it: a produce is counted and stands; a fetch is cut to what the windows allow, and one
-that breaks its quota is taken back and asked again after the wait.
+Run by `engine`. Calls ClientQuotas as the Produce and Fetch handlers do: a produce is recorded and stands;
+a fetch is cut to what the windows allow, and one that violates its quota is unrecorded and repeated after
+the throttle.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from broker.simulation.idle_periods import IdlePeriods
 
 
 class Holds:
-    """How often a connection was held for one kind of quota, and for how long in all and at most."""
+    """The throttles of a connection for one kind of quota: count, total and maximum."""
 
     __slots__ = ("count", "longest_ms", "total_ms")
 
@@ -33,14 +33,15 @@ class Holds:
 
 
 class Connection:
-    """What it was let do is in `played_requests` and `played_bytes`, beside what `sender` counted.
+    """One connection. `played_requests` and `played_bytes` are its successes, besides those that `sender`
+    counts.
 
-    `idles` are of the limits that it is under. `arrivals` is set once, by whoever makes it: the iterators
-    need the sender first.
+    `idles` are the idle periods of its limits. The maker sets `arrivals` once, because the iterators need
+    the sender first.
     """
 
     __slots__ = (
-        *("_calms", "_due", "_handling_ns", "_latency_us", "_obeys", "_quotas", "_send"),
+        *("_idle_periods", "_due", "_handling_ns", "_latency_us", "_obeys", "_quotas", "_send"),
         *("client_id", "arrivals", "holds", "kind", "played_bytes", "played_requests", "sender", "user"),
     )
 
@@ -62,12 +63,12 @@ class Connection:
         self.holds = {QuotaKind.REQUEST: Holds(), kind: Holds()}
         self.played_requests = 0
         self.played_bytes = 0
-        # Most are under one limit, and ask it directly.
+        # Most connections are under one limit; these call it directly.
         idle_until = idles[0].until if len(idles) == 1 else self._idle_until
         self.sender = Sender(idle_until, batch_bytes, patience_us)
         self.arrivals: Iterator[Due] = iter(())
         self._quotas = quotas
-        self._calms = tuple(idles)
+        self._idle_periods = tuple(idles)
         self._latency_us = latency_us
         self._obeys = obeys
         self._handling_ns = handling_ns
@@ -75,7 +76,7 @@ class Connection:
         self._send = self._fetch if kind is QuotaKind.FETCH else self._produce
 
     def next_at(self) -> int | None:
-        """When it sends its next request; None when there is none left."""
+        """Return the time of the next request; None at the end."""
         due = self._due
         if due is None:
             due = self._due = next(self.arrivals, None)
@@ -88,7 +89,7 @@ class Connection:
         return free_us
 
     def ask(self, at_us: int) -> None:
-        """Sends the request that `next_at` found."""
+        """Send the request that `next_at` found."""
         due = self._due
         assert due is not None
         now_ms = BASE_MS + at_us // 1000
@@ -97,7 +98,8 @@ class Connection:
         if throttle is not None:
             wait_ms = throttle.throttle_ms
             self.holds[throttle.kind].add(wait_ms)
-            # Muted in whole milliseconds of the broker's clock; who obeys counts from the answer on.
+            # Muted in whole milliseconds of the broker's clock; a client that obeys counts from the
+            # response.
             muted_until_us = (at_us // 1000 + wait_ms) * 1000
             free_us = free_us + wait_ms * 1000 if self._obeys else max(free_us, muted_until_us)
             self._note_wait(free_us)
@@ -107,7 +109,7 @@ class Connection:
         throttle = self._quotas.record_produce(self.user, self.client_id, due.nbytes, now_ms)
         self._accept(due.nbytes, due.requests)
         self._due = None
-        return self._with_time(throttle, due.requests, now_ms)
+        return self._with_request_quota(throttle, due.requests, now_ms)
 
     def _fetch(self, due: Due, now_ms: int) -> Throttle | None:
         quotas, user, client_id = self._quotas, self.user, self.client_id
@@ -121,10 +123,10 @@ class Connection:
         else:
             self._accept(nbytes, due.requests)
             self._due = None
-        return self._with_time(throttle, due.requests, now_ms)
+        return self._with_request_quota(throttle, due.requests, now_ms)
 
-    def _with_time(self, throttle: Throttle | None, requests: int, now_ms: int) -> Throttle | None:
-        """The throttle that counts, when the request quota has been asked too."""
+    def _with_request_quota(self, throttle: Throttle | None, requests: int, now_ms: int) -> Throttle | None:
+        """Return the throttle that applies, after the request quota if requests have a handling time."""
         if not self._handling_ns:
             return throttle
         request = self._quotas.request
@@ -136,8 +138,8 @@ class Connection:
         self.played_requests += requests
 
     def _idle_until(self, at_us: int) -> int:
-        return min(idle.until(at_us) for idle in self._calms)
+        return min(idle.until(at_us) for idle in self._idle_periods)
 
     def _note_wait(self, until_us: int) -> None:
-        for idle in self._calms:
+        for idle in self._idle_periods:
             idle.note_wait(until_us)

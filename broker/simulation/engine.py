@@ -1,8 +1,7 @@
-"""Everybody at once: the requests of all connections in the order of time, on a clock that jumps.
+"""Runs the requests of all connections in order of time on a simulated clock.
 
-Called by the command line and by tests. The same scenario gives the same outcome, to the bit: ties go to the
-connection that was made first, and the only chance is in when within its interval a client sends its first
-request, which the seed decides.
+Called by the command line and by tests. Deterministic: ties go to the connection that was made first, and
+the only random value, the phase of a client's first request within its interval, comes from the seed.
 """
 
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ MOST_EVENTS: Final = 100_000_000
 
 
 class TooManyEventsError(Exception):
-    """It would take too long; the message says how far it came."""
+    """The simulation would take too long; the message says how far it got."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a scenario. `events` are the requests that were played one by one."""
+    """The result of a scenario. `events` counts the requests that were simulated one by one."""
 
     scenario: Scenario
     players: tuple[SimulatedClient, ...]
@@ -29,9 +28,9 @@ class Outcome:
 
 
 def play(scenario: Scenario, most_events: int = MOST_EVENTS) -> Outcome:
-    """Raises TooManyEventsError."""
-    everybody = players(scenario)
-    connections = [player.connection for player in everybody]
+    """Run the scenario. Raises TooManyEventsError."""
+    clients = players(scenario)
+    connections = [player.connection for player in clients]
     heap = [
         (at_us, index, connection)
         for index, connection in enumerate(connections)
@@ -45,8 +44,8 @@ def play(scenario: Scenario, most_events: int = MOST_EVENTS) -> Outcome:
             break
         if events >= most_events:
             raise TooManyEventsError(
-                f"{events:,} requests were played, and the clock is at {at_us / SECOND_US:,.0f} s of "
-                f"{end_us / SECOND_US:,.0f}: larger requests, fewer clients or a shorter time are needed"
+                f"{events:,} requests were simulated up to {at_us / SECOND_US:,.0f} s of "
+                f"{end_us / SECOND_US:,.0f}; use larger requests, fewer clients or a shorter duration"
             )
         events += 1
         connection.ask(at_us)
@@ -55,4 +54,4 @@ def play(scenario: Scenario, most_events: int = MOST_EVENTS) -> Outcome:
             heappop(heap)
         else:
             heapreplace(heap, (next_us, index, connection))
-    return Outcome(scenario, everybody, events)
+    return Outcome(scenario, clients, events)

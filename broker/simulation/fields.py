@@ -1,7 +1,7 @@
-"""YAML that is refused with a line and a field: nothing unknown, nothing twice, nothing of another type.
+"""Strict YAML: errors name the line and the field; unknown, duplicate and mistyped values are refused.
 
-Used by `reading` and `limits`. Values are read as they are written: YAML itself takes 14:00 for the number
-840 and `no` for false.
+Used by `reading` and `limits`. Values are read as written: YAML itself reads 14:00 as the number 840 and
+`no` as false.
 """
 
 import re
@@ -23,12 +23,12 @@ CLOCK: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 
 
 class BadFileError(Exception):
-    """What a file says cannot be meant; the message has the file, the line and the field."""
+    """The file is invalid; the message names the file, the line and the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One value of a file: `node` is PyYAML's, `path` what a person calls it."""
+    """One value of a file: `node` is PyYAML's node, `path` the field's name for people."""
 
     file: str
     node: Any
@@ -39,23 +39,23 @@ class Place:
         raise BadFileError(f"{self.file} line {line}: {self.path + ': ' if self.path else ''}{why}")
 
     def fields(self, *known: str) -> "Fields":
-        """As a mapping with none but these names, each once at most."""
+        """Return the value as a mapping with only these names, each at most once."""
         if self.node.id != "mapping":
-            self.refuse("is not a mapping of names to values")
+            self.refuse("expected a mapping of names to values")
         found: dict[str, Place] = {}
         for key, value in self.node.value:
             path = f"{self.path}.{key.value}" if self.path else str(key.value)
             here = Place(self.file, key, path)
             if key.id != "scalar" or (known and key.value not in known):
-                here.refuse(f"is not known here; what is: {', '.join(known)}")
+                here.refuse(f"unknown; expected one of {', '.join(known)}")
             if key.value in found:
-                here.refuse("is there twice")
+                here.refuse("is given twice")
             found[key.value] = Place(self.file, value, path)
         return Fields(self, found)
 
     def items(self) -> list["Place"]:
         if self.node.id != "sequence":
-            self.refuse("is not a list")
+            self.refuse("expected a list")
         return [Place(self.file, node, f"{self.path}[{index}]") for index, node in enumerate(self.node.value)]
 
     @property
@@ -64,42 +64,42 @@ class Place:
 
     @property
     def is_null(self) -> bool:
-        """Null, and not a text that looks like it."""
+        """Return whether the value is null and not a text that looks like it."""
         return self.is_scalar and self.node.style is None and self.node.value.lower() in NULLS
 
     def text(self) -> str:
         if not self.is_scalar or self.is_null:
-            self.refuse("is not a text")
+            self.refuse("expected a text")
         return str(self.node.value)
 
     def whole(self, least: int, most: int) -> int:
         text = self.text()
         if not text.isdecimal() or not least <= int(text) <= most:
-            self.refuse(f"{text} is not a whole number from {least} to {most}")
+            self.refuse(f"{text}: expected a whole number from {least} to {most}")
         return int(text)
 
     def truth(self) -> bool:
         text = self.text().lower()
         if text not in TRUTH:
-            self.refuse(f"{text} is neither true nor false")
+            self.refuse(f"{text}: expected true or false")
         return TRUTH[text]
 
     def share(self) -> float:
         amount = self._amount({"": 1})
         if amount > 1:
-            self.refuse(f"{self.text()} is not a share from 0 to 1")
+            self.refuse(f"{self.text()}: expected a number from 0 to 1")
         return amount
 
     def size(self) -> float:
-        """Bytes, written as 16384, 16kB or 1.5MB; more than 0."""
+        """Return bytes, written as 16384, 16kB or 1.5MB; more than 0."""
         return self._positive(self._amount(SIZES))
 
     def span(self) -> int:
-        """Microseconds, written as 90, 2ms, 15m or 24h; more than 0."""
+        """Return microseconds, written as 90, 2ms, 15m or 24h; more than 0."""
         return int(self._positive(self._amount(TIMES_OF_DAY)))
 
     def moment(self) -> int:
-        """Microseconds from midnight, written as 8h or as 08:00."""
+        """Return microseconds since midnight, written as 8h or as 08:00."""
         clock = CLOCK.fullmatch(self.text())
         if clock is None:
             return int(self._amount(TIMES_OF_DAY))
@@ -109,7 +109,9 @@ class Place:
         found = AMOUNT.fullmatch(self.text())
         if found is None or found[2] not in units:
             named = ", ".join(unit for unit in units if unit)
-            self.refuse(f"{self.text()} is not a number{f' with one of {named} behind it' if named else ''}")
+            self.refuse(
+                f"{self.text()}: expected a number{f' with one of the units {named}' if named else ''}"
+            )
         return float(found[1]) * units[found[2]]
 
     def _positive(self, amount: float) -> float:
@@ -136,8 +138,8 @@ class Fields:
 
 
 def document(file: str, text: str) -> Place:
-    """The whole of a YAML file. Raises BadFileError."""
-    import yaml  # a tenth of the start, and only this command needs it
+    """Return the root of a YAML file. Raises BadFileError."""
+    import yaml  # yaml takes a tenth of the start, and only this command needs it
 
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

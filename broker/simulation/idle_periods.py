@@ -1,10 +1,10 @@
-"""Stretches of time in which nobody under a limit can be held, so that their requests need only be counted.
+"""Periods in which a limit cannot throttle, so that its clients' requests are counted and not simulated.
 
-Asked by `arrivals`. A limit over n windows of w cannot be broken while what its clients want, and one request
-of every connection spread over the n - 1 windows that always count as seen, stay within it together. That is
-proved of the schedules and not tried, so a day costs no more than the hours in which limits are broken.
-Played all the same is what lies within `lead` of a stretch that is not calm, and what follows a wait: then
-the windows hold what they would hold, and nobody is behind.
+Used by `arrivals`. A limit over n windows of length w cannot be violated while the demand of its clients,
+plus one request of every connection spread over the n - 1 windows that always count as seen, stays within
+it. This follows from the schedules without simulation, so a day costs no more than the hours in which
+limits are violated. The engine still simulates the `lead` before and after each busy stretch, and after a
+throttle: then the windows hold their true values and no client is behind its schedule.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,12 +17,12 @@ from broker.simulation.scenario import Piece
 
 FOREVER: Final = 2**62
 SPARE_WINDOWS: Final = 3
-"""Windows beyond those that a rate looks back on, before and after what must be played."""
+"""Windows beyond those of a rate, before and after a busy stretch."""
 
 
 class Demand(NamedTuple):
-    """What connections alike ask of one limit: units per second at a factor of 1, and the units of one
-    request of each of them.
+    """The demand of identical connections on one limit: units per second at a factor of 1, and units of one
+    request of each.
     """
 
     pieces: Sequence[Piece]
@@ -31,36 +31,38 @@ class Demand(NamedTuple):
 
 
 class IdlePeriods:
-    """The calm of one limit. `note_wait` tells it of clients that were held or are behind."""
+    """The idle periods of one limit. `note_wait` reports clients that are throttled or behind their
+    schedule.
+    """
 
-    __slots__ = ("_busy_ends", "_busy_starts", "_lead_us", "_restless_until_us")
+    __slots__ = ("_busy_ends", "_busy_starts", "_busy_until_us", "_lead_us")
 
     def __init__(
         self, demands: Iterable[Demand], bound: float, window: Window, burst_ms: int | None = None
     ) -> None:
-        """`burst_ms` is of a token bucket, which looks back no longer than it takes to fill."""
+        """`burst_ms` is a token bucket's, which looks back no longer than it takes to fill."""
         seen_ms = max(window.samples - 1, 1) * window.window_ms
         if burst_ms is not None:
             seen_ms = min(seen_ms, burst_ms)
         window_us = window.window_ms * 1000
         self._lead_us = (window.samples + SPARE_WINDOWS) * window_us + (burst_ms or 0) * 1000
-        self._restless_until_us = 0
+        self._busy_until_us = 0
         demands = list(demands)
         at_once = sum(demand.at_once for demand in demands)
-        # Sums of floats that should come out equal do not quite.
-        room = bound * (1 - 1e-9) - at_once * 1000 / seen_ms
+        # The margin allows for rounding errors in sums of floats.
+        spare = bound * (1 - 1e-9) - at_once * 1000 / seen_ms
         horizon_us = (window.samples + 1) * window_us if burst_ms is None else None
-        stretches = _busy_stretches(demands, room, seen_ms / 1000, self._lead_us, horizon_us)
+        stretches = _busy_stretches(demands, spare, seen_ms / 1000, self._lead_us, horizon_us)
         self._busy_starts = [start for start, _ in stretches]
         self._busy_ends = [end for _, end in stretches]
 
     def note_wait(self, until_us: int) -> None:
-        """Somebody waits, or is behind what it wanted, until then."""
-        self._restless_until_us = max(self._restless_until_us, until_us + self._lead_us)
+        """Record that a client is throttled, or behind its schedule, until `until_us`."""
+        self._busy_until_us = max(self._busy_until_us, until_us + self._lead_us)
 
     def until(self, at_us: int) -> int:
-        """How long nothing need be played from `at_us` on; `at_us` itself if it must be."""
-        if at_us < self._restless_until_us:
+        """Return the end of the idle period that `at_us` lies in; `at_us` itself outside of one."""
+        if at_us < self._busy_until_us:
             return at_us
         index = bisect_right(self._busy_starts, at_us)
         if index and at_us < self._busy_ends[index - 1]:
@@ -69,23 +71,23 @@ class IdlePeriods:
 
 
 def _busy_stretches(
-    demands: Sequence[Demand], room: float, seen_seconds: float, lead_us: int, horizon_us: int | None
+    demands: Sequence[Demand], spare: float, seen_seconds: float, lead_us: int, horizon_us: int | None
 ) -> list[tuple[int, int]]:
-    """Where the limit might be broken, widened by the lead, in order and apart from each other.
+    """Return the stretches in which the limit may be violated, widened by the lead, sorted and disjoint.
 
-    More than `room` may be wanted for a while, if no stretch as long as `horizon_us`, as far as a rate looks
-    back, has more in it than `seen_seconds` have room for.
+    A demand above `spare` is allowed for a while if no stretch of `horizon_us`, the time a rate looks back,
+    contains more than `spare` times `seen_seconds`.
     """
     wanted = _Wanted(demands)
-    found = wanted.stretches_over(room)
+    found = wanted.stretches_over(spare)
     if horizon_us is not None:
-        most = room * seen_seconds
+        most = spare * seen_seconds
         found = [each for each in found if wanted.most_within(horizon_us, each) > most]
     return _joined([(max(start - lead_us, 0), end + lead_us) for start, end in found])
 
 
 class _Wanted:
-    """What all demands want together, as steps: from each time on so much a second."""
+    """The sum of all demands as a step function: a rate per second from each time on."""
 
     def __init__(self, demands: Sequence[Demand]) -> None:
         changes: dict[int, float] = {}
@@ -100,22 +102,22 @@ class _Wanted:
         amounts = (rate * length / 1e6 for rate, length in zip(self._rates, lengths, strict=False))
         self._sums = list(accumulate(amounts, initial=0.0))
 
-    def stretches_over(self, room: float) -> list[tuple[int, int]]:
+    def stretches_over(self, spare: float) -> list[tuple[int, int]]:
         return _joined(
             [
                 (at_us, later)
                 for (at_us, later), rate in zip(pairwise(self._times), self._rates, strict=False)
-                if rate > room
+                if rate > spare
             ]
         )
 
     def most_within(self, length_us: int, stretch: tuple[int, int]) -> float:
-        """The most that is wanted within so long a time that ends in the stretch, or begins in it."""
+        """Return the highest demand within any `length_us` that begins or ends in the stretch."""
         start_us, end_us = stretch
         first = bisect_left(self._times, start_us - length_us)
         last = bisect_right(self._times, end_us + length_us)
         near = self._times[first:last]
-        # What is wanted within a moving window is highest where one of its ends meets a step.
+        # The demand within a moving window is highest where one of its ends meets a step.
         ends = {*near, *(at_us + length_us for at_us in near)}
         return max(
             self._until(end) - self._until(end - length_us)

@@ -1,7 +1,6 @@
-"""A quota file, as `weir quotas export` writes it, or the same list inside a scenario.
+"""Reads a quota file, as `weir quotas export` writes it, or the same list inside a scenario.
 
-Read by `reading`, and by the command line for --compare. What an entity and a limit may be is broker.quotas'
-to say.
+Used by `reading`, and by the command line for --compare. broker.quotas validates entities and limits.
 """
 
 from pathlib import Path
@@ -14,13 +13,13 @@ from broker.simulation.scenario import Limit
 
 
 def read_limits(path: Path) -> tuple[Limit, ...]:
-    """Raises BadFileError."""
+    """Read a quota file. Raises BadFileError."""
     fields = document(path.name, read_text(path)).fields("quotas")
     return limits_of(fields.need("quotas"))
 
 
 def read_text(path: Path) -> str:
-    """Raises BadFileError."""
+    """Read a text file. Raises BadFileError."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -28,7 +27,7 @@ def read_text(path: Path) -> str:
 
 
 def limits_of(place: Place) -> tuple[Limit, ...]:
-    """Raises BadFileError."""
+    """Read a list of quotas. Raises BadFileError."""
     seen: set[Entity] = set()
     return tuple(_limit(each, seen) for each in place.items())
 
@@ -43,7 +42,7 @@ def _limit(place: Place, seen: set[Entity]) -> Limit:
     except ApiError as error:
         place.refuse(str(error.message))
     if entity in seen:
-        place.refuse(f"{entity} is there twice")
+        place.refuse(f"{entity} is given twice")
     seen.add(entity)
     return Limit(entity, values, fields.get("shadow", Place.truth, False))
 
@@ -52,4 +51,4 @@ def _number(place: Place) -> float:
     try:
         return float(place.text())
     except ValueError:
-        place.refuse(f"{place.text()} is not a number")
+        place.refuse(f"{place.text()}: expected a number")

@@ -1,6 +1,6 @@
-"""A scenario from its YAML file; docs/quotas.md says what may stand there.
+"""Reads a scenario from its YAML file; docs/quotas.md documents the fields.
 
-Called by the command line. Everything is refused that could not be meant, with the line and the field.
+Called by the command line. Errors name the line and the field.
 """
 
 from pathlib import Path
@@ -35,16 +35,16 @@ MOST_CLIENTS: Final = 100_000
 LARGEST_REQUEST: Final = 2**31 - 1
 LATENCY_US: Final = 2_000
 PATIENCE_US: Final = 120 * SECOND_US
-"""delivery.timeout.ms. What a consumer could not fetch waits for it in the log."""
+"""The default of delivery.timeout.ms. A consumer has no limit: its records wait in the log."""
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Raises BadFileError."""
+    """Read a scenario. Raises BadFileError."""
     top = document(path.name, read_text(path)).fields(
         "duration", "seed", "latency", "settings", "quotas", "clients", "recorded"
     )
     if ("clients" in top.by_name) is ("recorded" in top.by_name):
-        top.place.refuse("either clients or recorded is needed")
+        top.place.refuse("expected either clients or recorded")
     records: tuple[Record, ...] = ()
     if "recorded" in top.by_name:
         records = read_recorded(path.parent / top.by_name["recorded"].text())
@@ -75,7 +75,7 @@ def _duration(top: Fields, records: tuple[Record, ...]) -> int:
 
 
 def _limits(place: Place, path: Path) -> tuple[Limit, ...]:
-    """The list itself, or the name of a quota file beside this one."""
+    """Return the quotas of the list, or of the quota file that it names, relative to the scenario."""
     return read_limits(path.parent / place.text()) if place.is_scalar else limits_of(place)
 
 
@@ -91,10 +91,10 @@ def _check_groups(groups: tuple[Group, ...], places: list[Place], whole: Place) 
     names: set[str] = set()
     for group, place in zip(groups, places, strict=True):
         if group.name in names:
-            place.refuse(f"the name {group.name} is there twice")
+            place.refuse(f"the name {group.name} is given twice")
         names.add(group.name)
     if sum(group.count * group.connections for group in groups) > MOST_CLIENTS:
-        whole.refuse(f"are more than {MOST_CLIENTS} connections")
+        whole.refuse(f"more than {MOST_CLIENTS} connections")
 
 
 class _Client:
@@ -114,7 +114,7 @@ class _Client:
         name = fields.need("name").text()
         kind_place = fields.need("kind")
         if kind_place.text() not in KINDS:
-            kind_place.refuse(f"{kind_place.text()} is neither produce nor fetch")
+            kind_place.refuse(f"{kind_place.text()}: expected produce or fetch")
         kind = KINDS[kind_place.text()]
         request_bytes = self._request_bytes()
         connections = fields.get("connections", lambda place: place.whole(1, 1_000), 1)
@@ -131,7 +131,7 @@ class _Client:
             fields.get("client-id", Place.text, f"{name}-{NUMBER}"),
             request_bytes,
             rate,
-            between(schedule.pieces(self._duration_us), *self._hours()),
+            between(schedule.pieces(self._duration_us), *self._present()),
             connections,
             fields.get("obeys", Place.truth, True),
             max(fields.get("batch", lambda place: int(place.size()), BATCH_BYTES), request_bytes),
@@ -143,11 +143,11 @@ class _Client:
         place = self._fields.need("request")
         size = int(place.size())
         if not 1 <= size <= LARGEST_REQUEST:
-            place.refuse(f"{size} is not from 1 byte to 2^31 - 1")
+            place.refuse(f"{size}: expected 1 to 2^31 - 1 bytes")
         return size
 
     def _rate(self, request_bytes: int, connections: int) -> float | None:
-        """Bytes/s, or None for `greedy`."""
+        """Return bytes/s, or None for `greedy`."""
         place = self._fields.need("rate")
         if place.text() == GREEDY:
             return None
@@ -155,12 +155,12 @@ class _Client:
         most = request_bytes * connections / self._latency_us * SECOND_US
         if rate > most:
             place.refuse(
-                f"{place.text()} is more than its connections can send one request at a time with this "
-                f"latency, {most:.0f}; more connections or larger requests are needed"
+                f"{place.text()} exceeds {most:.0f}, the most that its connections can send with one request "
+                f"at a time and this latency; use more connections or larger requests"
             )
         return rate
 
-    def _hours(self) -> tuple[int, int]:
+    def _present(self) -> tuple[int, int]:
         start = self._fields.get("start", Place.moment, 0)
         stop = self._fields.get("stop", Place.moment, self._duration_us)
         if not start < stop:
@@ -175,11 +175,11 @@ def _patience(place: Place) -> int | None:
 def _schedule(place: Place, rate: float | None) -> Schedule:
     if place.is_scalar:
         if place.text() != "constant":
-            place.refuse(f"{place.text()} is none of constant, diurnal and bursts")
+            place.refuse(f"{place.text()}: expected constant, diurnal or bursts")
         return Constant()
     fields = place.fields("diurnal", "bursts")
     if len(fields.by_name) != 1:
-        place.refuse("is one of constant, diurnal and bursts")
+        place.refuse("expected one of constant, diurnal and bursts")
     (kind,) = fields.by_name
     inner = fields.by_name[kind]
     schedule: Schedule
@@ -192,8 +192,8 @@ def _schedule(place: Place, rate: float | None) -> Schedule:
         bursts = inner.fields("every", "for", "low")
         every_us, length_us = bursts.need("every").span(), bursts.need("for").span()
         if every_us < SECOND_US or length_us >= every_us:
-            inner.refuse("every must be a second or more, and longer than for")
+            inner.refuse("every must be at least 1 s and longer than for")
         schedule = Bursts(every_us, length_us, bursts.get("low", Place.share, 0.0))
     if rate is None and (isinstance(schedule, Diurnal) or schedule.low):
-        inner.refuse("a greedy client wants all or nothing: constant, or bursts without low")
+        inner.refuse("a greedy client supports only constant, or bursts without low")
     return schedule

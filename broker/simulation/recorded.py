@@ -1,11 +1,11 @@
-"""A load that was recorded: the records of the topic `__weir_requests`, one JSON object on a line.
+"""Reads a recorded load: the records of the topic `__weir_requests`, one JSON object on a line.
 
     {"v":1,"time_ms":1763749800000,"source":"client","principal":"alice","client_id":"web-1","api":"Produce",
      "requests":9,"bytes_in":9000,"bytes_out":400,...}
 
-Read by `reading`; docs/events.md has the format, of which only these fields are needed. A second is the one
-that ends at `time_ms`, and the first line's is the simulation's first. Produce counts by `bytes_in` and
-FetchConsumer by `bytes_out`; other APIs and sources are passed over, and so are fields that are not known.
+Used by `reading`; docs/events.md documents the format, of which only these fields are needed. A record
+covers the second that ends at `time_ms`; the first line's second is the simulation's first. Produce counts
+by `bytes_in` and FetchConsumer by `bytes_out`; other APIs, sources and fields are ignored.
 """
 
 import json
@@ -30,11 +30,11 @@ FIELDS: Final = {
     "bytes_out": int,
 }
 MOST: Final = 2**53
-"""Of every number: what any writer of JSON can say exactly."""
+"""The maximum of every number: larger integers are not exact in every JSON library."""
 
 
 def read_recorded(path: Path) -> tuple[Record, ...]:
-    """The clients in the order in which they come. Raises BadFileError."""
+    """Return the clients in order of appearance. Raises BadFileError."""
     records: dict[tuple[str, str, str], Record] = {}
     first_ms = latest_ms = 0
     try:
@@ -46,7 +46,7 @@ def read_recorded(path: Path) -> tuple[Record, ...]:
                     continue
                 time_ms = row["time_ms"]
                 if time_ms < latest_ms:
-                    raise BadFileError(f"{where}: time_ms {time_ms} comes after {latest_ms}")
+                    raise BadFileError(f"{where}: time_ms {time_ms} is less than the previous {latest_ms}")
                 latest_ms = time_ms
                 first_ms = first_ms or time_ms
                 if row["api"] in APIS and row["requests"]:
@@ -68,7 +68,7 @@ def _add(records: dict[tuple[str, str, str], Record], row: Mapping[str, Any], se
 
 
 def _row(line: str, where: str) -> Mapping[str, Any] | None:
-    """The fields of one client; None for what is added up of several."""
+    """Return the fields of one client's record; None for records of other sources."""
     try:
         row = json.loads(line)
     except ValueError as error:
@@ -76,13 +76,15 @@ def _row(line: str, where: str) -> Mapping[str, Any] | None:
     if not isinstance(row, dict):
         raise BadFileError(f"{where} is not an object")
     if row.get("v") != VERSION:
-        raise BadFileError(f"{where}: v is not {VERSION}")
+        raise BadFileError(f"{where}: v is {row.get('v')!r}, expected {VERSION}")
     if row.get("source") != CLIENT:
         return None
     for name, kind in FIELDS.items():
         value = row.get(name)
         if type(value) is not kind:
-            raise BadFileError(f"{where}: {name} is {'missing' if value is None else 'of another type'}")
+            raise BadFileError(
+                f"{where}: {name} is {'missing' if value is None else 'not of type ' + kind.__name__}"
+            )
         if isinstance(value, int) and not 0 <= value <= MOST:
-            raise BadFileError(f"{where}: {name} {value} is not from 0 to 2^53")
+            raise BadFileError(f"{where}: {name} is {value}, expected 0 to 2^53")
     return row

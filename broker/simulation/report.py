@@ -1,6 +1,6 @@
-"""The outcome of a simulation for a person and for a program: a table, JSON or CSV, of one quota file or two.
+"""The result of a simulation as a table, JSON or CSV, for one quota file or two.
 
-Called by the command line. Rates are over the whole duration, in bytes/s.
+Called by the command line. Rates are in bytes/s over the whole duration.
 """
 
 import csv
@@ -16,25 +16,25 @@ from broker.simulation.scenario import SECOND_US
 from broker.simulation.summary import Account, GroupRow, RuleRow, groups, not_played, rules
 
 SHOWN: Final = 40
-"""Rows of a table; JSON and CSV have all."""
+"""Maximum number of rows of a table; JSON and CSV have all."""
 
 UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def in_table(before: Outcome, after: Outcome | None = None) -> str:
-    """For a person; `after` is the same load under other quotas."""
+    """Return a table for people; `after` is the same load under other quotas."""
     seconds = before.scenario.duration_us / SECOND_US
     parts = [
-        f"{seconds:,.0f} s, {len(before.players):,} connections, {before.events:,} requests played",
+        f"{seconds:,.0f} s, {len(before.players):,} connections, {before.events:,} requests simulated",
         _aligned(_group_lines(groups(before), groups(after) if after else None, seconds)),
     ]
     parts += [_aligned(_rule_lines(rules(each), seconds)) for each in (before, after) if each is not None]
-    parts += [f"Not played: {each}" for each in not_played(before if after is None else after)]
+    parts += [f"Not simulated: {each}" for each in not_played(before if after is None else after)]
     return "\n\n".join(part for part in parts if part)
 
 
 def in_json(before: Outcome, after: Outcome | None = None) -> str:
-    """One object, with a second one of the same shape under `compared` if there is one."""
+    """Return one object, with a second one of the same shape under `compared` for `after`."""
     shown = _document(before)
     if after is not None:
         shown["compared"] = _document(after)
@@ -42,7 +42,7 @@ def in_json(before: Outcome, after: Outcome | None = None) -> str:
 
 
 def in_csv(before: Outcome, after: Outcome | None = None) -> str:
-    """A line for each group of clients."""
+    """Return a line for each group of clients."""
     lines = io.StringIO()
     outcomes = [("before", before)] if after is None else [("before", before), ("after", after)]
     rows = [
@@ -56,7 +56,7 @@ def in_csv(before: Outcome, after: Outcome | None = None) -> str:
     return lines.getvalue().rstrip("\n")
 
 
-def anybody_held(outcome: Outcome) -> bool:
+def any_throttled(outcome: Outcome) -> bool:
     return any(hold.count for player in outcome.players for hold in player.connection.holds.values())
 
 
@@ -112,10 +112,21 @@ def _figures(account: Account, seconds: float) -> dict[str, Any]:
 def _group_lines(
     rows: Sequence[GroupRow], others: Sequence[GroupRow] | None, seconds: float
 ) -> list[Sequence[str]]:
-    head = ["CLIENTS", "", "COUNT", "OFFERED", "ACCEPTED", "HELD", "THROTTLES", "MEAN", "LONGEST", "LOST"]
+    head = [
+        "CLIENTS",
+        "",
+        "COUNT",
+        "OFFERED",
+        "ACCEPTED",
+        "THROTTLED",
+        "THROTTLES",
+        "MEAN",
+        "LONGEST",
+        "LOST",
+    ]
     lines: list[Sequence[str]] = [[*head, "RULE"]]
     pairs = list(zip_longest(rows, others or ()))
-    # Who is held most comes first where not all can be shown.
+    # If not all groups fit, the most throttled come first.
     if len(pairs) > SHOWN:
         pairs.sort(key=lambda pair: -max(row.account.held_share for row in pair if row))
     for row, other in pairs[:SHOWN]:
@@ -123,7 +134,7 @@ def _group_lines(
         if other is not None:
             lines.append(["  compared", *_group_line(other, seconds)[1:]])
     if len(pairs) > SHOWN:
-        lines.append([f"and {len(pairs) - SHOWN} more, held less; --json has them all"])
+        lines.append([f"and {len(pairs) - SHOWN} more, throttled less; --json has them all"])
     return lines
 
 
@@ -142,7 +153,7 @@ def _group_line(row: GroupRow, seconds: float) -> list[str]:
 def _rule_lines(rows: Sequence[RuleRow], seconds: float) -> list[Sequence[str]]:
     if not rows:
         return []
-    head = ["RULE", "LIMIT", "OF", "OFFERED", "ACCEPTED", "HELD", "THROTTLES", "MEAN", "LONGEST"]
+    head = ["RULE", "LIMIT", "OF", "OFFERED", "ACCEPTED", "THROTTLED", "THROTTLES", "MEAN", "LONGEST"]
     lines: list[Sequence[str]] = [head]
     return lines + [
         [

@@ -1,7 +1,7 @@
-"""What is simulated: groups of clients alike, what each wants and when, and the broker that they meet.
+"""The input of a simulation: groups of identical clients, their demand, and the broker's settings.
 
-Made by `reading` and `recorded`, played by `play`. Times are microseconds from the beginning of the
-simulation, which is midnight; sizes are bytes.
+Made by `reading` and `recorded`, run by `engine`. Times are microseconds from the start of the simulation,
+which is midnight; sizes are bytes.
 """
 
 from array import array
@@ -16,15 +16,15 @@ from broker.quotas.kinds import QuotaKind
 SECOND_US: Final = 1_000_000
 ANONYMOUS: Final = "ANONYMOUS"
 BATCH_BYTES: Final = 1_048_576
-"""What clients put into one request at most: max.request.size, and max.partition.fetch.bytes."""
+"""The most that clients put into one request: max.request.size, and max.partition.fetch.bytes."""
 
 NUMBER: Final = "{n}"
-"""In the user or the client-id of a group: the number of the client, from 1 on."""
+"""Placeholder in a group's user or client-id: the number of the client, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """From `start_us` until before `end_us` a client wants `factor` of its rate, which is more than 0."""
+    """From `start_us` to before `end_us` a client wants `factor` of its rate; `factor` is more than 0."""
 
     start_us: int
     end_us: int
@@ -33,13 +33,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`count` clients alike, each with so many `connections` that have one request in flight.
+    """`count` identical clients, each with `connections` connections that have one request in flight.
 
-    `request_bytes` are of a Produce request or of a Fetch response. `rate` is bytes/s of each client, None
-    for one that sends again as soon as it may. A client that does not obey throttle_time_ms has its next
-    request waiting at the broker when its wait is over; one that obeys begins to send then. Requests that had
-    to wait go together, up to `batch_bytes`; one that could not be sent for `patience_us` is given up.
-    `handling_ns` is what a request takes of the broker's thread, for request_percentage.
+    `request_bytes` is the size of a Produce request or a Fetch response. `rate` is bytes/s of each client,
+    None for a client that sends whenever it can. A client that does not obey throttle_time_ms has its next
+    request at the broker when the throttle ends; one that obeys begins to send then. Delayed requests are
+    sent together, up to `batch_bytes`; a request that is delayed by `patience_us` expires. `handling_ns` is
+    the handler's time for a request, for request_percentage.
     """
 
     name: str
@@ -57,18 +57,18 @@ class Group:
     handling_ns: int = 0
 
     def names(self, number: int) -> tuple[str, str]:
-        """User and client-id of the client of that number."""
+        """The time from the first demand to the last, pauses included."""
         return self.user.replace(NUMBER, str(number)), self.client_id.replace(NUMBER, str(number))
 
     @property
     def present_us(self) -> int:
-        """From when to when there is something of them, rests between included."""
+        """One client of a recorded load: per second, the number of requests and their total bytes."""
         return self.pieces[-1].end_us - self.pieces[0].start_us if self.pieces else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One client of a recorded load: in each of these seconds so many requests with so many bytes in all."""
+    """One client of a recorded load: per second, the number of requests and their total bytes."""
 
     user: str
     client_id: str
@@ -80,7 +80,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What a quota file says of one entity. In shadow, nobody is held by it."""
+    """One entity's entry of a quota file. A shadow limit does not throttle."""
 
     entity: Entity
     values: Mapping[str, float]
@@ -89,7 +89,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`settings` are the broker's quota.* keys; `latency_us` is the time from a request to its answer."""
+    """A complete scenario.
+
+    `settings` are the broker's quota.* keys; `latency_us` is the time from a request to its response.
+    """
 
     duration_us: int
     limits: tuple[Limit, ...]

@@ -1,6 +1,6 @@
-"""When a client wants how much: pieces of time in which it wants the same share of its rate.
+"""A client's demand over time, as pieces with a constant share of its rate.
 
-Made by `reading` from what a file says, cut to the hours in which the client is there.
+Made by `reading` from the scenario, and cut to the client's start and stop.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from broker.simulation.scenario import SECOND_US, Piece
 
 DAY_US: Final = 86_400 * SECOND_US
 STEP_US: Final = 900 * SECOND_US
-"""A day's curve goes in steps of a quarter of an hour, each as high as the curve is in its middle."""
+"""A day's curve has steps of 15 minutes, each with the curve's value in its middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Diurnal:
-    """A cosine from `low` of the rate, twelve hours off `peak_us`, to all of it."""
+    """A cosine between `low` of the rate, twelve hours from `peak_us`, and all of it."""
 
     low: float
     peak_us: int
@@ -38,7 +38,7 @@ class Diurnal:
 
 @dataclass(frozen=True, slots=True)
 class Bursts:
-    """All of the rate for `length_us` at the beginning of every `every_us`, `low` of it between."""
+    """The full rate for `length_us` at the start of every `every_us`, `low` of it in between."""
 
     every_us: int
     length_us: int
@@ -55,6 +55,6 @@ Schedule = Constant | Diurnal | Bursts
 
 
 def between(pieces: Iterable[Piece], start_us: int, stop_us: int) -> tuple[Piece, ...]:
-    """What of the pieces lies from `start_us` until `stop_us`."""
+    """Return the parts of the pieces from `start_us` to `stop_us`."""
     cut = (Piece(max(p.start_us, start_us), min(p.end_us, stop_us), p.factor) for p in pieces)
     return tuple(piece for piece in cut if piece.start_us < piece.end_us)

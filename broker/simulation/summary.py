@@ -1,6 +1,6 @@
-"""What came of a scenario, added up: per group of clients, and per rule.
+"""The totals of a simulation, per group of clients and per rule.
 
-Made of what `play` hands back; shown by `report`.
+Computed from the outcome of `engine`; shown by `report`.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from broker.simulation.scenario import SECOND_US, Group
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Of some connections: bytes that they wanted to send, that were let through, that were given up, and
-    that wait at the end. `held_share` is the part of their time for which they were held, `throttles` how
-    often; a wait is in ms.
+    """Totals of some connections: bytes offered, accepted, given up, and still waiting at the end.
+
+    `held_share` is the throttled part of their time, `throttles` the number of throttles.
     """
 
     connections: int
@@ -33,7 +33,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """`rules` are those that govern its clients, (entity, key, limit) each; None: some have no limit."""
+    """A group's totals. `rules` are the (entity, key, limit) that govern its clients; None stands for
+    clients without a limit.
+    """
 
     name: str
     kind: QuotaKind
@@ -43,13 +45,13 @@ class GroupRow:
 
     @property
     def key(self) -> str:
-        """Of the limits that hold such clients."""
+        """The quota key of the limits on such clients."""
         return KEY_OF[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """`allowances`: how many clients or users have this limit, each for itself."""
+    """A rule's totals. `allowances` is the number of clients or users that have this limit separately."""
 
     entity: Entity
     key: str
@@ -59,7 +61,7 @@ class RuleRow:
 
 
 def groups(outcome: Outcome) -> list[GroupRow]:
-    """In the order of the scenario; of a recorded load each client is a group."""
+    """Return the groups in the order of the scenario; each client of a recorded load is a group."""
     members: dict[int, list[SimulatedClient]] = {}
     for player in outcome.players:
         members.setdefault(id(player.party), []).append(player)
@@ -67,12 +69,12 @@ def groups(outcome: Outcome) -> list[GroupRow]:
 
 
 def rules(outcome: Outcome) -> list[RuleRow]:
-    """Every rule under which somebody was, in the order in which they were met."""
+    """Return every rule that applied to a client, in order of first use."""
     under: dict[tuple[str, Entity], list[SimulatedClient]] = {}
     limits: dict[tuple[str, Entity], float] = {}
     for player in outcome.players:
         for kind, found in ((player.connection.kind, player.bandwidth), (QuotaKind.REQUEST, player.request)):
-            # Without a time to handle a request there is nothing to count for it.
+            # Without a handling time there is nothing to record for the request quota.
             timed = isinstance(player.party, Group) and player.party.handling_ns
             if (
                 found.matched is not None
@@ -125,7 +127,7 @@ def _account(players: list[SimulatedClient], outcome: Outcome, kinds: Iterable[Q
         accepted=accepted,
         given_up=given_up,
         waiting=max(offered - accepted - given_up, 0),
-        # The last wait may reach beyond the end.
+        # The last throttle may extend beyond the end.
         held_share=min(held_ms * 1_000 / present_us, 1.0) if present_us else 0.0,
         throttles=throttles,
         mean_ms=held_ms / throttles if throttles else 0.0,
@@ -143,7 +145,7 @@ def _present_us(player: SimulatedClient, outcome: Outcome) -> int:
 
 
 def not_played(outcome: Outcome) -> list[str]:
-    """The limits of the quota file that say nothing here, one sentence each."""
+    """Return the limits of the quota file that have no effect in the simulation, one sentence each."""
     said: list[str] = []
     timed = any(group.handling_ns for group in outcome.scenario.groups)
     for limit in outcome.scenario.limits:

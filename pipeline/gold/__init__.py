@@ -1,6 +1,6 @@
-"""Gold tables. Every module has pure functions of silver tables: frames in, a frame out.
+"""Tables for operators. Every module has pure functions of silver tables: frames in, a frame out.
 
-`usage`, `throttling`, `latency` and `client_metrics` are by minute; `limits`: the limits over time and their
-use; `clients` has offenders, connection storms and shared client ids; `throttle_compliance` whether clients
-wait out their throttles; `advice` recommended quotas.
+`usage`, `throttling`, `latency` and `client_metrics` per minute; `limits` the limits in force and their
+utilisation; `clients` outliers: heavy clients, connection storms, shared client ids; `throttle_compliance`
+clients' compliance with throttle_time_ms; `advice` recommended quotas.
 """

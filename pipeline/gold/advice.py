@@ -1,10 +1,10 @@
-"""What a quota should be: what a client mostly needs, with something on top, in words that can be checked."""
+"""Recommended quotas: a client's usual need plus headroom, with a reason that can be checked."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.gold.limits import used
 from pipeline.gold.usage import MINUTE
@@ -17,8 +17,9 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`percentile` of the minutes in which a client did anything are to fit, with `headroom` on top of them;
-    who was active for fewer than `least_minutes` gets no advice.
+    """`percentile` of the active minutes of a client must fit, with `headroom` as a factor on top.
+
+    A client with fewer than `least_minutes` active minutes gets no advice.
     """
 
     percentile: float = 0.95
@@ -27,10 +28,10 @@ class Policy:
 
 
 def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> DataFrame:
-    """Of the minutes of gold.usage_per_minute that are to be learned from; `day` is the date of the advice.
+    """Return advice from minutes of gold.usage_per_minute; `day` is the date of the advice.
 
-    Advice is for a user where people log in, and for a client id where they do not. `throttled_share` is the
-    share of active minutes whose mean was above the recommendation: what it would have held, at least.
+    Advice is for a user where clients authenticate, else for a client id. `throttled_share` is the share of
+    active minutes whose mean exceeds the recommendation: a lower bound of what it would have throttled.
     """
     is_user = F.col("principal") != ANONYMOUS
     by_name = used(usage).select(
@@ -40,7 +41,7 @@ def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> Da
         F.when(is_user, F.col("principal")).alias("user"),
         F.when(~is_user, F.col("client_id")).alias("client_id"),
     )
-    # What one name did within a minute, through all of its clients and brokers.
+    # The usage of one name within a minute, over all of its clients and brokers.
     minutes = by_name.groupBy("user", "client_id", "key", MINUTE).agg(F.sum("rate").alias("rate"))
     active = minutes.where(F.col("rate") > 0)
     needs = active.groupBy("user", "client_id", "key").agg(
@@ -68,15 +69,16 @@ def quota_advice(usage: DataFrame, day: Column, policy: Policy = Policy()) -> Da
 
 
 def _rounded_up(value: Column) -> Column:
-    """To two digits: nobody should take a recommendation for a measurement."""
+    """Round up to two digits, so that a recommendation does not look like a measurement."""
     unit = F.pow(F.lit(10.0), F.floor(F.log10(value)) - 1)
     return F.round(F.ceil(F.round(value / unit, 6)) * unit, 6)
 
 
 def _reason(policy: Policy) -> Column:
     return F.format_string(
-        f"In {policy.percentile:.0%}% of %,d active minutes it stayed at or below %s, at most it reached %s; "
-        f"with {policy.headroom - 1:.0%}% on top that is %s. %,d of those minutes would have been throttled.",
+        f"In {policy.percentile:.0%}% of %,d active minutes the rate was at most %s, its maximum was %s; "
+        f"with {policy.headroom - 1:.0%}% headroom the limit is %s. "
+        "%,d of those minutes would have been throttled.",
         F.col("minutes"),
         _in_words(F.col("needed")),
         _in_words(F.col("peak")),
@@ -86,7 +88,7 @@ def _reason(policy: Policy) -> Column:
 
 
 def _in_words(value: Column) -> Column:
-    """With its unit: bytes a second, or percent of a thread."""
+    """Format a value with its unit: bytes per second, or percent of a thread."""
     is_share = F.col("key") == "request_percentage"
     return (
         F.when(is_share, F.format_string("%.2f %% of a thread", value))

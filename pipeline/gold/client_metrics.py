@@ -1,4 +1,4 @@
-"""What clients said of themselves, by minute: gauges as they were, sums as what came on top.
+"""Metrics that clients push, per minute: gauges as values, sums as increases.
 
 A series is one client instance's metric with its attributes. A minute has a row for each series; columns of
 other shapes are null.
@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.gold.usage import MINUTE, minute_of
 from pipeline.otlp.points import CUMULATIVE, DELTA
@@ -23,8 +23,8 @@ SERIES: Final = (
 TABLE: Final = Table("gold/client_metrics_per_minute", (MINUTE, *SERIES))
 
 LOOK_BACK: Final = timedelta(days=1)
-"""How far the value before a cumulative one may lie behind it; a series that was silent for longer begins
-anew.
+"""The most that the previous value of a cumulative series may lie back; after a longer gap the series
+starts anew.
 """
 
 _COLUMNS: Final = {
@@ -48,20 +48,21 @@ _MEASURES: Final = ("Value", *_FIGURES, "AggregationTemporality", "IsMonotonic")
 
 
 def client_metrics_per_minute(points: Mapping[str, DataFrame]) -> DataFrame:
-    """Of those of silver's otel_metrics tables that have something, by shape: gauge, sum, histogram. A point
-    belongs to the minute in which it was taken, the end of what it covers; of two with the same times, as
-    when a push was sent twice, the larger counts.
+    """Aggregate silver's non-empty otel_metrics tables, by shape: gauge, sum, histogram.
 
-    `increase` is what came on top of a sum, and `count`, `sum` and `bucket_counts` are what came into a
-    histogram: differences are added up as they are, totals are taken from the one before. A total that has
-    started anew, or is the first, counts from its start, if that is not more than a day ago; so what came
-    before the first word of a client that had long been there is not in any minute.
+    A point belongs to the minute of its time, the end of its interval; of two with the same times, as when
+    a push was sent twice, the larger counts.
+
+    `increase` is the increase of a sum; `count`, `sum` and `bucket_counts` are the increases of a
+    histogram. Deltas are added up; cumulative values are subtracted from their successors. A cumulative
+    value that has restarted, or is the first, counts from its start if that is at most a day ago; so values
+    from before the first push of a long-running client are in no minute.
     """
     return reduce(DataFrame.unionByName, (_whole(_SHAPES[shape](frame)) for shape, frame in points.items()))
 
 
 def _whole(frame: DataFrame) -> DataFrame:
-    """With the columns of other shapes."""
+    """Add the columns of other shapes."""
     measures = [
         (F.col(name) if name in frame.columns else F.lit(None)).cast(kind).alias(name)
         for name, kind in _COLUMNS.items()
@@ -72,7 +73,7 @@ def _whole(frame: DataFrame) -> DataFrame:
 
 
 def _series(points: DataFrame, shape: str) -> DataFrame:
-    """`points` with the columns of `SERIES`, those of a series together: nothing behind this moves them."""
+    """Return `points` with the columns of `SERIES`, partitioned by series: later steps need no shuffle."""
     named = points.select(
         "client_instance_id",
         F.coalesce("client_id", F.lit("")).alias("client_id"),
@@ -89,7 +90,7 @@ def _series(points: DataFrame, shape: str) -> DataFrame:
 
 
 def _text(attributes: str) -> Column:
-    """As one text that can be compared: JSON with its names in order, as they stand in silver."""
+    """Return attributes as one comparable text: JSON in the order of names that silver has."""
     return F.to_json(attributes)
 
 
@@ -186,7 +187,9 @@ def _of_histograms(points: DataFrame) -> DataFrame:
 
 
 def _merged(each: DataFrame) -> DataFrame:
-    """Buckets of a series' minute: those bounds that all of its points have, so that no count is guessed."""
+    """Merge the buckets of a series' minute at the bounds that all of its points have, so that no count is
+    interpolated.
+    """
     edges = F.concat("ExplicitBounds", F.array(F.lit(float("inf"))))
     buckets = each.select(
         *SERIES, MINUTE, F.explode(F.arrays_zip(edges.alias("edge"), "BucketCounts")).alias("of")
@@ -218,8 +221,10 @@ def _merged(each: DataFrame) -> DataFrame:
 def _after(
     totals: DataFrame, measures: tuple[str, ...], has_fallen: Column, is_like: Column | None = None
 ) -> DataFrame:
-    """Totals with the one `before` in their series. One that `goes_on` is to be taken from that, one that
-    `is_whole` came about since its start. Neither: nobody can say what came.
+    """Return cumulative values with the one `before` in their series.
+
+    A value that `goes_on` is to be reduced by it; one that `is_whole` accrued since its start. With
+    neither, the increase is unknown.
     """
     in_order = Window.partitionBy(*SERIES).orderBy("TimeUnix", "StartTimeUnix")
     before, start = F.col("before"), F.col("StartTimeUnix")

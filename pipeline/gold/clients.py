@@ -1,9 +1,9 @@
-"""Who stands out: the heaviest clients of a day, storms of connections, names that several people use."""
+"""Outliers: the heaviest clients of a day, connection storms, client ids that several principals use."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.gold.usage import MINUTE, WHO, minute_of
 from pipeline.tables import DATE, Table
@@ -13,14 +13,15 @@ STORMS: Final = Table("gold/connection_storms", (MINUTE, "node", "listener", "ad
 SHARED_CLIENT_IDS: Final = Table("gold/shared_client_ids_per_day", (DATE, "client_id"))
 
 STORM: Final = 60
-"""Connections of one address within a minute from which on they are a storm: one a second."""
+"""Connections of one address per minute that make a storm: one a second."""
 
 BY: Final = ("produce_bytes", "fetch_bytes", "requests", "throttle_ms", "errors")
 
 
 def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
-    """Of gold.usage_per_minute: the clients of the first `most` ranks of a day by each of `BY`. Of equals the
-    one whose name comes first; who has nothing has no rank.
+    """Return the clients in the first `most` ranks of a day by each of `BY`, from gold.usage_per_minute.
+
+    Ties are ordered by name; a client with a total of 0 has no rank.
     """
     days = usage.groupBy(DATE, *WHO).agg(*(F.sum(name).alias(name) for name in BY))
     totals = F.array(
@@ -40,7 +41,9 @@ def top_offenders_per_day(usage: DataFrame, most: int = 10) -> DataFrame:
 
 
 def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
-    """Of silver.connections: addresses that came at least `least` times in a minute, let in or not."""
+    """Return addresses with at least `least` connection attempts in a minute, refused or not, from
+    silver.connections.
+    """
     coming = F.col("event").isin("opened", "refused", "throttled")
     counts = [
         F.sum(F.when(F.col("event") == event, F.col("count")).otherwise(F.lit(0))).alias(event)
@@ -57,8 +60,9 @@ def connection_storms(connections: DataFrame, least: int = STORM) -> DataFrame:
 
 
 def shared_client_ids_per_day(connections: DataFrame) -> DataFrame:
-    """Of silver.connections: client ids that more than one principal used, or one principal from more than
-    one address. A client id is what a client says, so a quota on it alone is kept by those who want to.
+    """Return client ids used by more than one principal or address, from silver.connections.
+
+    Clients choose their client id, so a client can evade a quota on the id alone.
     """
     named = connections.where((F.col("event") == "closed") & (F.col("client_id") != ""))
     found = named.groupBy(DATE, "client_id").agg(

@@ -1,4 +1,5 @@
-"""Histograms of many rows as counts of each edge, by Arrow: Spark's `explode` copies a row for every pair.
+"""Adds up histograms of many rows per bucket edge with Arrow; Spark's `explode` copies a row for every
+pair.
 
 For `latency`. Runs in the executors' workers.
 """
@@ -11,25 +12,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 PORTION: Final = 16_384
-"""Rows that are added up together, at least; the more, the fewer are handed on."""
+"""Minimum number of rows to add up together; more rows give fewer results."""
 
 
 def counted(
     keys: Sequence[str], names: Sequence[str]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What turns rows of `keys` and of histograms (`names`: lists of pairs of microseconds and a count) into
-    rows of `keys`, `phase`, `us` and `count`. What is no pair of numbers is passed over.
+    """Return a function that adds up histograms.
+
+    It turns rows of `keys` and of histograms (`names`: lists of pairs of microseconds and a count) into
+    rows of `keys`, `phase`, `us` and `count`. Entries that are not a pair of numbers are ignored.
     """
 
     def added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         for batch in batches:
-            held.append(batch)
-            if sum(map(len, held)) >= PORTION:
-                yield _added_up(held, keys, names)
-                held = []
-        if held:
-            yield _added_up(held, keys, names)
+            pending.append(batch)
+            if sum(map(len, pending)) >= PORTION:
+                yield _added_up(pending, keys, names)
+                pending = []
+        if pending:
+            yield _added_up(pending, keys, names)
 
     return added_up
 
@@ -47,10 +50,10 @@ def _added_up(batches: list[pa.RecordBatch], keys: Sequence[str], names: Sequenc
     columns: dict[str, Any] = {key: table[key].take(examples[at // len(names)]) for key in keys}
     columns["phase"] = pa.array(list(names)).take(pa.array(at % len(names)))
     columns |= {"us": found["us"], "count": found["count_sum"]}
-    return pa.table(columns).combine_chunks().to_batches()[0] if len(found) else _nothing(table, keys)
+    return pa.table(columns).combine_chunks().to_batches()[0] if len(found) else _no_rows(table, keys)
 
 
-def _nothing(table: pa.Table, keys: Sequence[str]) -> pa.RecordBatch:
+def _no_rows(table: pa.Table, keys: Sequence[str]) -> pa.RecordBatch:
     kinds = [*(table.schema.field(key) for key in keys), pa.field("phase", pa.string())]
     return pa.RecordBatch.from_pylist(
         [], pa.schema([*kinds, pa.field("us", pa.int64()), pa.field("count", pa.int64())])
@@ -58,7 +61,7 @@ def _nothing(table: pa.Table, keys: Sequence[str]) -> pa.RecordBatch:
 
 
 def _groups(columns: list[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
-    """For each row the number of its group, of rows with the same values; for each group one of its rows."""
+    """Return for each row the number of its group of equal rows, and for each group one of its rows."""
     codes: np.ndarray = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         encoded = column.combine_chunks().dictionary_encode()
@@ -69,7 +72,7 @@ def _groups(columns: list[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(histograms: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """For each pair the place of its histogram, and the numbers of all of them."""
+    """Return for each pair the place of its histogram, and the numbers of all pairs."""
     places, pairs = pc.list_parent_indices(histograms), pc.list_flatten(histograms)
     is_pair = pc.equal(pc.list_value_length(pairs), 2)
     if not pc.all(is_pair, skip_nulls=False).as_py():

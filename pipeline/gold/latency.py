@@ -1,9 +1,9 @@
-"""How long the phases of requests took, by minute and API: quantiles of merged histograms."""
+"""Durations of the phases of requests, per minute and API: quantiles of merged histograms."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import PHASES
 from pipeline.gold.histograms import counted
@@ -19,9 +19,9 @@ QUANTILES: Final = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99}
 
 
 def phase_quantiles_per_minute(requests: DataFrame) -> DataFrame:
-    """Of silver.requests. A quantile is the upper edge of its bucket: never too small, and less than an
-    eighth too large. Quantiles are of the requests that were timed and had that phase; `timed` says how
-    many.
+    """Return quantiles of the timed requests that had the phase, from silver.requests; `timed` counts them.
+
+    A quantile is the upper edge of its bucket: never too small, and less than an eighth too large.
     """
     histograms = [F.col(f"phases.{name}").alias(name) for name in PHASES]
     told = requests.where(F.col("timed") > 0).select(minute_of().alias(MINUTE), "node", "api", *histograms)

@@ -1,7 +1,8 @@
-"""Which limit held for whom and when, and how much of it was used.
+"""The limits in force over time and their utilisation.
 
-The search is the broker's: of the eight entities that could govern a client the most particular that exists,
-for each key by itself (docs/quotas.md). Clients under one rule share what the rule does not tell apart.
+The lookup equals the broker's: of the eight entities that could govern a client the most specific existing
+one, separately for each key (docs/quotas.md). Clients under one rule share an allowance unless the rule
+separates them.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from operator import and_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import LIMIT, SHADOW
 from pipeline.gold.throttling import rule_text
@@ -32,7 +33,7 @@ LEVELS: Final = (
     (None, "name"),
     (None, "default"),
 )
-"""What a rule says of user and client-id, most particular first. (Kafka: DefaultQuotaCallback)"""
+"""A rule's user and client-id, most specific first. (Kafka: DefaultQuotaCallback)"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +43,7 @@ class _Snapshot:
     name: str
 
     def order(self) -> Column:
-        """Before that of its rules."""
+        """Return the place before that of the snapshot's rules."""
         version, time_us, place = (F.lit(each).cast("long") for each in (self.version, self.time_us, 0))
         return _order(version, 1, time_us, place)
 
@@ -53,34 +54,38 @@ class _Snapshot:
 def limits_over_time(
     changes: DataFrame, parts: DataFrame | None = None, day: date | None = None
 ) -> DataFrame:
-    """Of silver.quota_changes and silver.quota_snapshots: `rule`, `key`, `value`, the times `since`
-    (included) and `until` (not; null for ever), and `shadows`, the pairs of such times between which the rule
-    was only measured. A removal ends a limit and begins none. A complete snapshot ends every limit that it
-    does not have; an incomplete one is not used. With a `day` (UTC) only what its minutes need is read.
+    """Return the limits of silver.quota_changes and silver.quota_snapshots with their times.
+
+    Rows have `rule`, `key`, `value`, the times `since` (included) and `until` (excluded; null for no end),
+    and `shadows`, the pairs of such times between which the rule was in shadow mode. A removal ends a
+    limit. A complete snapshot ends every limit that it lacks; an incomplete one is ignored. With a `day`
+    (UTC) only the rows that its minutes need are read.
     """
     if day is not None:
         changes = changes.where(F.col(DATE) <= F.lit(day))
-    told = _told_by_changes(changes)
+    rows_ = _rows_of_changes(changes)
     wholes: list[_Snapshot] = []
     if parts is not None:
         wholes = _complete(parts)
         if day is not None:
             base, wholes = _needed(wholes, day)
             if base is not None:
-                told = told.where(F.col("order") > base.order())
-        told = told.unionByName(_told_by_snapshots(parts, wholes))
-    pieces = _pieces(told, wholes).where(F.col("value").isNotNull())
+                rows_ = rows_.where(F.col("order") > base.order())
+        rows_ = rows_.unionByName(_rows_of_snapshots(parts, wholes))
+    pieces = _pieces(rows_, wholes).where(F.col("value").isNotNull())
     is_mark = F.col("key") == SHADOW
     times = F.collect_list(F.struct("since", "until"))
     marked = pieces.where(is_mark).groupBy("rule").agg(times.alias("shadows"))
     return pieces.where(~is_mark).join(marked, "rule", "left")
 
 
-def _told_by_changes(changes: DataFrame) -> DataFrame:
-    """`rule`, `key` and `value` from a `time` on, null for none, and an `order` that tells which of two came
-    later. A mark of shadow mode is a key with the value 1.
+def _rows_of_changes(changes: DataFrame) -> DataFrame:
+    """Return `rule`, `key`, `value` (null for none) and `time` of each change, with an `order` of the
+    changes.
+
+    A mark of shadow mode is a key with the value 1.
     """
-    if "event" not in changes.columns:  # written before there were others
+    if "event" not in changes.columns:  # written before other events existed
         changes = changes.withColumns({"event": F.lit(LIMIT), "shadow": F.lit(None).cast("boolean")})
     is_mark = F.col("event").eqNullSafe(SHADOW)
     return changes.select(
@@ -92,8 +97,8 @@ def _told_by_changes(changes: DataFrame) -> DataFrame:
     )
 
 
-def _told_by_snapshots(parts: DataFrame, wholes: list[_Snapshot]) -> DataFrame:
-    """The same, of those snapshots; what one does not have is not among the rows."""
+def _rows_of_snapshots(parts: DataFrame, wholes: list[_Snapshot]) -> DataFrame:
+    """Return the same for the rules of those snapshots."""
     mark = F.create_map(F.lit(SHADOW), F.lit(1.0))
     values = F.when(F.col("shadow"), F.map_concat("limits", mark)).otherwise(F.col("limits"))
     is_used = F.col("snapshot").isin([whole.name for whole in wholes])
@@ -106,7 +111,7 @@ def _told_by_snapshots(parts: DataFrame, wholes: list[_Snapshot]) -> DataFrame:
 
 
 def _complete(parts: DataFrame) -> list[_Snapshot]:
-    """Those of which every part is there, in their order."""
+    """Return the snapshots with all parts, in order."""
     found = parts.groupBy("snapshot").agg(
         F.count_distinct("part").alias("there"),
         F.min("parts").alias("parts"),
@@ -118,27 +123,31 @@ def _complete(parts: DataFrame) -> list[_Snapshot]:
 
 
 def _needed(wholes: list[_Snapshot], day: date) -> tuple[_Snapshot | None, list[_Snapshot]]:
-    """The last one before the day, if there is one, for nothing older is needed; and all from it on."""
+    """Return the last snapshot before the day, if any, and all snapshots from it on; older ones are not
+    needed.
+    """
     begin_us = int(datetime.combine(day, time(), UTC).timestamp()) * 1_000_000
     known = [whole for whole in wholes if whole.time_us < begin_us + DAY_US]
     before = [at for at, whole in enumerate(known) if whole.time_us <= begin_us]
     return (known[before[-1]], known[before[-1] :]) if before else (None, known)
 
 
-def _pieces(told: DataFrame, wholes: list[_Snapshot]) -> DataFrame:
-    """What was told with the times `since` and `until`: the next that was told, or the next snapshot."""
+def _pieces(rows_: DataFrame, wholes: list[_Snapshot]) -> DataFrame:
+    """Add the times `since` and `until`; `until` is the next change or the next snapshot."""
     in_order = Window.partitionBy("rule", "key").orderBy("order")
     end = F.lead(F.struct("order", "time")).over(in_order)
     if wholes:
         marks = F.array(*(F.struct(whole.order(), whole.time()) for whole in wholes))
         later = F.filter(marks, lambda mark: mark["order"] > F.col("order"))
         end = F.least(end, F.get(later, 0))
-    told = told.withColumn("end", end)
-    return told.select("rule", "key", "value", F.col("time").alias("since"), F.col("end.time").alias("until"))
+    rows_ = rows_.withColumn("end", end)
+    return rows_.select(
+        "rule", "key", "value", F.col("time").alias("since"), F.col("end.time").alias("until")
+    )
 
 
 def _order(version: Column, is_snapshot: int, time_us: Column, place: Column) -> Column:
-    """Tells which of two came later: of the same version the snapshot, and of two of them the later one."""
+    """Order changes: of the same version the snapshot comes later, and of two snapshots the later one."""
     return F.struct(
         version.alias("version"),
         F.lit(is_snapshot).alias("is_snapshot"),
@@ -148,8 +157,9 @@ def _order(version: Column, is_snapshot: int, time_us: Column, place: Column) ->
 
 
 def used(usage: DataFrame) -> DataFrame:
-    """Rows of gold.usage_per_minute as one row for each key that limits: `key` and `rate`, per second; 100 %
-    of requests is one thread.
+    """Turn rows of gold.usage_per_minute into a row for each quota key: `key` and `rate`, per second.
+
+    100 % of request_percentage is one thread.
     """
     rates = {
         "producer_byte_rate": F.col("produce_bytes") / 60,
@@ -163,13 +173,14 @@ def used(usage: DataFrame) -> DataFrame:
 
 
 def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
-    """`used` with the limit that held at the end of the minute: `rule`, `value`, and `sharer`, the name that
-    tells this client's use from that of others under the rule; `shadow`: it was only measured. Use without a
-    limit is left out.
+    """Add to `used` the limit in force at the end of the minute: `rule`, `value`, `sharer` and `shadow`.
+
+    `sharer` distinguishes the usage of different allowances under the rule. Usage without a limit is left
+    out.
     """
     who = ("principal", "client_id", "key")
     wanted = F.array(*(_candidate(rank, *level) for rank, level in enumerate(LEVELS)))
-    # Rules are looked for once for each name, of which there are few, and not for each of its minutes.
+    # Look up rules per name, of which there are few, not per minute of each name.
     names = use.select(*who).distinct().withColumn("each", F.explode(wanted))
     asked = names.select(*who, "each.rank", "each.rule", "each.sharer")
     rules = asked.join(F.broadcast(limits), ["rule", "key"])
@@ -195,7 +206,9 @@ def governed(use: DataFrame, limits: DataFrame) -> DataFrame:
 
 
 def utilisation_per_minute(usage: DataFrame, limits: DataFrame) -> DataFrame:
-    """How much of each limit was used: 1.0 is at the limit. Clients that share a limit are added up.
+    """Return the utilisation of each limit: 1.0 is at the limit. Usage of clients that share a limit is
+    summed.
+
     `shadow`: the limit was measured and not enforced.
     """
     return (
@@ -219,8 +232,8 @@ def _candidate(rank: int, user: str | None, client_id: str | None) -> Column:
         if what is not None
     ]
     rule = F.map_from_arrays(F.array(*(kind for kind, _ in entries)), F.array(*(name for _, name in entries)))
-    # A default has a use for each name that it stands for.
-    told = [F.col(column) for what, column in parts.values() if what is not None]
+    # A default has a separate allowance for each name.
+    rows_ = [F.col(column) for what, column in parts.values() if what is not None]
     return F.struct(
-        F.lit(rank).alias("rank"), rule_text(rule).alias("rule"), F.to_json(F.array(*told)).alias("sharer")
+        F.lit(rank).alias("rank"), rule_text(rule).alias("rule"), F.to_json(F.array(*rows_)).alias("sharer")
     )

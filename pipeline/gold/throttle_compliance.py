@@ -1,9 +1,9 @@
-"""Who waits as `throttle_time_ms` tells, and who goes on sending, by day."""
+"""Clients' compliance with throttle_time_ms, per day."""
 
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.gold.usage import WHO
 from pipeline.tables import DATE, Table
@@ -13,18 +13,20 @@ SOFTWARE: Final = ("software_name", "software_version")
 TABLE: Final = Table("gold/throttle_compliance_per_day", (DATE, *WHO, *SOFTWARE))
 
 LEAST: Final = 2
-"""Throttles that must have shown one or the other, before anything is said of a client."""
+"""Minimum number of throttles with a known reaction for a verdict on a client."""
 
 MOSTLY: Final = 0.5
 HARDLY: Final = 0.125
-"""Who sent early in at least this share of them does not obey, and who did in at most that does, as the
-broker judges the last eight of a connection (docs/quotas.md).
+"""Shares of throttles with early sending: from MOSTLY on a client does not obey, up to HARDLY it does.
+
+The broker judges the last eight throttles of a connection by the same shares (docs/quotas.md).
 """
 
 
 def throttle_compliance_per_day(throttles: DataFrame) -> DataFrame:
-    """Of silver.throttles: a row for each client that was held, by the software that it says it is. `obeys`
-    is null where too little was seen, or of both kinds.
+    """Return a row for each throttled client and its software, from silver.throttles.
+
+    `obeys` is null if too few throttles were seen, or mixed ones.
     """
     found = (
         throttles.withColumns({name: F.coalesce(name, F.lit("")) for name in SOFTWARE})

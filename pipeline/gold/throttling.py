@@ -1,9 +1,9 @@
-"""Who was held by which rule and for how long, by minute."""
+"""Throttles by rule and client, per minute."""
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.gold.usage import MINUTE, WHO, minute_of
 from pipeline.tables import DATE, Table
@@ -12,15 +12,13 @@ TABLE: Final = Table("gold/throttling_per_minute", (MINUTE, "node", "kind", "rul
 
 
 def rule_text(entity: Column) -> Column:
-    """An entity as one text that can be compared: JSON with its types in order, null for a default."""
+    """Return an entity as one comparable text: JSON with its types in order, null for a default."""
     ordered = F.map_from_entries(F.array_sort(F.map_entries(entity)))
     return F.to_json(ordered, {"ignoreNullFields": "false"})
 
 
 def throttling_per_minute(throttles: DataFrame) -> DataFrame:
-    """Of silver.throttles. `throttle_ms` is what connections were held together, so it may exceed a
-    minute.
-    """
+    """Aggregate silver.throttles. `throttle_ms` sums all connections, so it may exceed a minute."""
     return (
         throttles.withColumn(MINUTE, minute_of())
         .withColumn("rule", rule_text(F.col("entity")))

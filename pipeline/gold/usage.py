@@ -1,9 +1,9 @@
-"""What each client moved and cost, by minute."""
+"""Each client's traffic and cost, per minute."""
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.tables import DATE, Table
 
@@ -14,21 +14,22 @@ TABLE: Final = Table("gold/usage_per_minute", (MINUTE, "node", *WHO))
 
 
 def minute_of(time: str = "time") -> Column:
-    """The minute that an event belongs to. An event's time is the end of the second that it covers."""
+    """Return the minute of an event. An event's time is the end of the second that it covers."""
     return F.date_trunc("minute", F.col(time) - F.expr("INTERVAL 1 MILLISECOND"))
 
 
 def usage_per_minute(requests: DataFrame) -> DataFrame:
-    """Of silver.requests: bytes produced and fetched, requests, errors, waits asked for, and handler time.
+    """Return bytes produced and fetched, requests, errors, throttle times and handler time, from
+    silver.requests.
 
-    Requests that were answered by heart are nobody's, and those of clients beyond the broker's rows have no
-    name.
+    Requests that the broker served from a request cache belong to no client; those of clients beyond the
+    broker's rows have no name.
     """
     named = requests.where(F.col("source") == "client").withColumn(MINUTE, minute_of())
     errors = F.aggregate(
         F.map_values("errors"), F.lit(0).cast("long"), lambda total, each: F.try_add(total, each)
     )
-    # Nearly every row has none, and to find that out costs less than to add them up.
+    # Nearly every row has no errors, and this check costs less than summing them.
     errors = F.when(F.size("errors") > 0, errors)
     return named.groupBy(F.to_date(MINUTE).alias(DATE), MINUTE, "node", *WHO).agg(
         _sum("bytes_in", F.col("api") == "Produce").alias("produce_bytes"),

@@ -1,10 +1,10 @@
-"""What clients push (KIP-714), from packed OTLP to rows. Runs where Spark's executors run.
+"""Turns the metrics that clients push (KIP-714) from compressed OTLP into rows. Runs in Spark's executors.
 
-    unpack        bytes as a client packed them -> bytes, with a bound on what comes out
-    points        MetricsData -> rows of points, and what is wrong with those that are kept aside
-    decode        the same for Arrow batches of records, as Spark hands them to Python
+    unpack        compressed bytes -> bytes, with a bound on their size
+    points        MetricsData -> rows of points, and the reasons for refused ones
+    decode        the same for Arrow batches of records, as Spark passes them to Python
     tables        frames: the silver tables, named as OpenTelemetry's exporter for ClickHouse names them
     batch         pushes into silver and gold
 
-The first two know neither Spark nor Arrow.
+The first two depend neither on Spark nor on Arrow.
 """

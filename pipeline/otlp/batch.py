@@ -1,14 +1,14 @@
-"""One batch of pushes into silver and gold, so that it may be repeated. For `run`.
+"""Writes one batch of pushes into silver and gold, repeatably. For `run`.
 
-A gauge and a difference belong to their minute and to no other. A total is taken from the one before it, so
-a late one changes the minute of the one after it too.
+A gauge and a delta belong to one minute only. A cumulative value is subtracted from the next one, so a late
+value changes the next value's minute too.
 """
 
 from datetime import timedelta
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline import silver
 from pipeline.formats import TELEMETRY
@@ -22,7 +22,7 @@ from pipeline.times import from_to, near, touched
 
 
 def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
-    """The pushes among the records; their points are in silver and their minutes in gold when it returns."""
+    """Process the pushes among the records: their points into silver, their minutes into gold."""
     rows = decoded(raw).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
@@ -33,14 +33,14 @@ def take(warehouse: Warehouse, raw: DataFrame, write: Write) -> None:
                 write(table, points(rows, kind), kind)
         _, minutes = touched(rows, minute_of("TimeUnix"))
         if minutes is not None:
-            last = max(minutes.last, _last_that_follows(warehouse, rows, minutes.last))
+            last = max(minutes.last, _last_dependent(warehouse, rows, minutes.last))
             _make_minutes(warehouse, minutes.first, last)
     finally:
         rows.unpersist()
 
 
-def _last_that_follows(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
-    """The last minute whose totals may be taken from those that have just come; `last` if there is none."""
+def _last_dependent(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
+    """Return the last minute whose increases depend on the new cumulative values; `last` if there is none."""
     instances = (
         rows.where(F.col("AggregationTemporality") == CUMULATIVE).select("client_instance_id").distinct()
     )
@@ -60,7 +60,7 @@ def _last_that_follows(warehouse: Warehouse, rows: DataFrame, last: str) -> str:
 
 
 def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
-    """Gold for the minutes from `first` to `last`, both included."""
+    """Recompute gold for the minutes from `first` to `last`, both included."""
     here = from_to(MINUTE, "TIMESTAMP", first, last)
     dates = from_to(DATE, "DATE", first[:10], last[:10])
     frames = {
@@ -68,14 +68,15 @@ def _make_minutes(warehouse: Warehouse, first: str, last: str) -> None:
         for kind, table in TABLES.items()
         if warehouse.exists(table)
     }
-    told = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
-    made = client_metrics.client_metrics_per_minute(told)
+    non_empty = {kind: frame for kind, frame in frames.items() if not frame.isEmpty()}
+    made = client_metrics.client_metrics_per_minute(non_empty)
     warehouse.replace(client_metrics.TABLE, made.where(here), f"{dates} AND {here}")
 
 
 def _of_minutes(rows: DataFrame, kind: str, first: str, last: str) -> DataFrame:
-    """What the minutes depend on: their points, and the totals before these. Asked for by the times that lie
-    in the files, so that Delta need not read those of other times.
+    """Return the rows that the minutes depend on: their points, and the preceding cumulative values.
+
+    Filters by the times in the files' statistics, so that Delta skips other files.
     """
     begin, end = F.to_timestamp(F.lit(first)), F.to_timestamp(F.lit(last)) + timedelta(minutes=1)
     is_wanted = F.col("TimeUnix") > begin

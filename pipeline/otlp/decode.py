@@ -1,7 +1,7 @@
-"""Pushes as Spark hands them to Python, in Arrow batches, to rows of points. Runs in the executors' workers.
+"""Decodes pushes in Arrow batches into rows of points. Runs in the executors' workers.
 
-For `tables`, whose columns these are. Who pushed is never made into Python objects: those columns are only
-repeated by Arrow, once for each point.
+For `tables`, which uses these columns. The columns of the sender never become Python objects: Arrow repeats
+them for each point.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ WHO: Final = (
 """Columns that are repeated with each point."""
 
 AS_IT_CAME: Final = ("packed", "headers")
-"""Columns of what is kept aside whole. (Spark takes `value` and a point's `Value` for one name.)"""
+"""Columns of a push that is refused whole. (Spark treats `value` and a point's `Value` as one name.)"""
 
 TEXTS: Final = pa.map_(pa.string(), pa.string())
 TIME: Final = pa.timestamp("us", tz="UTC")
@@ -42,7 +42,7 @@ HEADING: Final = {
     "AggregationTemporality": pa.int32(),
     "IsMonotonic": pa.bool_(),
 }
-"""Those of a `Heading`, after its first two."""
+"""The columns of a `Heading`, after its first two."""
 
 POINT: Final = {
     "point": pa.int32(),
@@ -50,7 +50,7 @@ POINT: Final = {
     "TimeUnix": TIME,
     "Flags": pa.int64(),
 }
-"""Of every point, after the places of its push, heading and attributes."""
+"""The columns of every point, after the places of its push, heading and attributes."""
 
 DISTRIBUTION: Final = {
     "Count": pa.int64(),
@@ -60,19 +60,21 @@ DISTRIBUTION: Final = {
     "Min": pa.float64(),
     "Max": pa.float64(),
 }
-"""What a `Distribution` has beside these; a `Number` has its Value."""
+"""The further columns of a `Distribution`; a `Number` has its Value."""
 
 ASIDE: Final = {"reason": pa.string(), "points": pa.int64(), "metrics": pa.list_(pa.string())}
-"""Those of an `Aside`, after its first."""
+"""The columns of an `Aside`, after its first."""
 
 PORTION: Final = 8_192
-"""Rows that are handed to Spark at once; those of one push are not parted."""
+"""Rows per result batch; the rows of one push are not split."""
 
 
 def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Of records with the columns of `WHO` and `AS_IT_CAME`, with `compression`, and `why` where nothing of
-    one is to be looked at: rows with all columns that are named here. A row is a point, or has a `reason` and
+    """Turn records into rows with all columns of this module. A row is a point, or has a `reason` and
     stands for a push.
+
+    Records have the columns of `WHO` and `AS_IT_CAME`, `compression`, and `why`, the reason to refuse the
+    whole record.
     """
     for batch in batches:
         found = Points()
@@ -97,7 +99,7 @@ def _plain(batch: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def _rows(batch: pa.RecordBatch, found: Points) -> pa.RecordBatch:
-    """Numbers first, then distributions, then what is kept aside."""
+    """Return the rows: numbers, then distributions, then refused pushes."""
     one, other = _columns(found.numbers, 8), _columns(found.distributions, 8)
     measures = _columns(other[7], len(DISTRIBUTION))
     aside = _columns(found.asides, 1 + len(ASIDE))

@@ -1,8 +1,8 @@
-"""What one push says: OTLP metrics as rows, one for each point, and what is wrong with those that are none.
+"""Decodes a push into rows, one for each point, with reasons for the refused points.
 (opentelemetry.proto.metrics.v1.MetricsData)
 
-For `decode`. A push may have good points and bad ones: each is judged by itself. Knows neither Spark nor
-Arrow: `Points` collects rows of several pushes, and what they have in common once.
+For `decode`. A push may have valid and invalid points: each is checked separately. Independent of Spark and
+Arrow: `Points` collects rows of several pushes and stores what they share once.
 """
 
 import json
@@ -25,11 +25,12 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 from pipeline.otlp.unpack import RefusedError, unpack
 
 MOST_POINTS: Final = 20_000
-"""Of one push. A broker shows the first 5,000; who says more than this is not read at all."""
+"""Maximum points of a push; larger pushes are refused whole. A broker shows the first 5,000."""
 
 LONGEST_NAMES: Final = 4_096
 MOST_SHARED_BYTES: Final = 8_192
-"""Of what is repeated with each point: name, unit and description together; a resource; a scope."""
+"""Maximum size of data repeated with each point: name, unit and description together; a resource; a scope.
+"""
 
 DELTA: Final = 1
 CUMULATIVE: Final = 2
@@ -37,21 +38,21 @@ CUMULATIVE: Final = 2
 
 AHEAD_MS: Final = 3_600_000
 LATE_MS: Final = 86_400_000
-"""How far a point may lie ahead of the push's arrival, and how far behind, as with all events."""
+"""The most that a point may lie ahead of the push's arrival, and behind it, as for all events."""
 
 LARGEST: Final = 2**63 - 1
-"""What a table's whole number holds; OTLP's go on to 2**64."""
+"""The largest integer of a table; OTLP's integers reach 2**64."""
 
 KINDS: Final = frozenset({"gauge", "sum", "histogram"})
 
 NO_RECORDED_VALUE: Final = 1
-"""DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the client says that it has no figure."""
+"""DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK: the client has no value."""
 
 Attributes = tuple[tuple[str, str], ...]
 
 
 class Context(NamedTuple):
-    """What the metrics of a scope have in common."""
+    """The attributes that the metrics of a scope share."""
 
     resource_attributes: Attributes
     resource_schema_url: str
@@ -64,7 +65,7 @@ class Context(NamedTuple):
 
 
 class Heading(NamedTuple):
-    """What the points of a metric have in common."""
+    """The attributes that the points of a metric share."""
 
     kind: str
     context: Context
@@ -76,23 +77,25 @@ class Heading(NamedTuple):
 
 
 Number = tuple[int, int, int, int, int | None, int, int, float | None]
-"""A point of a gauge or a sum: `row`, the push it came with; the places of its metric's heading and of its
-attributes in `Points`; `number`, its place within the push; start and time, microseconds since 1970, the
-start null where the client does not say it; flags; value.
+"""A point of a gauge or a sum.
+
+`row` of its push; the places of its metric's heading and of its attributes in `Points`; `number`, its place
+within the push; start (null if not given) and time in microseconds since 1970; flags; value.
 """
 
 Measures = tuple[int | None, float | None, list[int] | None, list[float] | None, float | None, float | None]
-"""Of a histogram: count, sum, buckets, bounds, min and max."""
+"""A histogram's count, sum, buckets, bounds, min and max."""
 
 NOTHING: Final[Measures] = (None, None, None, None, None, None)
 
 Distribution = tuple[int, int, int, int, int | None, int, int, Measures]
-"""A point of a histogram: the same as a `Number`, and these instead of the value."""
+"""A point of a histogram: like a `Number`, with measures instead of the value."""
 
 
 class Aside(NamedTuple):
-    """A push of which something is kept aside: all of it if `points` is null, else so many of its points,
-    of the first few `metrics` in the order of their names.
+    """The refused part of a push: all of it if `points` is None, else that number of its points.
+
+    `metrics` has the first few names in order.
     """
 
     row: int
@@ -103,12 +106,12 @@ class Aside(NamedTuple):
 
 MOST_METRICS: Final = 20
 LONGEST_SHOWN: Final = 256
-"""Names that an `Aside` has, and characters of each."""
+"""Limits of an `Aside`: the number of names, and the characters of each."""
 
 
 class Points:
-    """Rows of several pushes. `take` them one by one. Headings and attributes are there once, however many
-    points have them: clients say the same ones with every push.
+    """Rows of several pushes. Headings and attributes are stored once, as clients repeat them with every
+    push.
     """
 
     def __init__(self) -> None:
@@ -122,7 +125,7 @@ class Points:
         return len(self.numbers) + len(self.distributions) + len(self.asides)
 
     def take(self, row: int, compression: str | None, packed: bytes, arrived_ms: int) -> None:
-        """Never raises for what a client may have sent."""
+        """Add a push. Never raises for invalid data of a client."""
         try:
             data = _parsed(unpack(compression, packed))
         except RefusedError as refusal:
@@ -137,7 +140,7 @@ class Points:
 
 
 class _Push:
-    """One push on its way into `Points`."""
+    """Adds one push to `Points`."""
 
     def __init__(self, into: Points, row: int, arrived_ms: int) -> None:
         self._into = into
@@ -257,7 +260,7 @@ def _parsed(plain: bytes) -> MetricsData:
         raise RefusedError("not OTLP metrics") from error
     if plain and not data.resource_metrics:
         raise RefusedError("not OTLP metrics")
-    # The shortest point takes two bytes.
+    # The shortest point has two bytes.
     if len(plain) > 2 * MOST_POINTS and _count(data) > MOST_POINTS:
         raise RefusedError("too many points")
     return data
@@ -269,7 +272,7 @@ def _count(data: MetricsData) -> int:
 
 
 def _points_of(metric: Metric) -> Any:
-    """A metric of no kind is one point, to be kept aside."""
+    """Return the points of a metric; a metric without a kind counts as one point, to be refused."""
     kind = metric.WhichOneof("data")
     return (metric,) if kind is None else getattr(metric, kind).data_points
 
@@ -304,7 +307,7 @@ def _wrong_heading(heading: Heading) -> str | None:
 
 
 def _wrong_distribution(told: HistogramDataPoint) -> str | None:
-    """The first thing that is wrong with the figures of a histogram."""
+    """Return the first error in the numbers of a histogram."""
     for name, measure in (("Sum", told.sum), ("Min", told.min), ("Max", told.max)):
         if not isfinite(measure):
             return f"{name} is not a number"
@@ -332,7 +335,7 @@ def _measures(told: HistogramDataPoint) -> Measures:
 
 
 def attributes_of(said: Any) -> Attributes:
-    """In the order of their names, each once: the last one counts. Values are text, lists are JSON."""
+    """Return attributes in order of their names, the last of duplicates. Values are text, lists are JSON."""
     if len(said) < 2:
         return tuple([(each.key, _text(each.value)) for each in said])
     return tuple(sorted({each.key: _text(each.value) for each in said}.items()))

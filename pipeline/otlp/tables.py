@@ -1,13 +1,14 @@
-"""Pushes as tables: silver.otel_metrics_gauge, _sum and _histogram, and what is kept aside of them.
+"""Pushes as tables: silver.otel_metrics_gauge, _sum and _histogram, and the refused parts.
 
-Pure functions of the raw rows, called by `run`. The columns of a point are named as OpenTelemetry's exporter
-for ClickHouse names them, without exemplars; who pushed stands beside them. Times are UTC, in microseconds.
+Pure functions of the raw rows, called by `run`. The columns of a point are named as in OpenTelemetry's
+exporter for ClickHouse, without exemplars, next to the columns of the sender. Times are UTC, in
+microseconds.
 """
 
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.formats import KNOWN_VERSION, TELEMETRY
 from pipeline.otlp.decode import WHO, decode
@@ -36,7 +37,7 @@ MEASURES: Final = {
         "AggregationTemporality",
     ),
 }
-"""Columns of one kind, after those that all have."""
+"""Columns of one kind, after the common ones."""
 
 _ROWS: Final = (
     "topic string, partition int, offset bigint, timestamp timestamp, node int, client_instance_id string, "
@@ -52,12 +53,12 @@ _ROWS: Final = (
     "Min double, Max double, "
     "reason string, points bigint, metrics array<string>"
 )
-"""What `decode` makes, in Spark's words."""
+"""The schema of `decode`'s result."""
 
 
 def decoded(raw: DataFrame) -> DataFrame:
-    """The pushes among the records: a row for each point, and one with a `reason` for each push of which
-    something is kept aside.
+    """Return the pushes among the records: a row for each point, and a row with a `reason` for each refused
+    part.
     """
     said = {
         "node": header("node").try_cast("int"),
@@ -74,7 +75,9 @@ def decoded(raw: DataFrame) -> DataFrame:
 
 
 def points(rows: DataFrame, kind: str) -> DataFrame:
-    """Rows of one of `TABLES`, from `decoded`. `arrived` is when the broker took the push."""
+    """Return rows of one of `TABLES`, from `decoded`. `arrived` is the time at which the broker received
+    the push.
+    """
     return rows.where(F.col("kind") == kind).select(
         F.to_date("TimeUnix").alias(DATE),
         *_BEFORE,
@@ -86,8 +89,10 @@ def points(rows: DataFrame, kind: str) -> DataFrame:
 
 
 def refused(rows: DataFrame) -> DataFrame:
-    """Rows of the quarantine, from `decoded`. Of a push of which something was used `points` were not, and
-    the push itself is not here but in bronze: Java's clients push NaN for whatever they have not measured.
+    """Return rows of the quarantine, from `decoded`.
+
+    For a partly used push, `points` is the number of refused points, and the push itself is in bronze only:
+    Java's clients push NaN for everything that they have not measured.
     """
     return rows.where(F.col("reason").isNotNull()).select(
         F.to_date("timestamp").alias(DATE),
@@ -97,7 +102,7 @@ def refused(rows: DataFrame) -> DataFrame:
 
 
 def _why() -> Column:
-    """Why nothing of a record is looked at, null if it is."""
+    """Return the reason to refuse a whole record, null for none."""
     return (
         F.when(F.col("value").isNull(), "no value")
         .when(~header("v").eqNullSafe(str(KNOWN_VERSION)), "unknown version")

@@ -1,6 +1,6 @@
-"""Unpacks what a client packed, and never more than `MOST` bytes of it. For `decode`.
+"""Decompresses a push to at most `MOST` bytes. For `decode`.
 
-The five ways are KIP-714's, in the framings that the Java client and librdkafka write. Knows no metrics.
+Supports the five codecs of KIP-714, in the framings that the Java client and librdkafka write.
 """
 
 import zlib
@@ -11,42 +11,42 @@ from typing import Final
 import cramjam
 
 MOST: Final = 8_388_608
-"""Bytes that one push may unpack to: four times what a broker lets through by default."""
+"""Maximum decompressed bytes of a push: four times a broker's default limit."""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = 16
-_ROOM: Final = bytearray(MOST + 1)
-"""Used again and again: a worker process unpacks one push after the other."""
+_BUFFER: Final = bytearray(MOST + 1)
+"""Reused, because a worker process decompresses one push after the other."""
 
 
 class RefusedError(ValueError):
-    """Why a payload cannot be used, in words for the quarantine."""
+    """The reason why a payload cannot be used, for the quarantine."""
 
 
 def unpack(compression: str | None, packed: bytes) -> bytes:
-    """Raises RefusedError: an unknown way, damaged data, or more than `MOST` bytes of it."""
-    way = WAYS.get(compression or "")
-    if way is None:
+    """Decompress. Raises RefusedError for an unknown codec, invalid data, or more than `MOST` bytes."""
+    codec = CODECS.get(compression or "")
+    if codec is None:
         raise RefusedError("unknown compression")
     try:
-        return way(packed)
+        return codec(packed)
     except (zlib.error, cramjam.DecompressionError) as error:
         raise RefusedError("does not unpack") from error
 
 
-def _as_it_is(packed: bytes) -> bytes:
+def _uncompressed(packed: bytes) -> bytes:
     return _bounded(packed)
 
 
-def _gunzip(packed: bytes) -> bytes:
-    """Members follow one another, as gzip allows."""
+def _decompress_gzip(packed: bytes) -> bytes:
+    """Decompress all members; gzip allows several."""
     pieces: list[bytes] = []
-    left, room = packed, MOST
+    left, space = packed, MOST
     while left:
         member = zlib.decompressobj(wbits=31)
-        pieces.append(member.decompress(left, room + 1))
-        room -= len(pieces[-1])
-        if room < 0:
+        pieces.append(member.decompress(left, space + 1))
+        space -= len(pieces[-1])
+        if space < 0:
             raise RefusedError("unpacks to too much")
         if not member.eof:
             raise RefusedError("does not unpack")
@@ -54,40 +54,40 @@ def _gunzip(packed: bytes) -> bytes:
     return b"".join(pieces)
 
 
-def _unsnap(packed: bytes) -> bytes:
-    """Java writes xerial's framing of blocks, librdkafka a single block."""
+def _decompress_snappy(packed: bytes) -> bytes:
+    """Decompress snappy: Java writes xerial's framing of blocks, librdkafka a single block."""
     if not packed.startswith(_XERIAL_MAGIC):
-        return _unsnap_block(packed, MOST)
+        return _decompress_snappy_block(packed, MOST)
     pieces: list[bytes] = []
-    at, room = _XERIAL_HEADER, MOST
+    at, space = _XERIAL_HEADER, MOST
     while at < len(packed):
         start = at + 4
         end = start + int.from_bytes(packed[at:start], "big")
         if not start < end <= len(packed):
             raise RefusedError("does not unpack")
-        pieces.append(_unsnap_block(packed[start:end], room))
-        room -= len(pieces[-1])
+        pieces.append(_decompress_snappy_block(packed[start:end], space))
+        space -= len(pieces[-1])
         at = end
     return b"".join(pieces)
 
 
-def _unsnap_block(block: bytes, room: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(block) > room:
+def _decompress_snappy_block(block: bytes, space: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > space:
         raise RefusedError("unpacks to too much")
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _into_room(unpack_into: Callable[[bytes, bytearray], int]) -> Callable[[bytes], bytes]:
-    """Of a codec whose frames need not say how much comes out."""
+def _into_buffer(unpack_into: Callable[[bytes, bytearray], int]) -> Callable[[bytes], bytes]:
+    """Return a decompressor for a codec whose frames may lack the decompressed size."""
 
     def unpacked(packed: bytes) -> bytes:
         try:
-            size = unpack_into(packed, _ROOM)
+            size = unpack_into(packed, _BUFFER)
         except cramjam.DecompressionError as error:
             if "write whole buffer" in str(error):
                 raise RefusedError("unpacks to too much") from error
             raise
-        return _bounded(bytes(memoryview(_ROOM)[:size]))
+        return _bounded(bytes(memoryview(_BUFFER)[:size]))
 
     return unpacked
 
@@ -98,12 +98,12 @@ def _bounded(plain: bytes) -> bytes:
     return plain
 
 
-WAYS: Final[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType(
+CODECS: Final[Mapping[str, Callable[[bytes], bytes]]] = MappingProxyType(
     {
-        "none": _as_it_is,
-        "gzip": _gunzip,
-        "snappy": _unsnap,
-        "lz4": _into_room(cramjam.lz4.decompress_into),
-        "zstd": _into_room(cramjam.zstd.decompress_into),
+        "none": _uncompressed,
+        "gzip": _decompress_gzip,
+        "snappy": _decompress_snappy,
+        "lz4": _into_buffer(cramjam.lz4.decompress_into),
+        "zstd": _into_buffer(cramjam.zstd.decompress_into),
     }
 )

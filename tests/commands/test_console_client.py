@@ -90,8 +90,8 @@ def test_the_token_does_not_follow_a_redirect_to_another_origin(
     assert console.asked == [(method, "/api", f"Bearer {TOKEN}")]
     assert not isinstance(refused.value, RefusedError)
     assert refused.value.message == (
-        f"{console.url} redirects to {elsewhere.url}/stolen, and the token is not sent there: "
-        "name the console's own address with --console"
+        f"{console.url} redirects to {elsewhere.url}/stolen, which never receives the token: "
+        "give the console's own address with --console"
     )
 
 

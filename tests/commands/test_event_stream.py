@@ -66,10 +66,10 @@ def test_a_stream_ends_as_the_console_ends_it() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"", "no console answers"),
-        (b"220 mail.example ESMTP\r\n", "no console answers"),
-        (HEAD + b"event: x\ndata: nonsense\n\n", "no console answers"),
-        (HEAD + b"event: x\ndata: {", "no console answers"),
+        (b"", "no console responds"),
+        (b"220 mail.example ESMTP\r\n", "no console responds"),
+        (HEAD + b"event: x\ndata: nonsense\n\n", "no console responds"),
+        (HEAD + b"event: x\ndata: {", "no console responds"),
         (b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n", "500 Oh"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_console_that_says_nothing_makes_figures_stale() -> None:
     clock.now = STALE_S
     assert watch.trouble() is None
     clock.now = STALE_S + 0.1
-    assert watch.trouble() == "3 s old; the console says nothing"
+    assert watch.trouble() == "3 s old; the console sends nothing"
     watch.hear(rest, "overview", 1)
     assert watch.trouble() is None
 
@@ -125,10 +125,10 @@ def test_a_lost_stream_makes_them_stale_at_once_until_it_is_back() -> None:
     watch, clock, rest, rules = watching()
     watch.hear(rest, "overview", 1)
     clock.now = 1.0
-    watch.lose(rules, click.ClickException("no console answers"))
-    assert watch.trouble() == "1 s old; no console answers"
+    watch.lose(rules, click.ClickException("no console responds"))
+    assert watch.trouble() == "1 s old; no console responds"
     watch.hear(rest, "overview", 1)  # the other one is still gone
-    assert watch.trouble() == "0 s old; no console answers"
+    assert watch.trouble() == "0 s old; no console responds"
     watch.hear(rules, "quotas", 1)
     assert watch.trouble() is None
 

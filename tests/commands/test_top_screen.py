@@ -99,7 +99,7 @@ def test_in_132_columns_nothing_is_left_out() -> None:
         "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Held 1",
         "Idle: network 98 %   handlers 41 %   acceptor blocked 0 %",
         "",
-        "Held now",
+        "Throttled now",
     ]
     # Each line in two, as a line of this file is shorter than one of the screen.
     assert [(line[:73].rstrip(), line[73:].strip()) for line in shown[5:16]] == [
@@ -146,7 +146,7 @@ def test_in_80_columns_what_matters_is_left() -> None:
         "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Held 1",
         "Idle: network 98 %   handlers 41 %   acceptor blocked 0 %",
         "",
-        "Held now",
+        "Throttled now",
         "CLIENT       QUOTA    RULE                     USED / LIMIT v       LEFT  OBEYS",
         "greedy       produce  default user, c~      2.1 MB/s / 1 MB/s     640 ms  no",
         "",
@@ -182,7 +182,7 @@ def test_no_line_is_longer_than_the_screen_and_there_are_as_many_as_it_has(width
     hostile = throttled("顧客\x1b[31m\u202e" * 40, principal="\x07" * 300, address="::" * 40)
     many = picture(throttled={"items": [hostile] * 70, "total": 900})
     for view in (View(), View(focus=1, filter="顧客", typing=True), View(tops=(500, 500, 500))):
-        for trouble in (None, "12 s old; no console answers"):
+        for trouble in (None, "12 s old; no console responds"):
             lines = draw(many, view, width, height, trouble).lines
             assert len(lines) == height
             assert all(sum(columns_of(text) for text, _ in line) <= width for line in lines)
@@ -201,8 +201,8 @@ def test_nothing_of_a_hostile_name_reaches_the_screen_as_it_is() -> None:
 
 
 def test_stale_figures_say_so_and_stay() -> None:
-    lines = draw(picture(), View(), 80, 24, "12 s old; no console answers at there").lines
-    assert text_of(lines[3]).rstrip() == "STALE: 12 s old; no console answers at there"
+    lines = draw(picture(), View(), 80, 24, "12 s old; no console responds at there").lines
+    assert text_of(lines[3]).rstrip() == "STALE: 12 s old; no console responds at there"
     assert lines[3][0][1] is Style.URGENT
     assert "greedy" in text_of(lines[7])
 
@@ -227,13 +227,13 @@ def test_a_broker_where_nothing_happens_says_so() -> None:
     shown = lines_of(draw(quiet, View(), 80, 24).lines)
     assert shown[1] == "In 0 B/s   Out 0 B/s   Requests 0/s   Connections 0   Held 0"
     assert shown[2] == "Idle: network -   handlers -   acceptor blocked -"
-    assert {"Nobody is held.", "No rule is in use.", "No client is connected."} <= set(shown)
+    assert {"No connection is throttled.", "No rule applies.", "No client is connected."} <= set(shown)
 
 
 def test_the_title_counts_what_the_screen_has_no_room_for() -> None:
     many = picture(throttled={"items": [throttled(f"c{number}") for number in range(9)], "total": 900})
-    assert "Held now (4 of 900)" in lines_of(draw(many, View(), 80, 20).lines)
-    assert "Held now (4 of 9)" in lines_of(draw(many, View(filter="c"), 80, 20).lines)
+    assert "Throttled now (4 of 900)" in lines_of(draw(many, View(), 80, 20).lines)
+    assert "Throttled now (4 of 9)" in lines_of(draw(many, View(filter="c"), 80, 20).lines)
 
 
 @pytest.mark.parametrize(
@@ -295,9 +295,7 @@ def test_typing_filters_every_table_until_it_is_taken_back() -> None:
     assert (view.filter, view.typing) == ("Pol", True)
     shown = lines_of(draw(picture(), view, 80, 24).lines)
     assert shown[-1] == "/Pol_"
-    assert (
-        shown[6] == "Nothing of this name." and "polite" in "".join(shown) and "greedy" not in "".join(shown)
-    )
+    assert shown[6] == "No match." and "polite" in "".join(shown) and "greedy" not in "".join(shown)
     kept = pressed("enter", view=view)
     assert (kept.filter, kept.typing) == ("Pol", False)
     assert pressed("escape", view=kept).filter == pressed("escape", view=view).filter == ""

@@ -83,7 +83,7 @@ def while_held(broker: BrokerProcess, *options: str, **more: str) -> "subprocess
     """The client is let go for a moment now and then."""
     for _ in range(5):
         done = weir_top(broker, *options, **more)
-        if "Nobody is held" not in done.stdout and '"throttled":{"items":[]' not in done.stdout:
+        if "No connection is throttled" not in done.stdout and '"throttled":{"items":[]' not in done.stdout:
             break
     return done
 
@@ -93,8 +93,8 @@ def test_without_a_terminal_it_says_once_who_is_held(broker: BrokerProcess) -> N
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.replace("\n", "").isprintable()
     lines = done.stdout.splitlines()
-    assert "USED / LIMIT" in lines[lines.index("Held now") + 1]
-    row = lines[lines.index("Held now") + 2]
+    assert "USED / LIMIT" in lines[lines.index("Throttled now") + 1]
+    row = lines[lines.index("Throttled now") + 2]
     assert row.startswith(r"evil\x1b]0;owned\x07\x1b[2J\u202e")
     assert "produce" in row and "default client-id" in row and "/ 20 kB/s" in row
     assert "producer_byte_rate" in done.stdout.partition("Rules nearest")[2]
@@ -130,9 +130,13 @@ def test_a_batch_goes_on_until_its_reader_has_seen_enough(broker: BrokerProcess)
     ("options", "more", "words"),
     [
         ([], {"WEIR_TOKEN": "wrong"}, "Error: This token is not known here.\n"),
-        ([], {"WEIR_TOKEN": "", "WEIR_ADMIN_TOKEN": ""}, "Error: a token is needed in WEIR_TOKEN or"),
-        (["--console", "http://127.0.0.1:1"], {}, "Error: no console answers at http://127.0.0.1:1: "),
-        (["--console", "nonsense"], {}, "Error: nonsense is not the URL of a console\n"),
+        ([], {"WEIR_TOKEN": "", "WEIR_ADMIN_TOKEN": ""}, "Error: no token: set WEIR_TOKEN or"),
+        (["--console", "http://127.0.0.1:1"], {}, "Error: no console responds at http://127.0.0.1:1: "),
+        (
+            ["--console", "nonsense"],
+            {},
+            "Error: invalid console URL: nonsense (expected http:// or https://)\n",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_line(
@@ -219,9 +223,9 @@ def test_in_a_terminal_it_shows_who_is_held_and_follows_its_keys_and_its_size(br
         assert len(shown) == 30 and max(map(len, shown)) <= 100
         screen.until(lambda lines: lines[0].split()[-2] != shown[0].split()[-2], "the next second")
         screen.press("/nobody")
-        screen.until(lambda lines: "Nothing of this name." in lines and lines[-1] == "/nobody_", "the filter")
+        screen.until(lambda lines: "No match." in lines and lines[-1] == "/nobody_", "the filter")
         screen.press("\x1b")
-        screen.until(lambda lines: "Nothing of this name." not in lines, "no filter")
+        screen.until(lambda lines: "No match." not in lines, "no filter")
         screen.press("\t\t\x1b[C")
         screen.until(lambda lines: any("OUT v" in line for line in lines), "sorted by another column")
         screen.press("p")
@@ -248,7 +252,7 @@ def test_a_terminal_that_understands_nothing_is_given_plain_text(broker: BrokerP
     with terminal(broker, TERM="dumb") as screen:
         screen.process.wait(30)
         screen.read(1)
-        assert "\x1b" not in screen.written and "Held now" in screen.written
+        assert "\x1b" not in screen.written and "Throttled now" in screen.written
 
 
 def test_stopped_it_gives_the_terminal_back_and_goes_on_later(broker: BrokerProcess) -> None:
@@ -271,7 +275,7 @@ def test_a_lost_console_makes_the_figures_stale_until_it_is_back(tmp_path: Path)
         screen.until(lambda lines: "STALE" not in "".join(lines), "figures")
         own.kill()
         lines = screen.until(lambda lines: "STALE: " in lines[3], "that they are stale")
-        assert "no console answers at" in lines[3] or "the console ended the stream" in lines[3]
+        assert "no console responds at" in lines[3] or "the console ended the stream" in lines[3]
         own.start()
         screen.until(lambda lines: "STALE" not in "".join(lines), "that they are fresh again", 30)
         screen.press("q")

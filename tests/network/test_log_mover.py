@@ -153,7 +153,7 @@ async def test_a_full_disk_is_told_once_and_the_partition_stays(
     monkeypatch.setattr(disk, "copy", full)
     await move(client, tmp_path / "b")
     await until(lambda: not broker.server.log.moves.running)
-    told = [each for each in caplog.records if each.message == "a move between log directories has stopped"]
+    told = [each for each in caplog.records if each.message == "a move between log directories failed"]
     (line,) = told
     assert "No space left on device" in line.__dict__["reason"] and line.__dict__["partition"] == "events-0"
     await produce(client)

@@ -60,12 +60,12 @@ def test_what_is_added_up_of_several_clients_is_passed_over(tmp_path, source):
     [
         ("{", "line 2 is not JSON"),
         ([], "line 2 is not an object"),
-        (ROW | {"v": 2}, "line 2: v is not 1"),
+        (ROW | {"v": 2}, "line 2: v is 2, expected 1"),
         ({"v": 1, "source": "client"}, "line 2: time_ms is missing"),
-        (ROW | {"bytes_in": -1}, "bytes_in -1 is not from 0"),
-        (ROW | {"bytes_in": 1.5}, "bytes_in is of another type"),
-        (ROW | {"bytes_in": True}, "bytes_in is of another type"),
-        (ROW | {"bytes_out": 2**53 + 1}, "is not from 0 to 2^53"),
+        (ROW | {"bytes_in": -1}, "bytes_in is -1, expected 0"),
+        (ROW | {"bytes_in": 1.5}, "bytes_in is not of type int"),
+        (ROW | {"bytes_in": True}, "bytes_in is not of type int"),
+        (ROW | {"bytes_out": 2**53 + 1}, "expected 0 to 2^53"),
         (ROW | {"client_id": None}, "client_id is missing"),
     ],
 )

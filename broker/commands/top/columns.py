@@ -1,7 +1,7 @@
-"""Columns of a table in as many character cells as there are.
+"""Fits the columns of a table into the available character cells.
 
-Used by the tables of `weir top`. Widths follow from the room alone and never from what stands in the cells,
-so that nothing jumps from one second to the next. Knows nothing of what is shown.
+Used by the tables of `weir top`. Widths depend on the available width only and never on the cells'
+contents, so that columns stay in place from one second to the next.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,9 +16,10 @@ GAP: Final = "  "
 
 @dataclass(frozen=True)
 class Column(Generic[Row]):
-    """`least` cells, and of what is left over a part in proportion to `grows`. The lower its `rank`, the
-    longer it stays when there is no room for all. `sort` is what the column is sorted by, if it can be;
-    `ascending` the way in which it is sorted at first.
+    """A column of `least` cells plus a share of the spare cells in proportion to `grows`.
+
+    Columns with a high `rank` are dropped first. `sort` is the sort key of a sortable column; `ascending`
+    its initial direction.
     """
 
     title: str
@@ -31,24 +32,24 @@ class Column(Generic[Row]):
     ascending: bool = False
 
 
-def fit(columns: Sequence[Column[Row]], room: int) -> list[tuple[Column[Row], int]]:
-    """Those that are shown, in their order, and how wide each is; one at least."""
+def fit(columns: Sequence[Column[Row]], width: int) -> list[tuple[Column[Row], int]]:
+    """Return the columns that fit, in their order, with their widths; at least one."""
     chosen: list[Column[Row]] = []
     used = -len(GAP)
     for column in sorted(columns, key=lambda each: each.rank):
-        if used + len(GAP) + column.least <= room:
+        if used + len(GAP) + column.least <= width:
             used += len(GAP) + column.least
             chosen.append(column)
     if not chosen:
         first = min(columns, key=lambda each: each.rank)
-        return [(first, max(room, 0))]
-    spare, parts = room - used, sum(column.grows for column in chosen)
+        return [(first, max(width, 0))]
+    spare, parts = width - used, sum(column.grows for column in chosen)
     widths = {id(column): column.least + (spare * column.grows // parts if parts else 0) for column in chosen}
     return [(column, widths[id(column)]) for column in columns if id(column) in widths]
 
 
 def heading(fitted: Sequence[tuple[Column[Row], int]], sorted_by: Column[Row], mark: str) -> str:
-    """The titles; `mark` stands beside the one that is sorted by, where there is a place for it."""
+    """Return the titles, with `mark` beside the sorted column's where it fits."""
     return GAP.join(
         cell(f"{column.title}{mark}" if column is sorted_by else column.title, width, right=column.right)
         for column, width in fitted

@@ -1,7 +1,7 @@
-"""`weir top`: the options, and which of its forms is asked for.
+"""`weir top`: the options and the output modes.
 
-Imported by the command line. Full screen in a terminal; plain text, once, where there is none; again and
-again with --batch, as JSON with --json. Knows neither escape sequences nor what the figures mean.
+Imported by the command line. Full screen in a terminal; plain text, once, without one; repeated with
+--batch, as JSON with --json.
 """
 
 import json
@@ -29,19 +29,20 @@ CLIENTS_AT: Final = TABLES.index(CLIENTS)
 
 @click.command()
 @console_options
-@click.option("--once", is_flag=True, help="Plain text, once; the same as where there is no terminal.")
-@click.option("--batch", is_flag=True, help="Plain text, every second.")
-@click.option("--json", "as_json", is_flag=True, help="A line of JSON every second; once with --once.")
+@click.option("--once", is_flag=True, help="Print plain text once, as without a terminal.")
+@click.option("--batch", is_flag=True, help="Print plain text every second.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON every second; once with --once.")
 def top(url: str, ca_file: str | None, once: bool, batch: bool, as_json: bool) -> None:
-    """Who is held now, the rules nearest to their limits, the busiest clients, every second. The token is
-    read from WEIR_TOKEN or WEIR_ADMIN_TOKEN; a viewer's will do.
+    """Show throttled clients, the rules nearest to their limits and the busiest clients, every second.
+
+    Reads the token from WEIR_TOKEN or WEIR_ADMIN_TOKEN; a viewer's token is enough.
     """
     if once and batch:
         raise click.UsageError("--once and --batch exclude each other")
     console = Console.from_environment(url, ca_file)
     in_terminal = not (once or batch or as_json)
     if in_terminal:
-        # The modes of terminals are not everywhere that the rest is.
+        # termios is not available on every platform.
         from broker.commands.top import terminal
 
         in_terminal = terminal.is_usable(os.environ)
@@ -56,7 +57,7 @@ def top(url: str, ca_file: str | None, once: bool, batch: bool, as_json: bool) -
         except (KeyboardInterrupt, EOFError):
             sys.exit(0 if in_terminal else 130)
         except BrokenPipeError:
-            # Whoever read it has seen enough; nothing more is to be written at the end either.
+            # The reader has closed the pipe; the interpreter must not write to it at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -84,7 +85,7 @@ def _live(watch: Watch, url: str) -> None:
 
 
 def _print(watch: Watch, url: str, topics: dict[str, Any], *, once: bool, as_json: bool) -> None:
-    """Nothing while the figures are stale; why stands on the standard error output, once."""
+    """Print the metrics; while they are stale, print the reason to standard error once instead."""
     said = None
     while True:
         trouble = watch.trouble()
@@ -105,7 +106,9 @@ def _picture(topics: dict[str, Any], url: str) -> Picture:
     try:
         return picture_of(topics)
     except NoPictureError as error:
-        raise click.ClickException(f"what answers at {url} is no console of this version") from error
+        raise click.ClickException(
+            f"the response from {url} is not from a console of this version"
+        ) from error
 
 
 def _text(picture: Picture) -> str:
@@ -115,8 +118,9 @@ def _text(picture: Picture) -> str:
 
 
 def _json(topics: dict[str, Any]) -> str:
-    """As GET /events has it, without the histories that sparklines are drawn of. Printable ASCII alone, so
-    that no terminal obeys a name.
+    """Return the document of GET /events without the sparklines' histories, as printable ASCII.
+
+    ASCII, so that no terminal obeys a name.
     """
     clients = [{key: row[key] for key in row if key != "history"} for row in topics["usage"]["items"]]
     document = topics | {"usage": topics["usage"] | {"items": clients}}

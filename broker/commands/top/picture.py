@@ -1,8 +1,7 @@
-"""What the console said last, as rows with types.
+"""The console's latest events as typed rows.
 
-Made by broker.commands.top.watch's reader, drawn by the tables. Refuses what is no answer of a console; knows
-nothing of widths, keys or where the answer came from. Names are as strangers chose them, cut to what anybody
-can want to see; making them fit for a terminal is broker.commands.plain's.
+Made by broker.commands.top.command, drawn by the tables. Refuses data that is not a console's. Names are as
+clients chose them, cut to `LONGEST_NAME`; broker.commands.plain makes them safe for a terminal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,16 +19,18 @@ KEYS: Final = {
     "controller_mutation": "controller_mutation_rate",
     "connection_rate": "connection_creation_rate",
 }
-"""The limit behind each kind of quota."""
+"""The quota key of each kind of quota."""
 
 
 class NoPictureError(ValueError):
-    """What was answered has not the form of a console's answer."""
+    """The response does not have the form of a console's response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Rates per second, idle times and `acceptor_blocked` as fractions; None where the broker has none."""
+    """The broker's totals: rates per second; idle times and `acceptor_blocked` are fractions, None if the
+    broker has none.
+    """
 
     version: str
     bootstrap: str
@@ -45,7 +46,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One connection that is held now. `obeys` is None where it is not known."""
+    """A throttled connection. `obeys` is None if unknown."""
 
     client_id: str
     principal: str
@@ -65,13 +66,13 @@ class Held:
 
     @property
     def over(self) -> float:
-        """How many times the limit."""
+        """Return the observed rate as a multiple of the limit."""
         return (self.observed or 0.0) / self.bound if self.bound else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One limit of one rule. `used` is the fraction of it, `held` the connections it holds."""
+    """One limit of one rule. `used` is a fraction of it, `held` the number of connections it throttles."""
 
     entity: str
     key: str
@@ -84,7 +85,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What all connections of one user and client id do; `time` is Kafka's request percentage."""
+    """All connections of one user and client id; `time` is Kafka's request percentage."""
 
     client_id: str
     user: str
@@ -98,7 +99,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`held_total` may be more than there are rows."""
+    """One state of the screen. `held_total` may exceed the number of rows."""
 
     totals: Totals
     held: tuple[Held, ...]
@@ -108,7 +109,9 @@ class Picture:
 
 
 def picture_of(topics: Mapping[str, Any]) -> Picture:
-    """From the latest `overview`, `throttled`, `quotas` and `usage`. Raises NoPictureError."""
+    """Return the picture of the latest `overview`, `throttled`, `quotas` and `usage`. Raises
+    NoPictureError.
+    """
     try:
         throttled = topics["throttled"]
         return Picture(
@@ -138,7 +141,7 @@ def _entity(entity: Mapping[str, Any]) -> str:
 
 def _totals(overview: Mapping[str, Any]) -> Totals:
     figures = overview["figures"]
-    # Over the last second, as the pages' charts; a broker that has just begun has only Kafka's average.
+    # Over the last second, like the pages' charts; a newly started broker has only Kafka's average.
     now = overview["sample"] or {
         "bytes_in": figures["bytes_in_per_s"],
         "bytes_out": figures["bytes_out_per_s"],
@@ -176,7 +179,7 @@ def _held(row: Mapping[str, Any]) -> Held:
 
 
 def _rules(rows: Iterable[Mapping[str, Any]]) -> Iterable[Rule]:
-    """Limits of which anything is known."""
+    """Yield the limits whose usage is known."""
     for row in rows:
         for key, limit in row["limits"].items():
             if limit["used"] is not None:

@@ -1,7 +1,7 @@
-"""From figures to lines: the whole screen of `weir top` as text with styles. Pure.
+"""Lays out the screen of `weir top` as lines of styled text. Pure.
 
-Used by the loop for a terminal and by the command for plain text. However small the terminal is, no line is
-longer than it is wide and there are no more of them than it is high. Knows no escape sequence.
+Used by the loop for a terminal and by the command for plain text. No line is longer than the width and
+there are no more lines than the height, however small the terminal is.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ HEALTHY: Final = 0.6
 URGENT: Final = 0.2
 KEYS: Final = "q quit  Tab table  < > sort  r reverse  / filter  Space pause  Up Down scroll"
 FRAME: Final = 2
-"""Lines of a table beside its rows."""
+"""Lines of a table besides its rows."""
 
 
 class Style(Enum):
@@ -38,7 +38,7 @@ Line = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """`lasts`: for each table the furthest that it can be scrolled."""
+    """The lines, and for each table the last row that it can be scrolled to."""
 
     lines: list[Line]
     lasts: tuple[int, ...]
@@ -49,7 +49,7 @@ def text_of(line_: Line) -> str:
 
 
 def draw(picture: Picture, view: View, width: int, height: int, trouble: str | None = None) -> Screen:
-    """`trouble` says that the figures are stale, and why."""
+    """Return the whole screen. `trouble` is the reason why the metrics are stale."""
     head = _head(picture, view, width, trouble)
     tables, lasts = _tables(picture, view, width, max(0, height - len(head) - 1))
     body = [*head, *tables][: max(0, height - 1)]
@@ -58,7 +58,7 @@ def draw(picture: Picture, view: View, width: int, height: int, trouble: str | N
 
 
 def all_of(picture: Picture, view: View, width: int, most: int) -> list[Line]:
-    """The same for something that has no height: every table with `most` rows of it."""
+    """Return every table with `most` rows of it, for output without a height."""
     lines = _head(picture, view, width, None)
     for index in range(len(TABLES)):
         rows = _rows(picture, view, index)
@@ -87,7 +87,7 @@ def _rates(totals: Totals, held: int) -> Line:
     return (
         (f"In {size(totals.bytes_in)}/s   Out {size(totals.bytes_out)}/s   ", Style.PLAIN),
         (f"Requests {digits(totals.requests)}/s   Connections {totals.connections:,}   ", Style.PLAIN),
-        (f"Held {held:,}", Style.WATCH if held else Style.PLAIN),
+        (f"Throttled {held:,}", Style.WATCH if held else Style.PLAIN),
     )
 
 
@@ -114,8 +114,8 @@ def _health(idle: float | None) -> Style:
 def _cut(line_: Line, width: int) -> Line:
     spans: list[Span] = []
     for text, style in line_:
-        room = width - sum(len(before) for before, _ in spans)
-        spans.append((text if len(text) <= room else cell(text, room), style))
+        available = width - sum(len(before) for before, _ in spans)
+        spans.append((text if len(text) <= available else cell(text, available), style))
     return tuple(span for span in spans if span[0])
 
 
@@ -124,9 +124,9 @@ def _rows(picture: Picture, view: View, index: int) -> list[Any]:
     return TABLES[index].found(picture, view.filter, by, ascending=view.ascending(index))
 
 
-def _tables(picture: Picture, view: View, width: int, room: int) -> tuple[list[Line], tuple[int, ...]]:
+def _tables(picture: Picture, view: View, width: int, available: int) -> tuple[list[Line], tuple[int, ...]]:
     found = [_rows(picture, view, index) for index in range(len(TABLES))]
-    config = share_out(room, [max(1, len(rows)) for rows in found], view.focus)
+    config = share_out(available, [max(1, len(rows)) for rows in found], view.focus)
     lines: list[Line] = []
     lasts = [0] * len(TABLES)
     for index, (rows, space) in enumerate(zip(found, config, strict=True)):
@@ -139,14 +139,16 @@ def _tables(picture: Picture, view: View, width: int, room: int) -> tuple[list[L
     return lines, tuple(lasts)
 
 
-def share_out(room: int, wants: Sequence[int], focus: int) -> list[int]:
-    """How many rows each table is given of `room` lines, where each wants so many: all alike, what one does
-    not want goes to the others. 0: the table is not shown at all, where there is no room for a row of each.
+def share_out(available: int, wants: Sequence[int], focus: int) -> list[int]:
+    """Return the number of rows of each table in `available` lines; `wants` is the number each table has.
+
+    Tables share the lines evenly; lines that one does not need go to the others. With too few lines for a
+    row of each, only the table `focus` is shown; the others get 0.
     """
     shown_ones = list(range(len(wants)))
-    if room < len(wants) * (FRAME + 2) - 1:
+    if available < len(wants) * (FRAME + 2) - 1:
         shown_ones = [focus]
-    left = room - len(shown_ones) * (FRAME + 1) + 1
+    left = available - len(shown_ones) * (FRAME + 1) + 1
     given = [0] * len(wants)
     order = sorted(shown_ones, key=lambda index: index != focus)
     while left > 0 and any(given[index] < wants[index] for index in order):
@@ -171,7 +173,7 @@ def _table(
         ((heading(fitted, view.sorted_by(index), mark), Style.DIM),),
     ]
     if not rows:
-        words = "Nothing of this name." if view.filter else table.empty
+        words = "No match." if view.filter else table.empty
         return [*lines, ((cell(words, width).rstrip(), Style.DIM),)]
     return [*lines, *(((line(fitted, row), Style.PLAIN),) for row in rows)]
 

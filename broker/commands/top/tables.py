@@ -1,6 +1,7 @@
-"""The three tables of `weir top`: who is held now, the rules nearest to their limits, the busiest clients.
+"""The three tables of `weir top`: throttled clients, the rules nearest to their limits, the busiest
+clients.
 
-Used by the screen. Each says its columns and how it is filtered; how wide they are is columns.py's.
+Used by the screen. A table defines its columns and its filter; columns.py computes the widths.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,8 +19,10 @@ OBEYS: Final = {True: "yes", False: "no", None: NOTHING}
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`words` are what the filter looks through. `server_sorts` names, by title, what GET /events is to sort
-    by before it cuts the table to a page, as it sends only the first rows.
+    """A table's title, rows and columns. The filter searches `words`.
+
+    `server_sorts` maps a column's title to the sort of GET /events, which sorts before it cuts the table to
+    its first page.
     """
 
     title: str
@@ -31,11 +34,11 @@ class Table:
 
     @property
     def sortable(self) -> tuple[Column[Any], ...]:
-        """The first is what it is sorted by when nobody has chosen."""
+        """Return the sortable columns; the first is the default."""
         return tuple(column for column in self.columns if column.sort is not None)
 
     def found(self, picture: Picture, needle: str, by: Column[Any], *, ascending: bool) -> list[Any]:
-        """Whose words have `needle` in them, whatever the case; sorted."""
+        """Return the rows whose words contain `needle`, ignoring case, sorted."""
         wanted = needle.casefold()
         rows = [
             row
@@ -47,7 +50,7 @@ class Table:
 
 
 def bar(fraction: float) -> str:
-    """[#######   ]"""
+    """Return a bar such as [#######   ]."""
     full = min(BAR, max(0, round(fraction * BAR)))
     return f"[{'#' * full}{' ' * (BAR - full)}]"
 
@@ -57,8 +60,8 @@ def _against(key: str, observed: float | None, bound: float) -> str:
 
 
 HELD: Final = Table(
-    "Held now",
-    "Nobody is held.",
+    "Throttled now",
+    "No connection is throttled.",
     lambda picture: picture.held,
     lambda row: (row.client_id, row.principal, row.address, row.kind, row.rule),
     (
@@ -93,7 +96,7 @@ HELD: Final = Table(
 
 RULES: Final = Table(
     "Rules nearest to their limits",
-    "No rule is in use.",
+    "No rule applies.",
     lambda picture: picture.rules,
     lambda row: (row.entity, row.key),
     (

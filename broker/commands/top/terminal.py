@@ -1,7 +1,7 @@
-"""The terminal of `weir top`: its modes, its size, its keys, and the escape sequences that styles become.
+"""The terminal of `weir top`: modes, size, keys and escape sequences.
 
-The only file of it that knows one. Whatever happens, the terminal is left as it was found: at the end, on an
-error, on Ctrl-C, SIGTERM and SIGHUP, and while the program is stopped with Ctrl-Z.
+The only file of the package that uses a terminal. Restores the terminal's modes at the end, on an error, on
+Ctrl-C, SIGTERM and SIGHUP, and while Ctrl-Z stops the program.
 """
 
 import os
@@ -61,12 +61,12 @@ _KEY: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1bO.|.", re.DOTALL)
 
 
 def is_usable(environment: Mapping[str, str]) -> bool:
-    """Whether there is one that understands what is written here, and somebody at its keys."""
+    """Return whether there is an interactive terminal that supports escape sequences."""
     return sys.stdin.isatty() and sys.stdout.isatty() and environment.get("TERM", "dumb") not in ("", "dumb")
 
 
 def keys_in(text: str) -> list[str]:
-    """The keys by name; of the sequences that nothing is bound to, none."""
+    """Return the pressed keys by name; ignore unbound escape sequences."""
     found: list[str] = []
     for pressed in _KEY.findall(text):
         if len(pressed) == 1:
@@ -77,7 +77,7 @@ def keys_in(text: str) -> list[str]:
 
 
 def frame(lines: Sequence[Line], styles: Mapping[Style, str]) -> str:
-    """One write that puts `lines` over whatever is there, without clearing it first."""
+    """Return one write that draws `lines` over the screen without clearing it first."""
     drawn = "\r\n".join(
         "".join(f"{styles[style]}{text}\x1b[0m" if styles[style] else text for text, style in line)
         + _END_OF_LINE
@@ -87,7 +87,7 @@ def frame(lines: Sequence[Line], styles: Mapping[Style, str]) -> str:
 
 
 class Terminal:
-    """Made by `open_terminal`."""
+    """The terminal while the full screen is active. Made by `open_terminal`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
@@ -99,7 +99,7 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines."""
+        """Return columns and lines."""
         columns, rows = os.get_terminal_size(self._out)
         return (columns, rows) if columns and rows else (80, 24)
 
@@ -107,8 +107,10 @@ class Terminal:
         self._write(frame(lines, self._styles))
 
     def keys(self, patience_s: float) -> list[str]:
-        """Those that were pressed, after `patience_s` at most; none, and earlier, where the window changed
-        its size or the program goes on after Ctrl-Z. Raises EOFError when nobody is there any more.
+        """Return the pressed keys, waiting at most `patience_s`.
+
+        Returns early with none on a change of the window's size and when the program continues after
+        Ctrl-Z. Raises EOFError at the end of input.
         """
         ready, _, _ = select.select([self._in, self._woken], [], [], patience_s)
         if self._woken in ready:
@@ -129,7 +131,7 @@ class Terminal:
         termios.tcsetattr(self._in, termios.TCSADRAIN, self._found)
 
     def wake_on_signals(self) -> Callable[[], None]:
-        """Signals end `keys` early from now on; what is returned ends that."""
+        """Make signals end `keys` early; return a function that undoes it."""
         before = signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
 
         def end() -> None:
@@ -140,7 +142,9 @@ class Terminal:
         return end
 
     def stop(self, *_: object) -> None:
-        """Ctrl-Z: the shell gets its terminal back until it brings this program to the front again."""
+        """Handle Ctrl-Z: restore the shell's terminal until the shell brings this program to the
+        foreground.
+        """
         self.leave()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTSTP)
@@ -163,13 +167,13 @@ def open_terminal(environment: Mapping[str, str]) -> Iterator[Terminal]:
     handlers: dict[signal.Signals, Any] = {
         signal.SIGWINCH: lambda *_: None,
         signal.SIGTSTP: terminal.stop,
-        # A program that a script has started in the background is born deaf to Ctrl-C.
+        # A script's background programs start with SIGINT ignored.
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: _end,
         signal.SIGHUP: _end,
     }
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    sleep_on = terminal.wake_on_signals()
+    stop_waking = terminal.wake_on_signals()
     terminal.enter()
     try:
         yield terminal
@@ -177,4 +181,4 @@ def open_terminal(environment: Mapping[str, str]) -> Iterator[Terminal]:
         terminal.leave()
         for number, handler in before.items():
             signal.signal(number, handler)
-        sleep_on()
+        stop_waking()

@@ -1,6 +1,6 @@
-"""Figures for people, as the console's pages write them: three significant digits and a unit.
+"""Numbers with three significant digits and a unit, as on the console's pages.
 
-Used by the tables and the head of `weir top`. Only characters that take one column everywhere.
+Used by the tables and the head of `weir top`. Every character takes one column.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _PERCENT: Final = ("request_percentage",)
 
 
 def digits(value: float) -> str:
-    """1.05, 31.5, 312, 12,345"""
+    """Format a number: 1.05, 31.5, 312, 12,345."""
     size = abs(value)
     if size >= 999.5 or value == int(value):
         return f"{round(value):,}"
@@ -23,7 +23,7 @@ def digits(value: float) -> str:
 
 
 def size(value: float, *, binary: bool = False) -> str:
-    """1.2 MB, or 1.14 MiB"""
+    """Format a number of bytes: 1.2 MB, or 1.14 MiB."""
     base, names = (1024, _BINARY) if binary else (1000, _DECIMAL)
     step = 0
     while step < len(names) - 1 and abs(value) >= base * 0.9995:
@@ -33,9 +33,7 @@ def size(value: float, *, binary: bool = False) -> str:
 
 
 def rate(key: str, value: float | None, bound: float | None = None) -> str:
-    """A limit named `key`, or what is held against `bound`, in its unit: 1048576 is 1 MiB and 1000000 is
-    1 MB.
-    """
+    """Format a limit `key`, or the value compared with `bound`: 1048576 is 1 MiB and 1000000 is 1 MB."""
     if value is None:
         return NOTHING
     if key in _BYTES:
@@ -45,7 +43,7 @@ def rate(key: str, value: float | None, bound: float | None = None) -> str:
 
 
 def share(fraction: float | None) -> str:
-    """0.973 is 97 %."""
+    """Format a fraction: 0.973 is 97 %."""
     return NOTHING if fraction is None else f"{fraction * 100:.0f} %"
 
 

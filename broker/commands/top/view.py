@@ -1,6 +1,7 @@
-"""What the keys of `weir top` change, and what each of them does. Pure.
+"""The state that the keys of `weir top` change, and the effect of each key. Pure.
 
-Used by the loop, which brings the keys by name, and by the screen. A view is a value; `press` gives the next.
+Used by the loop, which passes keys by name, and by the screen. A view is a value; `press` returns the next
+one.
 """
 
 from dataclasses import dataclass, replace
@@ -17,8 +18,10 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """`focus` is the table that keys are for. `sorts` and `turned` say for each table which of its sortable
-    columns it is sorted by, and whether the other way round; `tops` the first row that is shown.
+    """The state of the screen. `focus` is the table that receives keys.
+
+    For each table, `sorts` is the index of the sorted column among the sortable ones, `turned` whether its
+    direction is reversed, and `tops` the first visible row.
     """
 
     focus: int = 0
@@ -36,16 +39,14 @@ class View:
         return self.sorted_by(table).ascending != self.turned[table]
 
     def server_sort(self, table: int) -> dict[str, str]:
-        """What GET /events is to be asked; nothing where the table's own order will do."""
+        """Return the query of GET /events for this order; empty if the client's order is enough."""
         title = self.sorted_by(table).title
         name = dict(TABLES[table].server_sorts).get(title)
         return {} if name is None else {"sort": name, "order": "asc" if self.ascending(table) else "desc"}
 
 
 def press(view: View, key: str) -> View | None:
-    """`key` is a character, or the name of one that has none. None: somebody wants to leave. Keys that mean
-    nothing change nothing.
-    """
+    """Return the view after `key`, a character or a key's name; None to quit. Unbound keys change nothing."""
     if view.typing:
         return _type(view, key)
     match key:
@@ -96,13 +97,13 @@ def _sort(view: View, step: int) -> View:
 
 
 def _scroll(view: View, key: str) -> View:
-    """No further than a row that there is: the screen stops at the last page, and `settled` says so."""
+    """Scroll without an upper bound: the screen stops at the last page, and `settled` applies its limit."""
     step = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE, "home": -view.tops[view.focus]}[key]
     return replace(view, tops=_put(view.tops, view.focus, max(0, view.tops[view.focus] + step)))
 
 
 def settled(view: View, lasts: tuple[int, ...]) -> View:
-    """With no table scrolled past `lasts`, so that the next key up is seen at once."""
+    """Return the view with no table scrolled past `lasts`, so that the next `up` is visible at once."""
     return replace(view, tops=tuple(map(min, view.tops, lasts)))
 
 

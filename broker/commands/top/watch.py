@@ -1,8 +1,8 @@
-"""Listens to the console in threads of its own, and keeps what it said last.
+"""Reads the console's streams in threads and keeps the latest events.
 
-Used by the command and its loop. Two streams, because they are sorted differently before they are cut to a
-page; each is read by one thread, which comes back by itself when its stream breaks. Knows nothing of what is
-in an event but its name.
+Used by the command and its loop. There are two streams, because the console sorts them differently before
+it cuts them to a page; one thread reads each and reconnects when it breaks. Independent of the events'
+contents.
 """
 
 import threading
@@ -20,15 +20,16 @@ RULES_QUERY: Final = {"topics": "quotas", "sort": "used", "order": "desc", "limi
 REST_QUERY: Final = {"topics": "overview,throttled,usage", "limit": "100"}
 AGAIN_S: Final = 1.0
 STALE_S: Final = 3.0
-"""The overview comes twice a second."""
+"""The console sends the overview twice a second."""
 
 NO_MORE: Final = (401, 403)
-"""Statuses that trying again does not change."""
+"""Statuses that a retry does not change."""
 
 
 class Watch:
-    """Enter it to listen; leaving ends the threads. `sort` is how the busiest clients are sorted at first,
-    `clock` is in seconds.
+    """The latest events. Entering starts the threads, leaving ends them.
+
+    `sort` is the initial order of the busiest clients; `clock` is in seconds.
     """
 
     def __init__(
@@ -54,8 +55,8 @@ class Watch:
             reader.end()
 
     def topics(self) -> dict[str, Any]:
-        """The latest of each; empty until there is one of each. Raises click.ClickException where asking
-        again would change nothing.
+        """Return the latest event of each topic, or nothing until each has one. Raises click.ClickException
+        after a permanent refusal.
         """
         with self._heard:
             if self._refusal is not None:
@@ -63,7 +64,7 @@ class Watch:
             return dict(self._topics) if len(self._topics) == len(TOPICS) else {}
 
     def first(self, patience_s: float) -> dict[str, Any]:
-        """Waits until there is one of each. Raises click.ClickException where there is no console."""
+        """Wait until each topic has an event. Raises click.ClickException if there is no console."""
         with self._heard:
             self._heard.wait_for(
                 lambda: len(self._topics) == len(TOPICS) or self._refusal or self._troubles, patience_s
@@ -72,20 +73,23 @@ class Watch:
                 raise click.ClickException(next(iter(self._troubles.values())))
         topics = self.topics()
         if not topics:
-            raise click.ClickException(f"no console answers at {self._console.url} within {patience_s:g} s")
+            raise click.ClickException(f"no console responds at {self._console.url} within {patience_s:g} s")
         return topics
 
     def trouble(self) -> str | None:
-        """Why the figures are not those of now, and since when."""
+        """Return why the metrics are stale, and since when; None if they are current."""
         with self._heard:
             silent_s = self._clock() - self._overview_at
             why = next(iter(self._troubles.values()), None)
         if why is None and silent_s <= STALE_S:
             return None
-        return f"{silent_s:.0f} s old; {why or 'the console says nothing'}"
+        return f"{silent_s:.0f} s old; {why or 'the console sends nothing'}"
 
     def sort_clients(self, sort: Mapping[str, str]) -> None:
-        """How the busiest clients are sorted before they are cut to a page: by another stream, if need be."""
+        """Change the order in which the console sorts the busiest clients before it cuts them to a page.
+
+        Opens another stream if the order differs.
+        """
         if sort != self._sort:
             self._sort = dict(sort)
             self._readers["rest"].end()
@@ -97,7 +101,7 @@ class Watch:
         return Reader(name, self, lambda: EventStream(self._console, query))
 
     def hear(self, reader: "Reader", name: str, value: Any) -> None:
-        """Called by readers, as `lose` is. One that was replaced is not listened to."""
+        """Store an event. Readers call this and `lose`; those of a replaced reader are ignored."""
         with self._heard:
             if self._readers[reader.label] is not reader:
                 return
@@ -107,7 +111,7 @@ class Watch:
             if name == "overview":
                 self._overview_at = self._clock()
             if name == "signed-out":
-                self._refusal = click.ClickException("the console knows this token no more")
+                self._refusal = click.ClickException("the console no longer accepts this token")
             self._heard.notify_all()
 
     def lose(self, reader: "Reader", error: click.ClickException) -> None:
@@ -121,7 +125,7 @@ class Watch:
 
 
 class Reader(threading.Thread):
-    """Reads one stream after the other until it is ended."""
+    """A thread that reads one stream after the other until it is ended."""
 
     def __init__(self, label: str, watch: Watch, open_stream: Callable[[], EventStream]) -> None:
         super().__init__(name=f"weir-top-{label}", daemon=True)
@@ -145,7 +149,7 @@ class Reader(threading.Thread):
             self._ended.wait(AGAIN_S)
 
     def end(self) -> None:
-        """Does not wait for it: whoever ends it is about to draw, or to leave."""
+        """End the thread without waiting for it, so that drawing and leaving do not block."""
         self._ended.set()
         if self._stream is not None:
             self._stream.cut()
