@@ -1,10 +1,10 @@
-"""What the broker does at this moment, for whoever looks: rows for the console, and the tree of its tasks.
+"""The present state of the broker for readers: rows for the console, and the tree of its tasks.
 
-    live         the rows of every page, gathered from the rooms that have them
-    addresses    addresses, and how many connections there are of how many
-    topics       what lies in partitions, and how far groups have read
-    census       the nursery tree as it stands: names, ages, idle shares
-    holdings     what each of those tasks owns
+    live         the rows of every page, collected from their packages
+    addresses    addresses, and connection counts with their limits
+    topics       partitions' contents, and groups' progress
+    task_tree    the nursery tree: names, ages, idle shares
+    task_stats   the resources of each of those tasks
 
-Read-only, asked by `control` when somebody looks and idle otherwise; knows nothing of pages.
+Read-only, called by `control` on demand; independent of pages.
 """

@@ -1,4 +1,4 @@
-"""Addresses, and how many connections there are of how many, as the console reads them. For `figures`."""
+"""Addresses, and connection counts with their limits. For `console_views.live`."""
 
 from broker.control.rows.connections import AddressUse, ConnectionLimitRow
 from broker.metrics.quota import INT_MAX
@@ -21,7 +21,7 @@ def address_uses(quotas: ConnectionQuotas, now_ms: int) -> list[AddressUse]:
 
 
 def connection_limits(server: str, quotas: ConnectionQuotas, now_ms: int) -> list[ConnectionLimitRow]:
-    """The server's own first, whose refusals are all its listeners' together."""
+    """Return the server's own limits first, with the refusals of all its listeners, then each listener's."""
     listeners = [
         ConnectionLimitRow(
             each.name,

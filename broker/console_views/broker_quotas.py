@@ -1,4 +1,4 @@
-"""The use of the broker's own limits, and of retry-storm back-off. For `figures.live`."""
+"""The use of the broker's own limits and of retry-storm back-off. For `console_views.live`."""
 
 from broker.api.broker import Broker
 from broker.control.rows.broker_quotas import BrokerLimit, RetryStormUse

@@ -1,4 +1,4 @@
-"""How connections are held up and let go again, for the doctor. Held by `figures.live`."""
+"""Flow control of connections, for the console's doctor. For `console_views.live`."""
 
 from broker.api.broker import Broker
 from broker.control.rows.flow import Flow, SelectorRow
@@ -9,7 +9,7 @@ from broker.network.socket_server import SocketServer
 
 
 class FlowViews:
-    """Remembers what the last reader saw, since rates are made from totals."""
+    """Stores the totals of the previous read, from which rates are computed."""
 
     def __init__(self, server: SocketServer, broker: Broker, now_ns: int) -> None:
         self._server = server

@@ -1,6 +1,4 @@
-"""The live numbers that the console reads, gathered from the rooms that have them. Made by `server`; knows
-nothing of pages.
-"""
+"""The live values of the console, collected from their packages. Made by `server`; independent of pages."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -58,11 +56,11 @@ from broker.services.group_service import GroupService
 from broker.services.partitions import Partitions
 
 PHASES_EVERY_MS: Final = 5_000
-"""Quantiles of five minutes move slowly, and take milliseconds to make, which somebody waits for."""
+"""Quantiles over five minutes change slowly, and take milliseconds to compute while a reader waits."""
 
 
 class PhaseRows:
-    """How long the phases of requests took, as of the last five seconds."""
+    """The durations of requests' phases, recomputed every five seconds."""
 
     def __init__(self) -> None:
         self._made_ms: int | None = None

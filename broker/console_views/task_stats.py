@@ -1,6 +1,6 @@
-"""What each task of the broker owns, by the task's name; for `task_tree`. Made by `server`.
+"""The resources of each task of the broker, by the task's name; for `task_tree`. Made by `server`.
 
-Knows where the queues, connections and purgatories are, and nothing of tasks but their names.
+Depends on the queues, connections and purgatories, and on tasks only by name.
 """
 
 from collections.abc import Iterator
@@ -30,22 +30,22 @@ from broker.telemetry_export.pushes import TASK as PUSHES
 
 
 def owned_resources(server: SocketServer, broker: Broker, loop: LoopIdle) -> Owners:
-    """Answers for the moment at which it is asked."""
+    """Return a function that reads the present resources."""
 
     def now(now_ns: int) -> dict[str, TaskStats]:
-        held = {ROOT: TaskStats((), idle_ns=loop.idle_ns)}
-        held.update(_handlers(server, broker))
-        held.update(_reapers(server, broker))
-        held.update({each.name: _processor(each, now_ns) for each in server.processors()})
-        held.update(_handshakes(server))
+        stats = {ROOT: TaskStats((), idle_ns=loop.idle_ns)}
+        stats.update(_handlers(server, broker))
+        stats.update(_reapers(server, broker))
+        stats.update({each.name: _processor(each, now_ns) for each in server.processors()})
+        stats.update(_handshakes(server))
         for listener in server.listeners:
             connections = sum(len(each.selector.channels) for each in listener.all_processors())
-            held[f"listener-{listener.name}"] = TaskStats((Owned("connections", connections),))
+            stats[f"listener-{listener.name}"] = TaskStats((Owned("connections", connections),))
             parked = Owned(
-                "parked sockets", len(listener.acceptor.gate.throttled_sockets), server.gate.most_throttled
+                "throttled sockets", len(listener.acceptor.gate.throttled_sockets), server.gate.most_throttled
             )
-            held[f"{listener.acceptor_task}-parked"] = TaskStats((parked,))
-        return held
+            stats[f"{listener.acceptor_task}-parked"] = TaskStats((parked,))
+        return stats
 
     return now
 
@@ -70,7 +70,7 @@ def _handlers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskS
 
 
 def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
-    """In AutoMQ's mode every handler has one."""
+    """Return the handler's own queue, which exists in AutoMQ's mode."""
     if not isinstance(requests, RequestQueues):
         return ()
     queue = requests.queue_of(handler)
@@ -78,7 +78,7 @@ def _own_queue(requests: Requests, handler: int) -> tuple[Owned, ...]:
 
 
 def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, ...]:
-    """Those of the data plane's handlers; a connection of another plane has its share of the same queues."""
+    """Return the callbacks of a handler of the data plane; other planes share these queues."""
     callbacks = broker.callbacks
     if plane.name is not PlaneName.DATA or not isinstance(callbacks, CallbackQueues):
         return ()
@@ -87,22 +87,22 @@ def _own_callbacks(plane: Plane, broker: Broker, handler: int) -> tuple[Owned, .
 
 def _reapers(server: SocketServer, broker: Broker) -> Iterator[tuple[str, TaskStats]]:
     for each in server.resources.values():
-        held = Owned("held logins", each.users.held, each.gate.most_throttled)
-        yield each.users.reaper.name, TaskStats((held,))
+        stats = Owned("delayed authentications", each.users.held, each.gate.most_throttled)
+        yield each.users.reaper.name, TaskStats((stats,))
         if each.memory is not None:
             pool = each.memory.memory
-            line = Owned("connections in line", each.memory.waiting)
+            line = Owned("connections waiting for memory", each.memory.waiting)
             owns = Owned("bytes of requests", pool.used, pool.size), line
             yield each.memory.reaper.name, TaskStats(owns)
     for purgatory in broker.purgatories:
         yield f"ExpirationReaper-{broker.config.node_id}-{purgatory.name}", _purgatory(purgatory)
     yield RETRY_STORM, _purgatory(broker.delayed_answers)
     for kind, manager in broker.quotas.managers.items():
-        yield REAPERS[kind], TaskStats((Owned("held connections", len(manager.throttled)),))
-    yield BROKER_QUOTA, TaskStats((Owned("held connections", len(broker.quotas.broker.throttled)),))
+        yield REAPERS[kind], TaskStats((Owned("throttled connections", len(manager.throttled)),))
+    yield BROKER_QUOTA, TaskStats((Owned("throttled connections", len(broker.quotas.broker.throttled)),))
     groups = len(broker.groups.coordinator.listed())
     yield "group-coordinator-timer", TaskStats((Owned("groups", groups),))
-    moves = Owned("partitions that move", len(broker.partitions.store.moves.running))
+    moves = Owned("moving partitions", len(broker.partitions.store.moves.running))
     yield LOG_MOVER, TaskStats((moves,))
     telemetry = broker.telemetry
     yield "client-metrics-reaper", TaskStats((Owned("instances", len(telemetry.manager)),))

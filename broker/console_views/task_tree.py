@@ -1,8 +1,7 @@
-"""The census: which tasks run, since when, what each owns, and how much of its time is left. Made by
-`server`.
+"""The task tree: running tasks with their age, resources and idle time. Made by `server`.
 
-Reads Trio's own tree of nurseries when somebody looks, so it cannot be out of date; nobody registers. Names
-are those of Kafka's threads. Who owns what is asked of `owners`, by task name.
+Reads Trio's own tree of nurseries on demand, so it is always current and tasks need not register. Names are
+those of Kafka's threads. `owners` returns the resources by task name.
 """
 
 import re
@@ -20,12 +19,12 @@ from broker.metrics.counter_rate import CounterRate
 from broker.network.clock import TrioClock
 
 NURSERIES: Final = ("storage", "timers", "handlers", "console", "processors", "front")
-"""Those of the broker's main task, from the outermost, which ends last."""
+"""The nurseries of the broker's main task, from the outermost, which ends last."""
 
 ROOT: Final = "broker"
 
 MOST_NAMES: Final = 1_000
-"""What is known of so many names need not be found out with every look."""
+"""Size of the caches for values that depend on names only."""
 
 KINDS: Final = (
     ("quota", re.compile(r"^(controller-)?connection-quota|-parked$")),
@@ -42,9 +41,7 @@ KINDS: Final = (
 
 
 class TaskStats(NamedTuple):
-    """What a task owns, and for how many nanoseconds it had nothing to do, or was busy, since its start; None
-    where that is not defined.
-    """
+    """The resources of a task, and its idle or busy nanoseconds since its start; None if not defined."""
 
     owns: tuple[Owned, ...] = ()
     idle_ns: int | None = None
@@ -53,11 +50,11 @@ class TaskStats(NamedTuple):
 
 NOTHING: Final = TaskStats()
 Owners = Callable[[int], Mapping[str, TaskStats]]
-"""By task name; is told the nanoseconds of now."""
+"""Returns the stats by task name, given the present nanoseconds."""
 
 
 class Beginnings(trio.abc.Instrument):
-    """When each task began. Called by Trio for each task that is started, and for nothing else."""
+    """The start time of each task. Trio calls it for each started task and for nothing else."""
 
     def __init__(self, clock: TrioClock) -> None:
         self._clock = clock
@@ -71,7 +68,7 @@ class Beginnings(trio.abc.Instrument):
 
 
 class TaskTree:
-    """`rows` walks the tree below the task that called `begin`."""
+    """The tree below the task that called `begin`."""
 
     def __init__(self, clock: TrioClock, owners: Owners) -> None:
         self._clock = clock
@@ -82,13 +79,13 @@ class TaskTree:
         self._shares: dict[str, CounterRate] = {}
 
     def begin(self) -> None:
-        """From the broker's main task, before it opens a nursery."""
+        """Set the root. Called from the broker's main task, before it opens a nursery."""
         self._root = trio.lowlevel.current_task()
         self._began_ms = self._clock.wall_ms()
         trio.lowlevel.add_instrument(self._beginnings)
 
     def rows(self) -> list[TaskRow]:
-        """Parents first. Empty until `begin`."""
+        """Return the rows, parents first. Empty until `begin`."""
         if self._root is None:
             return []
         now_ns = self._clock.ns()
@@ -102,7 +99,7 @@ class TaskTree:
         return self._beginnings.of(task, self._began_ms)
 
     def idle(self, name: str, holding: TaskStats, began_ms: int, now_ns: int) -> float | None:
-        """The share of the last whole second, or of its life so far when nobody has looked before."""
+        """Return the idle share over the last whole second, or over the task's age on the first read."""
         total_ns = holding.busy_ns if holding.idle_ns is None else holding.idle_ns
         if total_ns is None:
             return None
@@ -115,7 +112,7 @@ class TaskTree:
 
 
 class _Walk:
-    """One look at the tree."""
+    """One walk over the tree."""
 
     def __init__(self, owned_resources: Mapping[str, TaskStats], now_ns: int, task_tree: TaskTree) -> None:
         self._owned = owned_resources
@@ -123,7 +120,7 @@ class _Walk:
         self._task_tree = task_tree
 
     def main(self, root: Task) -> Iterator[TaskRow]:
-        """The broker's own task, whose nurseries stand one in the other."""
+        """Yield the broker's own task, whose nurseries are nested."""
         began_ms = self._task_tree.began_ms(root)
         yield self._row(ROOT, "nursery", None, 0, began_ms)
         parent = ROOT
@@ -142,7 +139,7 @@ class _Walk:
             kind = _kind(name)
             began_ms = min(self._task_tree.began_ms(task) for task in (first, *others))
             yield self._row(name, kind, parent, depth, began_ms, 1 + len(others))
-            if kind != "console":  # a browser's tasks come and go, and are the console's own affair
+            if kind != "console":  # a browser's tasks are short-lived and belong to the console
                 yield from self._children(first.child_nurseries, name, depth + 1)
 
     def _row(
@@ -160,5 +157,5 @@ def _kind(name: str) -> str:
 
 @lru_cache(MOST_NAMES)
 def _natural(name: str) -> list[str | int]:
-    """Thread 10 after thread 9."""
+    """Sort thread 10 after thread 9."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

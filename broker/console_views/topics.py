@@ -1,4 +1,4 @@
-"""A topic's partitions and the offsets that groups have committed, for the console."""
+"""The contents of a topic's partitions and the progress of groups. For `console_views.live`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ VERSION_BYTES = 2
 
 
 def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]:
-    """Empty for a topic that there is not. Opens nothing."""
+    """Yield the partitions; none for an unknown topic. Opens no log."""
     hosted = partitions.by_name.get(topic)
     for index in range(0 if hosted is None else hosted.count):
         log = None if hosted is None else hosted.opened_log(index)
@@ -34,7 +34,7 @@ def partition_rows(partitions: Partitions, topic: str) -> Iterator[PartitionRow]
 
 
 def group_rows(groups: GroupService) -> Iterator[GroupRow]:
-    """Of the groups that there are at the beginning."""
+    """Yield the groups that exist at the call."""
     return (
         GroupRow(group.group_id, group.state, group.protocol_type, group.members, groups.lag(group.group_id))
         for group in groups.coordinator.listed()

@@ -1,8 +1,8 @@
-"""What Prometheus reads of the broker, under the names that Kafka's dashboards already have.
+"""The broker's Prometheus metrics, under the names that Kafka's dashboards use.
 
-`page` puts the families together each time somebody looks; each of the other files knows one part of the
-broker: `requests` what requests cost, `sockets` the network threads, `handlers` the request handlers and the
-queues on both sides of them, `topics` what goes into the logs and out of them, `memory` the pool of frames.
-Rooms that have figures of their own tell them by a function `families` beside them (`quotas.quota_metrics`),
-and `page` names it. Nothing here is asked for by a request, and nothing is counted here.
+`page` collects the families for each scrape; each other module covers one part of the broker: `requests`
+the cost of requests, `sockets` the network threads, `handlers` the request handlers and the queues on both
+sides of them, `topics` the traffic of the logs, `memory` the memory pool. Packages with metrics of their
+own have a function `families` (`quotas.quota_metrics`), which `page` calls. Requests never call this
+package, and it counts nothing itself.
 """

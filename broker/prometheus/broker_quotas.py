@@ -1,4 +1,4 @@
-"""The broker's own quota, retry-storm back-off, and how flow control holds connections up. (AutoMQ:
+"""Metrics of the broker's own quota, of retry-storm back-off and of flow control. (AutoMQ:
 BrokerQuotaManager, kafka_stream_broker_quota_limit)
 """
 
@@ -17,34 +17,36 @@ TYPES: Final = {
     QuotaKind.BROKER_SLOW_FETCH: "SlowFetch",
     QuotaKind.BROKER_REQUEST_RATE: "RequestRate",
 }
-"""AutoMQ's names of the four."""
+"""AutoMQ's names of the four kinds."""
 
 
 def families(broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
-    """The series of the quota are there while it is enabled; a limit, while one is set."""
+    """Yield the quota's families. Series exist while the quota is enabled; those of a limit while it is
+    set.
+    """
     quota = broker.quotas.broker
     uses = [((("type", TYPES[use.kind]),), use) for use in quota.use(now_ms)] if quota.active else []
     yield FamilySamples(
         "kafka_stream_broker_quota_limit",
-        "The limit of the whole broker that is in force, in bytes or requests a second",
+        "Limit of the whole broker in force, in bytes or requests per second",
         Kind.GAUGE,
         [Sample(labels, use.bound) for labels, use in uses if use.bound is not None],
     )
     yield FamilySamples(
         "kafka_server_broker_value_rate",
-        "Bytes or requests a second that were counted for the quota of the whole broker",
+        "Bytes or requests per second recorded for the broker's quota",
         Kind.GAUGE,
         [Sample(labels, use.observed) for labels, use in uses],
     )
     yield FamilySamples(
         "kafka_server_broker_throttle_time",
-        "Mean milliseconds of the throttles of the last minute by the broker's quota, 0 without any",
+        "Mean throttle time by the broker's quota over the last minute, in milliseconds; 0 without throttles",
         Kind.GAUGE,
         [Sample(labels, quota.mean_throttle_ms(use.kind, now_ms)) for labels, use in uses],
     )
     yield FamilySamples(
         "kafka_server_broker_queue_size",
-        "Channels that are held for the broker's quota",
+        "Channels throttled by the broker's quota",
         Kind.GAUGE,
         [Sample(labels, use.throttled) for labels, use in uses],
     )
@@ -56,7 +58,7 @@ def families(broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
     )
     yield FamilySamples(
         "weir_broker_quota_throttle_ms_total",
-        "Milliseconds of those throttles",
+        "Milliseconds of throttles by the broker's quota since it was enabled",
         Kind.COUNTER,
         [Sample(labels, use.throttle_ms) for labels, use in uses],
     )
@@ -68,23 +70,25 @@ def _retry_storm(broker: Broker) -> Iterator[FamilySamples]:
     for name, about, kind, value in (
         (
             "delayed_total",
-            "Responses that were delayed for a retry storm",
+            "Responses delayed by retry-storm back-off",
             Kind.COUNTER,
             totals.delayed,
         ),
-        ("delay_ms_total", "Milliseconds of those delays", Kind.COUNTER, totals.delayed_ms),
-        ("waiting", "Responses that are delayed now", Kind.GAUGE, broker.delayed_answers.delayed),
-        ("states", "Resources of connections whose errors are remembered", Kind.GAUGE, len(storm)),
+        ("delay_ms_total", "Milliseconds of delays by retry-storm back-off", Kind.COUNTER, totals.delayed_ms),
+        ("waiting", "Responses delayed now", Kind.GAUGE, broker.delayed_answers.delayed),
+        ("states", "Tracked error states, by connection and resource", Kind.GAUGE, len(storm)),
     ):
         yield FamilySamples(f"weir_retry_storm_{name}", about, kind, [Sample((), value)])
 
 
 def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator[FamilySamples]:
-    """What the doctor looks at, of the network threads and the callbacks."""
+    """Yield flow-control metrics of the network threads and the callbacks, which the console's doctor uses
+    too.
+    """
     totals = flow_totals(server)
     for name, about, value in (
-        ("mutes", "Connections that a quota or a watermark stopped to be read", totals.mutes),
-        ("unmutes", "Connections that were read again after that", totals.unmutes),
+        ("mutes", "Connections muted by a quota or a watermark", totals.mutes),
+        ("unmutes", "Connections unmuted after a quota or a watermark", totals.unmutes),
     ):
         yield FamilySamples(f"weir_flow_control_{name}_total", about, Kind.COUNTER, [Sample((), value)])
     yield FamilySamples(
@@ -101,20 +105,20 @@ def flow_families(server: SocketServer, broker: Broker, now_ms: int) -> Iterator
     )
     yield FamilySamples(
         "weir_callbacks_blocked_total",
-        "Answers of requests that had waited, and that found no place in the callback queue",
+        "Responses of delayed requests that found the callback queue full",
         Kind.COUNTER,
         [Sample((), broker.callbacks.blocked)],
     )
     processors = [((("networkProcessor", str(each.id)),), each) for each in server.processors()]
     yield FamilySamples(
         "weir_idle_connections",
-        "Open connections that did nothing for a minute, by network thread",
+        "Open connections without activity for a minute, by network thread",
         Kind.GAUGE,
         [Sample(labels, idle_connections(each, now_ms)) for labels, each in processors],
     )
     yield FamilySamples(
         "weir_deepest_connection_requests",
-        "Requests in hand of the connection that has most of them, by network thread",
+        "Largest number of requests in flight on one connection, by network thread",
         Kind.GAUGE,
         [Sample(labels, deepest(each)) for labels, each in processors],
     )

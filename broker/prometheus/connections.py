@@ -1,4 +1,4 @@
-"""How accepting goes: what the connection quotas count, and how long their gates hold it up. (Kafka:
+"""Metrics of the acceptors: connection quotas, and the time that their gates block accepting. (Kafka:
 Acceptor, ConnectionQuotas)
 """
 
@@ -8,21 +8,22 @@ from broker.quotas import connection_metrics
 
 
 def families(server: SocketServer, now_ms: int, most: int = MAX_SERIES) -> Steps:
-    """A listener that makes way for another one of its name is not shown; of addresses, the `most` busiest
-    are.
+    """Yield the families, with the `most` busiest addresses.
+
+    A listener that is being replaced by another of its name is omitted.
     """
     quotas = {name.value: each.gate.quotas for name, each in server.resources.items()}
     yield from connection_metrics.families(quotas, now_ms, most)
     gates = {listener.name: listener.acceptor.gate for listener in server.listeners}
     yield FamilySamples(
         "kafka_network_acceptor_acceptorblockedpercent",
-        "Share of the last minute, 0 to 1, in which accepting waited for a processor, a slot or a rate",
+        "Share of the last minute, 0 to 1, in which the acceptor waited for a processor, a slot or a rate",
         Kind.GAUGE,
         [Sample((("listener", name),), gate.blocked.share()) for name, gate in gates.items()],
     )
     yield FamilySamples(
         "kafka_network_acceptor_throttled_sockets",
-        "Connections of addresses over their rate that are held now",
+        "Accepted connections delayed because their address exceeds its rate",
         Kind.GAUGE,
         [Sample((("listener", name),), len(gate.throttled_sockets)) for name, gate in gates.items()],
     )

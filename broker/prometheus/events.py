@@ -1,4 +1,4 @@
-"""What became of the broker's own events. Kafka has nothing like it."""
+"""Metrics of the broker's own events. Ours, without a counterpart in Kafka."""
 
 from collections.abc import Iterator
 
@@ -12,5 +12,5 @@ def families(log: EventLog) -> Iterator[FamilySamples]:
     dropped = [Sample((("topic", topic),), each.dropped) for topic, each in topics]
     yield FamilySamples("weir_events_written_total", "Records written to event topics", Kind.COUNTER, written)
     yield FamilySamples(
-        "weir_events_dropped_total", "Records that there was no room for", Kind.COUNTER, dropped
+        "weir_events_dropped_total", "Records dropped because the buffer was full", Kind.COUNTER, dropped
     )

@@ -7,10 +7,10 @@ from broker.network.failures import Failures
 
 
 def families(failures: Failures) -> Iterator[FamilySamples]:
-    """One series for each place, also where nothing has happened."""
+    """Yield one series for each place, including those without failures."""
     yield FamilySamples(
         "kafka_server_socket_server_unexpected_exceptions_total",
-        "Unexpected exceptions, each of which ended one connection or failed one request, by the step",
+        "Unexpected exceptions that ended a connection or failed a request, by place",
         Kind.COUNTER,
         [Sample((("place", place.value),), count) for place, count in failures.counts.items()],
     )

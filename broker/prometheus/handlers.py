@@ -1,6 +1,4 @@
-"""The request handlers, and the queues between them and the network threads. (Kafka: RequestChannel,
-KafkaRequestHandlerPool)
-"""
+"""Metrics of the request handlers and their queues. (Kafka: RequestChannel, KafkaRequestHandlerPool)"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -17,17 +15,17 @@ POOLS: Final = {
     PlaneName.CONTROLLER: "controller",
     PlaneName.CONTROL: "controlplane",
 }
-"""What the figures of a plane's own pool begin with (KIP-1207, KIP-291)."""
+"""The name prefix of the metrics of a plane's own pool (KIP-1207, KIP-291)."""
 
 
 class HandlerFamilies:
-    """Reads the socket server when somebody looks."""
+    """Reads the socket server on each scrape."""
 
     def __init__(self, server: SocketServer) -> None:
         self._server = server
 
     def families(self, idle: float) -> Iterator[FamilySamples]:
-        """`idle` is the share of the last window in which the one thread of all handlers was idle."""
+        """Yield the families. `idle` is the idle share of the handlers' one thread over the last window."""
         yield from _queues(self._server)
         yield _share("requesthandleravgidle", "all pools", idle)
         for name in self._server.planes:
@@ -35,8 +33,8 @@ class HandlerFamilies:
 
 
 def _share(name: str, whose: str, idle: float) -> FamilySamples:
-    """Every pool has the same: what the thread has left is left for each of them."""
-    about = f"Share of time that the thread which runs the request handlers is idle, of {whose}"
+    """Return a pool's family. All pools have the same value, because they share the thread."""
+    about = f"Idle share of the request handlers' thread, for {whose}"
     return FamilySamples(f"{POOL}_{name}_percent", about, Kind.GAUGE, [Sample((), idle)])
 
 
@@ -44,11 +42,11 @@ def _queues(server: SocketServer) -> Iterator[FamilySamples]:
     for plane in server.planes.values():
         prefix = "" if plane.name is PlaneName.DATA else POOLS[plane.name]
         depth = [Sample((), plane.requests.depth())]
-        yield FamilySamples(f"{CHANNEL}_{prefix}requestqueuesize", "Requests waiting", Kind.GAUGE, depth)
+        yield FamilySamples(f"{CHANNEL}_{prefix}requestqueuesize", "Requests in the queue", Kind.GAUGE, depth)
     waiting = [(str(each.id), len(each.responder.responses)) for each in server.processors()]
     yield FamilySamples(
         f"{CHANNEL}_responsequeuesize",
-        "Answers waiting to be written, by processor; without that label, of all",
+        "Responses in the queue, by processor; without that label, of all processors",
         Kind.GAUGE,
         [
             Sample((), sum(count for _, count in waiting)),

@@ -1,4 +1,4 @@
-"""The directories of log.dirs and what moves between them. (Kafka: LogManager's gauges,
+"""Metrics of the log directories and of moves between them. (Kafka: LogManager's gauges,
 ReplicaAlterLogDirsManager)
 """
 
@@ -14,7 +14,7 @@ MANAGER: Final = "kafka_server_replicaalterlogdirsmanager"
 
 
 def families(store: LogStore) -> Iterator[FamilySamples]:
-    """The copies themselves are shown among the logs, in `topics`."""
+    """Yield the families. `topics` has the sizes of the copies."""
     offline = [
         Sample((("logDirectory", each.path),), int(each.offline is not None)) for each in store.directories
     ]
@@ -31,35 +31,35 @@ def families(store: LogStore) -> Iterator[FamilySamples]:
     for name, text, samples in (
         (
             "kafka_server_replicamanager_offlinereplicacount",
-            "Partitions that cannot be used until the next start",
+            "Partitions offline until the next start",
             [Sample((), len(store.offline))],
         ),
-        ("weir_log_offline_partitions", "The same by topic", by_topic),
+        ("weir_log_offline_partitions", "Partitions offline until the next start, by topic", by_topic),
         (
             "weir_log_directory_free_bytes",
-            "Bytes that the broker may still write to the volume",
+            "Free bytes of the volume",
             [Sample(labels, free) for labels, (_, free) in of_volumes],
         ),
         (
             "weir_log_directory_total_bytes",
-            "Bytes of the volume",
+            "Total bytes of the volume",
             [Sample(labels, total) for labels, (total, _) in of_volumes],
         ),
-        ("weir_log_missing_offsets", "Offsets whose records were there and are not", missing),
+        ("weir_log_missing_offsets", "Offsets whose records are lost", missing),
         (
             "kafka_log_logmanager_offlinelogdirectorycount",
-            "Log directories that cannot be used",
+            "Offline log directories",
             [Sample((), lost)],
         ),
-        ("kafka_log_logmanager_logdirectoryoffline", "1 where it cannot be used", offline),
-        (f"{MANAGER}_maxlag", "Offsets that the copy farthest behind lacks", [Sample((), lag)]),
-        (f"{MANAGER}_failedpartitionscount", "Moves that met an error", [Sample((), store.moves.failed)]),
+        ("kafka_log_logmanager_logdirectoryoffline", "1 if the log directory is offline", offline),
+        (f"{MANAGER}_maxlag", "Maximum lag of a running copy, in offsets", [Sample((), lag)]),
+        (f"{MANAGER}_failedpartitionscount", "Moves that failed", [Sample((), store.moves.failed)]),
     ):
         yield FamilySamples(name, text, Kind.GAUGE, samples)
 
 
 def _space(path: str) -> tuple[int, int] | None:
-    """Bytes of the volume and those that are free; None where it does not say."""
+    """Return total and free bytes of the volume; None if the system does not report them."""
     try:
         return disk.space(path)
     except OSError:

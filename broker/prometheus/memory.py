@@ -1,7 +1,7 @@
-"""The memory of requests, of each socket server. (Kafka: SocketServer's MemoryPoolAvailable and
-MemoryPoolUsed, and the Meter of its memoryPoolSensor)
+"""The memory pools of the socket servers. (Kafka: SocketServer's MemoryPoolAvailable and MemoryPoolUsed,
+and the Meter of its memoryPoolSensor)
 
-Where memory is not bounded the figures are those of Kafka's MemoryPool.NONE.
+Without a memory bound the values are those of Kafka's MemoryPool.NONE.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,32 +12,32 @@ from broker.network.memory.leased_frames import LeasedFrames
 from broker.quotas.connection_metrics import label_of
 
 ENDLESS: Final = 2**63 - 1
-"""What MemoryPool.NONE has available."""
+"""The available memory of MemoryPool.NONE."""
 
 
 FAMILIES: Final = (
     (
         "kafka_network_socketserver_memorypoolavailable",
-        "Bytes of requests that may still be read",
+        "Free bytes of the request memory pool",
         Kind.GAUGE,
     ),
-    ("kafka_network_socketserver_memorypoolused", "Bytes of requests in memory", Kind.GAUGE),
+    ("kafka_network_socketserver_memorypoolused", "Used bytes of the request memory pool", Kind.GAUGE),
     (
         "kafka_server_socket_server_metrics_memorypoolavgdepletedpercent",
-        "Share of time without memory",
+        "Share of time in which the memory pool was depleted",
         Kind.GAUGE,
     ),
     (
         "kafka_server_socket_server_metrics_memorypooldepletedtimetotal",
-        "Milliseconds without memory",
+        "Milliseconds in which the memory pool was depleted",
         Kind.COUNTER,
     ),
-    ("weir_memory_pool_waiting", "Connections that wait for memory", Kind.GAUGE),
+    ("weir_memory_pool_waiting", "Connections waiting for request memory", Kind.GAUGE),
 )
 
 
 def families(servers: Mapping[str, LeasedFrames | None], now_ms: int) -> Iterator[FamilySamples]:
-    """By the name of the socket server, which is a label where there are several. None without
+    """Yield the families by socket server, a label if there are several. None: no
     `queued.max.request.bytes`.
     """
     values = {name: _values(frames, now_ms) for name, frames in servers.items()}
@@ -47,7 +47,7 @@ def families(servers: Mapping[str, LeasedFrames | None], now_ms: int) -> Iterato
 
 
 def _values(frames: LeasedFrames | None, now_ms: int) -> tuple[float, ...]:
-    """In the order of `FAMILIES`."""
+    """Return the values in the order of `FAMILIES`."""
     if frames is None:
         return ENDLESS, 0, 0.0, 0.0, 0
     memory = frames.memory

@@ -1,4 +1,4 @@
-"""The page itself: which families there are, in which order. Made by `server`, read by /metrics."""
+"""The page of /metrics: its families and their order. Made by `server`, read by /metrics."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -36,7 +36,7 @@ from broker.telemetry.state import Telemetry
 
 
 class PrometheusPage:
-    """One page, made afresh each time it is read."""
+    """The page, rendered for each scrape."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PrometheusPage:
         client_telemetry: Telemetry,
         most_entities: Callable[[], int],
     ) -> None:
-        """`most_entities` is quota.metrics.max.entities, of this moment."""
+        """`most_entities` returns the present quota.metrics.max.entities."""
         self._clock = clock
         self._broker = broker
         self._server = server
@@ -68,15 +68,15 @@ class PrometheusPage:
         self._most_entities = most_entities
 
     def page(self) -> str:
-        """The Prometheus text format, version 0.0.4."""
+        """Return the page in the Prometheus text format, version 0.0.4."""
         return b"".join(self.pieces()).decode()
 
     def pieces(self) -> Iterator[bytes]:
-        """The page as it comes to be, some microseconds of work at a time; some pieces are empty."""
+        """Yield the page in steps of some microseconds of work; some pieces are empty."""
         return pieces(self._steps())
 
     def families(self) -> Iterator[FamilySamples]:
-        """Each once. Whoever reads them closes a window of the rates."""
+        """Yield each family once. Reading them closes a window of the rates."""
         return (family for family in self._steps() if family is not None)
 
     def _steps(self) -> Steps:

@@ -1,7 +1,7 @@
-"""What requests cost, per API: how many, how large, how long, how they ended. (Kafka: RequestMetrics)
+"""Metrics of requests per API: count, size, durations, errors. (Kafka: RequestMetrics)
 
-Quantiles are of the last five minutes, or of the time since the page was last read where that is longer;
-everything else is since the start. What has no request behind it has no series.
+Quantiles are over the last five minutes, or since the previous scrape if that is longer; everything else is
+since the start. An API without requests has no series.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ from broker.network.metrics.request_metrics import PHASES, AllMetrics, ApiMetric
 PREFIX: Final = "kafka_network_requestmetrics"
 
 ABOUT: Final = {
-    "RequestQueueTimeMs": "Milliseconds from the last byte in until a handler has the request",
-    "LocalTimeMs": "Milliseconds with a handler",
-    "RemoteTimeMs": "Milliseconds waiting for a timer, a commit or the disk",
-    "ThrottleTimeMs": "Milliseconds that the connection is held for a quota, beside the other phases",
-    "ResponseQueueTimeMs": "Milliseconds that the answer waits to be written",
-    "ResponseSendTimeMs": "Milliseconds from the first byte to the last byte out",
-    "TotalTimeMs": "Milliseconds from the last byte in to the last byte out",
+    "RequestQueueTimeMs": "Milliseconds from the request's last byte to its handler",
+    "LocalTimeMs": "Milliseconds in the handler",
+    "RemoteTimeMs": "Milliseconds of waiting for a timer, a commit or the disk",
+    "ThrottleTimeMs": "Milliseconds that a quota throttles the connection, in parallel to the other phases",
+    "ResponseQueueTimeMs": "Milliseconds of the response in the queue",
+    "ResponseSendTimeMs": "Milliseconds from the response's first byte to its last",
+    "TotalTimeMs": "Milliseconds from the request's last byte to the response's last",
 }
 
 NO_NUMBERS: Final = {
-    "temporarymemorybytes": "Bytes that were needed besides the request; always 0, records stay packed",
-    "messageconversionstimems": "Milliseconds of down-conversion; always 0, there is only format 2 (KIP-724)",
+    "temporarymemorybytes": "Additional bytes to handle a request; always 0, as records stay compressed",
+    "messageconversionstimems": "Milliseconds of down-conversion; always 0, only format 2 exists (KIP-724)",
 }
-"""What Kafka has for Produce and Fetch, and this broker has no cause for."""
+"""Kafka's metrics of Produce and Fetch that are always 0 here."""
 
 NOTHING: Final = [nan] * len(QUANTILES)
 
@@ -40,11 +40,11 @@ WITH_RECORDS: Final = ("Produce", "Fetch", "FetchConsumer", "FetchFollower")
 
 
 def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
-    """`now_ms` is monotonic."""
+    """Yield the families; `now_ms` is monotonic."""
     apis = list(metrics)
     yield FamilySamples(
         f"{PREFIX}_requests_total",
-        "Requests answered, by version",
+        "Requests by version",
         Kind.COUNTER,
         [
             Sample((*_name(api), ("version", _version(version))), count)
@@ -54,7 +54,7 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
     )
     yield FamilySamples(
         f"{PREFIX}_errors_total",
-        "Error codes in answers; NONE: answers without any",
+        "Error codes in responses; NONE counts responses without errors",
         Kind.COUNTER,
         [
             Sample((*_name(api), ("error", ErrorCode(code).name)), count)
@@ -67,7 +67,7 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
         yield FamilySamples(f"{PREFIX}_{phase.lower()}", ABOUT[phase], Kind.SUMMARY, samples)
     yield FamilySamples(
         f"{PREFIX}_requestbytes",
-        "Bytes of a request, its size prefix not counted",
+        "Bytes of a request without its size prefix",
         Kind.SUMMARY,
         (each for api in apis for each in _sizes(api, now_ms)),
     )
@@ -77,11 +77,11 @@ def families(metrics: AllMetrics, now_ms: int) -> Iterator[FamilySamples]:
 
 
 def log_families(log: RequestLog) -> Iterator[FamilySamples]:
-    """The request log: how much of what was asked for its bound let through."""
+    """Yield the lines of the request log: written, and left out by its limit."""
     lines = (("written", log.written), ("left_out", log.left_out))
     yield FamilySamples(
         "weir_request_log_lines_total",
-        "Requests that were to be logged, and were or were too many",
+        "Requests selected for the request log: written, or left out by its limit",
         Kind.COUNTER,
         [Sample((("result", result),), count) for result, count in lines],
     )

@@ -1,6 +1,7 @@
-"""The network threads and their connections, per processor. (Kafka: SocketServer, Selector.SelectorMetrics)
+"""Metrics of the network threads and their connections, per processor. (Kafka: SocketServer,
+Selector.SelectorMetrics)
 
-Rates and ratios are over the time since the page was last read, of one second at least; totals are since the
+Rates and ratios are over the time since the previous scrape, at least one second; totals are since the
 start.
 """
 
@@ -15,7 +16,7 @@ from broker.network.socket_server import SocketServer
 
 SELECTOR: Final = "kafka_server_socket_server_metrics"
 
-EXPIRED: Final = "Connections closed because their login had ended"
+EXPIRED: Final = "Connections closed because their session expired"
 
 Labels = tuple[tuple[str, str], ...]
 Figure = Callable[["Look"], float]
@@ -23,48 +24,56 @@ Figure = Callable[["Look"], float]
 METERS: Final[tuple[tuple[str, str, Callable[[SelectorTotals], float]], ...]] = (
     ("connection_creation", "Connections accepted", lambda t: t.opened),
     ("connection_close", "Connections closed", lambda t: t.closed),
-    ("successful_authentication", "Logins that succeeded", lambda t: t.logins),
-    ("failed_authentication", "Logins that failed", lambda t: t.failed_logins),
-    ("successful_reauthentication", "Logins that were renewed (KIP-368)", lambda t: t.renewals),
-    ("failed_reauthentication", "Renewals of a login that failed", lambda t: t.failed_renewals),
-    ("network_io", "Requests received and answers sent", lambda t: t.received + t.sent),
-    ("incoming_byte", "Bytes of whole requests", lambda t: t.bytes_in),
-    ("outgoing_byte", "Bytes of whole answers", lambda t: t.bytes_out),
-    ("request", "What was sent, by Kafka's clients' word for it: answers", lambda t: t.sent),
-    ("response", "What was received, by Kafka's clients' word for it: requests", lambda t: t.received),
-    ("select", "Looks for ready connections", lambda t: t.polls),
+    ("successful_authentication", "Successful authentications", lambda t: t.logins),
+    ("failed_authentication", "Failed authentications", lambda t: t.failed_logins),
+    ("successful_reauthentication", "Successful re-authentications (KIP-368)", lambda t: t.renewals),
+    ("failed_reauthentication", "Failed re-authentications", lambda t: t.failed_renewals),
+    ("network_io", "Requests received and responses sent", lambda t: t.received + t.sent),
+    ("incoming_byte", "Bytes of complete requests", lambda t: t.bytes_in),
+    ("outgoing_byte", "Bytes of complete responses", lambda t: t.bytes_out),
+    ("request", "Messages sent, which Kafka's selector calls requests: responses", lambda t: t.sent),
+    ("response", "Messages received, which Kafka's selector calls responses: requests", lambda t: t.received),
+    ("select", "Calls of select", lambda t: t.polls),
 )
-"""Each has a `_total` and a `_rate` a second."""
+"""Each has a `_total` and a `_rate` per second."""
 
 TOTALS: Final[tuple[tuple[str, str, Figure], ...]] = (
     (
         "successful_authentication_no_reauth_total",
-        "Logins of clients that know nothing of re-authentication",
+        "Authentications of clients without support for re-authentication",
         lambda look: look.totals.logins_without_reauth,
     ),
     (
         "io_wait_time_ns_total",
-        "Nanoseconds between a look for ready connections and its answer",
+        "Nanoseconds in select",
         lambda look: look.totals.waiting_ns,
     ),
-    ("io_time_ns_total", "Nanoseconds of everything else", lambda look: look.totals.busy_ns),
+    ("io_time_ns_total", "Nanoseconds outside of select", lambda look: look.totals.busy_ns),
 )
 GAUGES: Final[tuple[tuple[str, str, Figure], ...]] = (
     ("connection_count", "Open connections", lambda look: len(look.processor.selector.channels)),
-    ("io_wait_ratio", "Share of time spent waiting for connections", lambda look: look.waiting),
-    ("io_ratio", "Share of time spent on everything else", lambda look: look.rates.busy_ns / 1e9),
+    ("io_wait_ratio", "Share of time in select", lambda look: look.waiting),
+    ("io_ratio", "Share of time outside of select", lambda look: look.rates.busy_ns / 1e9),
     (
         "io_wait_time_ns_avg",
-        "Nanoseconds of one wait",
+        "Mean nanoseconds of a select",
         lambda look: look.rates.waiting_ns / look.rates.polls if look.rates.polls else 0.0,
     ),
     (
         "io_time_ns_avg",
-        "Nanoseconds from one wait to the next",
+        "Mean nanoseconds between two selects",
         lambda look: look.rates.busy_ns / look.rates.polls if look.rates.polls else 0.0,
     ),
-    ("reauthentication_latency_avg", "Milliseconds of a renewal, lately", lambda look: look.renewal_ms[0]),
-    ("reauthentication_latency_max", "Milliseconds of the longest one", lambda look: look.renewal_ms[1]),
+    (
+        "reauthentication_latency_avg",
+        "Mean milliseconds of recent re-authentications",
+        lambda look: look.renewal_ms[0],
+    ),
+    (
+        "reauthentication_latency_max",
+        "Maximum milliseconds of recent re-authentications",
+        lambda look: look.renewal_ms[1],
+    ),
     (
         "expired_connections_killed_count",
         EXPIRED,
@@ -74,7 +83,7 @@ GAUGES: Final[tuple[tuple[str, str, Figure], ...]] = (
 
 
 class Look(NamedTuple):
-    """One processor as it is now; `rates` are what its totals grew by in a second."""
+    """The state of one processor; `rates` are the increases of its totals per second."""
 
     processor: Processor
     labels: Labels
@@ -88,7 +97,7 @@ class Look(NamedTuple):
 
 
 class SocketFamilies:
-    """Remembers what the last reader saw, since rates are made from totals."""
+    """Stores the totals of the previous scrape, from which rates are computed."""
 
     def __init__(self, server: SocketServer, now_ns: int) -> None:
         self._server = server
@@ -96,13 +105,13 @@ class SocketFamilies:
         self._rate: dict[int, CounterRate] = {}
 
     def families(self, now_ns: int, idle: float) -> Iterator[FamilySamples]:
-        """`idle` is the share of the last window in which the one thread of all processors was idle."""
+        """Yield the families. `idle` is the idle share of the processors' one thread over the last window."""
         looks = list(self._look(now_ns))
         for name, about, total in METERS:
             growing = [Sample(look.labels, total(look.totals)) for look in looks]
             yield FamilySamples(f"{SELECTOR}_{name}_total", about, Kind.COUNTER, growing)
             rates = [Sample(look.labels, total(look.rates)) for look in looks]
-            yield FamilySamples(f"{SELECTOR}_{name}_rate", f"{about}, a second", Kind.GAUGE, rates)
+            yield FamilySamples(f"{SELECTOR}_{name}_rate", f"{about}, per second", Kind.GAUGE, rates)
         yield from _figures(TOTALS, Kind.COUNTER, looks)
         yield from _figures(GAUGES, Kind.GAUGE, looks)
         yield _software(looks)
@@ -138,12 +147,12 @@ def _figures(
 
 def _software(looks: Iterable[Look]) -> FamilySamples:
     names = ("clientSoftwareName", "clientSoftwareVersion")
-    about = "Open connections by their clients' software"
+    about = "Open connections by client software"
     return _kinds("connections_software", about, names, client_software, looks)
 
 
 def _tls(looks: Iterable[Look]) -> FamilySamples:
-    about = "Open connections with TLS by their cipher suite and version"
+    about = "Open TLS connections by cipher suite and protocol version"
     return _kinds("connections_tls_info", about, ("cipher", "protocol"), ciphers, looks)
 
 
@@ -163,18 +172,20 @@ def _kinds(
 
 
 def _idle(looks: Sequence[Look], idle: float) -> Iterator[FamilySamples]:
-    """Kafka takes a network thread's io-wait-ratio, which here counts the work of all other tasks as waiting.
-    The average over no processors is 1, as in Kafka.
+    """Yield the idle shares of the network threads.
+
+    Kafka uses a network thread's io-wait-ratio, which here would count the work of all other tasks as
+    waiting. The average over no processors is 1, as in Kafka.
     """
     yield FamilySamples(
         "kafka_network_processor_idle_percent",
-        "Share of time that the thread which runs a network thread's task is idle",
+        "Idle share of the thread that runs the processor",
         Kind.GAUGE,
         [Sample((("networkProcessor", str(look.processor.id)),), idle) for look in looks],
     )
     yield FamilySamples(
         "kafka_network_socketserver_networkprocessoravgidle_percent",
-        "The same, averaged over all network threads",
+        "Idle share of the network threads, averaged",
         Kind.GAUGE,
         [Sample((), idle if looks else 1.0)],
     )

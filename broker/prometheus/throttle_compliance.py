@@ -1,4 +1,6 @@
-"""Whether clients wait as they are told. Ours: Kafka does not ask. See `quotas.throttle_compliance`."""
+"""Clients' compliance with throttle_time_ms. Ours, without a counterpart in Kafka. See
+`quotas.throttle_compliance`.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,18 +13,18 @@ WORDS: Final = {True: "yes", False: "no", None: "unknown"}
 
 
 def families(throttle_compliance: ThrottleCompliance) -> Iterator[FamilySamples]:
-    """Of clients of which something was seen, those last that were seen last."""
+    """Yield the families of clients with a known reaction, the most recent last."""
     clients = list(throttle_compliance.clients())
     verdicts = Counter(client.record.obeys for client in clients)
     yield FamilySamples(
         "kafka_server_throttled_clients",
-        "Clients that were throttled, by whether they wait as throttle_time_ms tells them to",
+        "Throttled clients, by whether they obey throttle_time_ms",
         Kind.GAUGE,
         [Sample((("obeys", word),), verdicts[verdict]) for verdict, word in WORDS.items()],
     )
     yield FamilySamples(
         "kafka_server_throttle_compliance_total",
-        "Throttles in which a client waited, and in which it sent before they were over",
+        "Throttles by outcome: the client waited, or sent before the throttle ended",
         Kind.COUNTER,
         [
             Sample((("user", each.principal), ("client_id", each.client_id), ("outcome", outcome)), count)

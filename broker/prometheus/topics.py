@@ -1,8 +1,8 @@
-"""What goes into the topics and out of them, and how large their logs are. (Kafka: BrokerTopicMetrics,
-LogManager's gauges)
+"""Metrics of the topics' traffic and the size of their logs. (Kafka: BrokerTopicMetrics, LogManager's
+gauges)
 
-A series without the label `topic` is that of all topics, those included that are deleted meanwhile, as in
-Kafka: whoever sums asks for `topic!=""`. A partition that moves to another directory has a second log, of
+A series without the label `topic` is the total of all topics, including deleted ones, as in Kafka: sums
+must select `topic!=""`. A partition that moves to another directory has a second log with
 `is_future="true"`.
 """
 
@@ -18,10 +18,10 @@ FIGURES: Final[tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...]] = (
     ("messagesin", "Records appended", lambda each: each.messages_in),
     ("bytesin", "Bytes of batches appended", lambda each: each.bytes_in),
     ("bytesout", "Bytes of batches sent to consumers", lambda each: each.bytes_out),
-    ("totalproducerequests", "Appends to one partition, failed ones too", lambda each: each.appends),
-    ("totalfetchrequests", "Reads of one partition for a fetch", lambda each: each.reads),
-    ("failedproducerequests", "Appends that were refused or not written", lambda each: each.failed_appends),
-    ("failedfetchrequests", "Reads that failed by the broker's fault", lambda each: each.failed_reads),
+    ("totalproducerequests", "Appends to a partition, including failed ones", lambda each: each.appends),
+    ("totalfetchrequests", "Reads of a partition for a fetch", lambda each: each.reads),
+    ("failedproducerequests", "Appends that were refused or failed", lambda each: each.failed_appends),
+    ("failedfetchrequests", "Reads that failed because of the broker", lambda each: each.failed_reads),
 )
 
 

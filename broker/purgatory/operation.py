@@ -50,8 +50,8 @@ class DelayedOperation(Entry):
         return self.outcome is not Outcome.WAITING
 
     def try_complete(self, key: Hashable = None) -> bool:
-        """Complete the operation if it is ready. Return True to exactly one caller. `key` is what has changed,
-        for an operation that does not check all of its keys each time.
+        """Complete the operation if it is ready. Return True to exactly one caller. `key` is what
+        changed, for an operation that does not check all of its keys each time.
 
         An operation whose `is_ready` raises is completed too: making its response raises the same
         exception, which belongs to its own request and not to the caller, possibly another client's

@@ -1,15 +1,15 @@
-"""Client telemetry (KIP-714): which clients are asked for which metrics, and what they then send.
+"""Client telemetry (KIP-714): subscriptions for clients' metrics, and the metrics that clients push.
 
-room            the parts below that others hold
-manager         which instances there are, and whether what one of them asks for is in order
-instance        one of them, and its two gates
-subscription    what an operator writes down: metric prefixes, interval, and which clients it is for
-patterns        regular expressions that cannot take longer than their text is
-effective       what all subscriptions that match a client come to together
+state           the parts below that other packages use
+manager         the client instances, and the checks of their requests
+instance        a client instance and its two gates
+subscription    an operator's settings: metric prefixes, interval, and match patterns
+patterns        regular expressions in linear time
+effective       the sum of all subscriptions that match a client
 push            pushes that wait for their receivers
-payload         OTLP to figures
-forwarding      what waits for a collector
-receiver        what a receiver of one's own is
-latest          what each instance said last
-figures         all of it as Prometheus reads it
+payload         OTLP to metric values
+forwarding      pushes that wait for a collector
+receiver        the interface of a custom receiver
+latest          each instance's latest values
+client_telemetry_metrics  the Prometheus metrics of it all
 """

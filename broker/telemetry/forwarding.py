@@ -1,25 +1,25 @@
-"""What waits to be sent to an OpenTelemetry collector, bounded, and when it is tried again.
+"""The bounded queue of pushes for an OpenTelemetry collector, and its retry delays.
 
-Filled by `broker.telemetry_export.pushes`, emptied by `broker.telemetry_export.otlp`. Knows no socket and no
-clock. Payloads of several clients are one request when they stand behind each other: OTLP's request is a
-repeated field, as what clients push is.
+Filled by `broker.telemetry_export.pushes`, emptied by `broker.telemetry_export.otlp`. No socket and no
+clock. Concatenated payloads of several clients are one request: OTLP's request is a repeated field, as a
+push is.
 """
 
 from collections import deque
 from typing import Final
 
 BATCH_BYTES: Final = 1_048_576
-"""From so many on a request takes up no more pushes; ours, below what collectors take by default."""
+"""The size from which a request takes no more pushes; ours, below collectors' default limits."""
 
 FIRST_RETRY_MS: Final = 1_000
 LONGEST_RETRY_MS: Final = 30_000
 
 RETRIED: Final = (429, 502, 503, 504)
-"""Answers after which OTLP has a client try again; after any other a batch is dropped."""
+"""Statuses after which OTLP has a client retry; any other failure drops the batch."""
 
 
 class Forwarding:
-    """`room` in bytes. Counters are of pushes since the start."""
+    """A queue of at most `room` bytes. Counters are of pushes since the start."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -31,7 +31,7 @@ class Forwarding:
         return len(self._waiting)
 
     def offer(self, body: bytes) -> None:
-        """Never waits; what there is no room for is dropped and counted."""
+        """Add a push without waiting; drop and count it if the queue is full."""
         if self.waiting_bytes + len(body) > self.room:
             self.dropped += 1
             return
@@ -39,7 +39,7 @@ class Forwarding:
         self._waiting.append(body)
 
     def take(self) -> list[bytes]:
-        """The next request's worth."""
+        """Remove and return the pushes of the next request."""
         batch: list[bytes] = []
         size = 0
         while self._waiting and size < BATCH_BYTES:
@@ -50,8 +50,9 @@ class Forwarding:
 
 
 def retry_ms(attempt: int, retry_after: str | None) -> int:
-    """How long to wait after the attempt of this number, from 1: twice as long each time, or as long as the
-    collector says, which is heeded up to the longest wait of our own.
+    """Return the delay after attempt number `attempt`, from 1.
+
+    It doubles each time, or is the collector's Retry-After, up to our own maximum.
     """
     if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
         return min(int(retry_after[:9]) * 1_000, LONGEST_RETRY_MS)

@@ -1,6 +1,7 @@
-"""One client instance: what it is asked for, and when it may ask and push. (Kafka: ClientMetricsInstance)
+"""A client instance: its subscription, and the times at which it may get it and push. (Kafka:
+ClientMetricsInstance)
 
-Made and kept by `manager`. Knows no clock: every call is told `now_ms`.
+Made and kept by `manager`. No clock: every call takes `now_ms`.
 """
 
 from collections.abc import Mapping
@@ -13,15 +14,15 @@ from broker.metrics.window import Avg, Max, Window
 from broker.telemetry.effective import Effective, uuid_text
 
 WINDOW: Final = Window()
-"""Kafka's `metrics.num.samples` and `metrics.sample.window.ms`, as they are by default."""
+"""The defaults of Kafka's `metrics.num.samples` and `metrics.sample.window.ms`."""
 
 ASKS_AT_ONCE: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-"""What is put right by asking for the subscription again, so a client need not wait before it does."""
+"""Errors that a new Get resolves, so that the client need not wait before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who asks, as its connection says. `client_id` None: it does not say."""
+    """The requesting client, as its connection describes it. `client_id` is None if not given."""
 
     connection_id: str
     client_id: str | None
@@ -32,7 +33,7 @@ class Client:
     principal: str
 
     def facts(self, instance_id: bytes) -> Mapping[str, str | None]:
-        """What a subscription can match, by its match keys."""
+        """Return the values that a subscription can match, by match key."""
         return {
             "client_instance_id": uuid_text(instance_id),
             "client_id": self.client_id,
@@ -44,7 +45,7 @@ class Client:
 
 
 class ExportTimes:
-    """Milliseconds that the receivers took: the mean and the most, lately."""
+    """Mean and maximum milliseconds of the receivers over recent exports."""
 
     __slots__ = ("avg", "max")
 
@@ -57,9 +58,11 @@ class ExportTimes:
 
 
 class ClientInstance:
-    """`version` is that of all subscriptions together when `effective` was worked out. `gone` says that the
-    manager has forgotten it; `deadline_ms` is when it will, if nothing is heard of it, and `queued_ms` when
-    it will look.
+    """A client instance in the manager's cache.
+
+    `version` is the version of all subscriptions at which `effective` was computed. `gone` says that the
+    manager has removed it; `deadline_ms` is when it expires unless it is active, and `queued_ms` when the
+    manager checks.
     """
 
     __slots__ = (
@@ -83,7 +86,7 @@ class ClientInstance:
         self.pushed_bytes = 0
         self.matched: tuple[str, ...] = ()
         self.matched_version = -1
-        # Most clients never meet any of these.
+        # Most clients need none of these.
         self.throttles: Meter | None = None
         self.exports: Meter | None = None
         self.errors: Meter | None = None
@@ -91,17 +94,17 @@ class ClientInstance:
         self.renew(effective, version)
 
     def renew(self, effective: Effective, version: int) -> None:
-        """What it is asked for, as all subscriptions of this version say."""
+        """Set the subscription of this version of all subscriptions."""
         self.effective = effective
         self.subscription_id = effective.subscription_id(self.id)
         self.version = version
 
     def open_gates(self) -> None:
-        """It may ask and push at once, as one that was never heard of."""
+        """Allow a Get and a push at once, as for a new instance."""
         self.asked_ms = self.pushed_ms = None
 
     def may_ask(self, now_ms: int) -> bool:
-        """Whether a Get is in order now; if so, it is taken note of."""
+        """Return whether a Get is allowed now; if so, record it."""
         last_ms = max((at for at in (self.asked_ms, self.pushed_ms) if at is not None), default=None)
         may = (
             last_ms is None
@@ -114,8 +117,10 @@ class ClientInstance:
         return may
 
     def may_push(self, now_ms: int) -> bool:
-        """Whether a push is in order now: an interval after the last, or the first after a Get, since clients
-        spread their pushes over 0.5 to 1.5 intervals. If so, it is taken note of.
+        """Return whether a push is allowed now; if so, record it.
+
+        Allowed an interval after the last push, or as the first one after a Get, since clients spread their
+        pushes over 0.5 to 1.5 intervals.
         """
         may = (
             self.pushed_ms is None or self.has_asked or now_ms - self.pushed_ms >= self.effective.interval_ms

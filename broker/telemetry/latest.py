@@ -1,8 +1,8 @@
-"""What each client instance said last, and a little of what it said before.
+"""The latest values of each client instance, and a short history.
 
-Filled by whoever has read a push; shown on /metrics and by the console. An instance that is forgotten takes
-its series along. There is room for so many series in all and a tenth of them for one instance; what finds
-none is counted and left out.
+Filled after a push is read; shown on /metrics and by the console. Removing an instance removes its series.
+The number of series is limited in total, and to a tenth of that for one instance; points beyond the limits
+are counted and left out.
 """
 
 from array import array
@@ -12,17 +12,17 @@ from typing import Final
 from broker.telemetry.payload import Labels, Point, Reading, Shape
 
 KEPT: Final = 30
-"""Values of a series that are kept to be drawn; ours."""
+"""Values per series kept for charts; ours."""
 
 FOREIGN: Final = ("kafka_", "weir_", "process_", "python_", "go_", "jvm_", "up")
-"""What a client's family may not begin with: it would be taken for one of the broker's."""
+"""Prefixes that a client's family may not have, because it would look like one of the broker's."""
 
 Key = tuple[str, Labels]
 """Family and labels."""
 
 
 class Series:
-    """`value` is the last one, with differences added up. `history` is times (wall ms) and values in turn."""
+    """`value` is the latest one, with deltas added up. `history` alternates times (wall ms) and values."""
 
     __slots__ = ("attributes", "history", "name", "shape", "value")
 
@@ -41,7 +41,7 @@ class Series:
 
 
 class LatestValues:
-    """By instance id. `left_out` counts points that could not be read or found no room."""
+    """Series by instance id. `left_out` counts points that were unreadable or beyond the limits."""
 
     def __init__(self, max_series: int) -> None:
         self.max_series = max_series
@@ -55,23 +55,23 @@ class LatestValues:
         return self.total
 
     def take(self, instance_id: bytes, reading: Reading, wall_ms: int) -> None:
-        """What a push says."""
+        """Store the values of a push."""
         self.left_out += reading.left_out
-        held = self._of.setdefault(instance_id, {})
+        series_of = self._of.setdefault(instance_id, {})
         for point in reading.points:
             key = (point.family, point.labels)
-            series = held.get(key)
+            series = series_of.get(key)
             if series is None:
-                series = self._begin(key, point, held)
+                series = self._begin(key, point, series_of)
                 if series is None:
                     self.left_out += 1
                     continue
             series.take(point.value, wall_ms, is_delta=point.is_delta)
-        if not held:
+        if not series_of:
             del self._of[instance_id]
 
     def drop(self, instance_id: bytes) -> None:
-        """The instance is forgotten; most have nothing here."""
+        """Remove an instance; most have no series."""
         for family, _ in self._of.pop(instance_id, ()):
             self.total -= 1
             shape, count = self._shapes[family]
@@ -84,22 +84,22 @@ class LatestValues:
         return self._of.get(instance_id, {}).items()
 
     def families(self) -> Iterator[tuple[str, Shape, list[tuple[bytes, Labels, float]]]]:
-        """Name, shape, and (instance id, labels, value) of each series; each family once."""
+        """Yield name, shape, and (instance id, labels, value) of each series; each family once."""
         by_family: dict[str, list[tuple[bytes, Labels, float]]] = {family: [] for family in self._shapes}
-        for instance_id, held in self._of.items():
-            for (family, labels), series in held.items():
+        for instance_id, series_of in self._of.items():
+            for (family, labels), series in series_of.items():
                 by_family[family].append((instance_id, labels, series.value))
         for family, samples in by_family.items():
             yield family, self._shapes[family][0], samples
 
-    def _begin(self, key: Key, point: Point, held: dict[Key, Series]) -> Series | None:
-        """None where there is no room, or the family is another kind of figure elsewhere."""
+    def _begin(self, key: Key, point: Point, series_of: dict[Key, Series]) -> Series | None:
+        """Return a new series; None if the limit is reached, or if the family has another shape elsewhere."""
         family = key[0]
         shape, count = self._shapes.get(family, (point.shape, 0))
-        is_full = self.total >= self.max_series or len(held) >= self.most_of_one
+        is_full = self.total >= self.max_series or len(series_of) >= self.most_of_one
         if is_full or shape is not point.shape or family.startswith(FOREIGN):
             return None
         self._shapes[family] = shape, count + 1
         self.total += 1
-        series = held[key] = Series(point)
+        series = series_of[key] = Series(point)
         return series

@@ -1,13 +1,13 @@
-"""Which clients push their metrics, what they are asked for, and whether a request is in order. (KIP-714;
-Kafka: ClientMetricsManager)
+"""The client instances, their subscriptions, and the checks of their requests. (KIP-714; Kafka:
+ClientMetricsManager)
 
-Asked by the handlers of GetTelemetrySubscriptions and PushTelemetry; told of changed subscriptions, closed
-connections and passing time. Reads no payload: what becomes of one is told to `exported` and `failed`.
+Called by the handlers of GetTelemetrySubscriptions and PushTelemetry, and on changed subscriptions, closed
+connections and timers. Reads no payload: callers report the result of a push to `exported` and `failed`.
 
-A connection stands for one client instance. One that goes by another id lets go of the first, so that nobody
-can fill the cache with ids that it makes up. An instance that comes back over another connection is the same,
-and is not forgotten when the first one closes. Both are ours: Kafka keeps every id until it expires, and
-forgets it with the connection over which it came first.
+A connection stands for one client instance. A connection that uses another id releases the first, so that a
+client cannot fill the cache with invented ids. An instance that returns over another connection is the
+same, and survives the close of the first one. Both are ours: Kafka keeps every id until it expires, and
+removes it with the connection that used it first.
 """
 
 import heapq
@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 LEAST_EXPIRY_MS: Final = 60_000
 EXPIRY_INTERVALS: Final = 3
-"""An instance is forgotten after so many push intervals in which nothing was heard of it."""
+"""An instance expires after this number of push intervals without a request."""
 
 FULL_WARNING_MS: Final = 300_000
-"""No more than one warning in so long that the cache is too small."""
+"""Minimum interval between warnings that the cache is too small."""
 
 RESERVED: Final = (bytes(16), bytes(15) + b"\x01")
 """Ids that no client may have (Kafka: Uuid.RESERVED)."""
@@ -40,8 +40,9 @@ _SPARE_DEADLINES: Final = 1_024
 
 
 class TelemetryManager:
-    """`max_instances` are remembered, those heard of last; what one of them said, in `latest`, is forgotten
-    with it. `new_id` makes 16 random bytes.
+    """A cache of the `max_instances` most recently active instances.
+
+    Removing an instance removes its values in `latest`. `new_id` returns 16 random bytes.
     """
 
     def __init__(
@@ -66,16 +67,17 @@ class TelemetryManager:
         return len(self._instances)
 
     def __iter__(self) -> Iterator[ClientInstance]:
-        """Those heard of least lately first."""
+        """Iterate from the least recently active instance."""
         return iter(self._instances.values())
 
     def find(self, instance_id: bytes) -> ClientInstance | None:
-        """Without being heard of."""
+        """Return an instance without marking it as active."""
         return self._instances.get(instance_id)
 
     def follow(self, changed: Mapping[str, Subscription | None]) -> None:
-        """Subscriptions by name as they are from now on; None: gone. Every instance is looked at anew when it
-        is next heard of, and may then ask and push at once.
+        """Apply changed subscriptions by name; None removes one.
+
+        Every instance recomputes its subscription on its next request, and may then get and push at once.
         """
         for name, subscription in changed.items():
             if subscription is None:
@@ -85,8 +87,9 @@ class TelemetryManager:
             self.version += 1
 
     def matched(self, instance: ClientInstance) -> tuple[str, ...]:
-        """The names of the subscriptions that match it now, sorted. Whoever looks at thousands of them looks
-        at what was found out before, until a subscription changes.
+        """Return the sorted names of the subscriptions that match the instance now.
+
+        Cached until a subscription changes, for callers that read thousands of instances.
         """
         if instance.matched_version != self.version:
             facts = instance.client.facts(instance.id)
@@ -95,9 +98,7 @@ class TelemetryManager:
         return instance.matched
 
     def get(self, instance_id: bytes, client: Client, now_ms: int) -> tuple[ErrorCode, ClientInstance]:
-        """A client asks what it is to push. With the id zero it gets one. NONE, or
-        THROTTLING_QUOTA_EXCEEDED.
-        """
+        """Handle a Get; the id zero creates a new one. Return NONE or THROTTLING_QUOTA_EXCEEDED."""
         instance = self._heard_of(instance_id if any(instance_id) else self._fresh_id(), client, now_ms)
         if not instance.may_ask(now_ms):
             instance.count_throttle(now_ms)
@@ -116,8 +117,9 @@ class TelemetryManager:
         codec: int,
         size: int,
     ) -> tuple[ErrorCode, ClientInstance | None]:
-        """A client pushes `size` bytes. Where the answer is NONE, what becomes of them is to be told to
-        `exported` or `failed`, unless there are none.
+        """Handle a push of `size` bytes.
+
+        After NONE the caller must report its result to `exported` or `failed`, unless it is empty.
         """
         if instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST, None
@@ -130,19 +132,19 @@ class TelemetryManager:
     def exported(
         self, instance: ClientInstance, size: int, took_ms: float, now_ms: int, wall_ms: int
     ) -> None:
-        """The receivers have taken a push of so many bytes."""
+        """Record that the receivers accepted a push of `size` bytes."""
         instance.count_export(took_ms, now_ms)
         instance.last_error = ErrorCode.NONE
         instance.last_push_wall_ms = wall_ms
         instance.pushed_bytes += size
 
     def failed(self, instance: ClientInstance, error: ErrorCode, now_ms: int) -> None:
-        """A receiver has refused a push."""
+        """Record that a receiver refused a push."""
         instance.count_error(now_ms)
         instance.last_error = error
 
     def disconnected(self, connection_id: str) -> None:
-        """The instance of a connection goes with it; most connections have none."""
+        """Remove the instance of a closed connection; most connections have none."""
         instance = self._by_connection.pop(connection_id, None)
         if instance is not None and instance.client.connection_id == connection_id:
             self._forget(instance)
@@ -151,7 +153,7 @@ class TelemetryManager:
         return self._deadlines[0][0] if self._deadlines else None
 
     def expire(self, now_ms: int) -> None:
-        """Forgets the instances of which nothing was heard for too long."""
+        """Remove the expired instances."""
         deadlines = self._deadlines
         while deadlines and deadlines[0][0] <= now_ms:
             due_ms, _, instance = heapq.heappop(deadlines)
@@ -162,10 +164,8 @@ class TelemetryManager:
             else:
                 self._await(instance)
 
-    # Instances
-
     def _heard_of(self, instance_id: bytes, client: Client, now_ms: int) -> ClientInstance:
-        """The instance of this id, made if it is new, with what it is asked for brought up to date."""
+        """Return the instance of this id, created if new, with its subscription up to date."""
         instance = self._instances.get(instance_id)
         if instance is None:
             instance = ClientInstance(instance_id, client, self._effective(instance_id, client), self.version)
@@ -223,7 +223,7 @@ class TelemetryManager:
         if self._warned_ms is None or now_ms - self._warned_ms > FULL_WARNING_MS:
             self._warned_ms = now_ms
             logger.warning(
-                "more clients push metrics than are remembered: one was forgotten before its time",
+                "the client telemetry cache is full: an instance was evicted before it expired",
                 extra={
                     "instance": uuid_text(evicted.id),
                     "telemetry.max.client.instances": self.max_instances,
@@ -234,13 +234,11 @@ class TelemetryManager:
         return effective_of(self.subscriptions.values(), client.facts(instance_id))
 
     def _fresh_id(self) -> bytes:
-        """One that nobody has, and that a command line does not take for an option."""
+        """Return an unused id that a command line does not parse as an option."""
         while True:
             fresh = self._new_id()
             if fresh not in RESERVED and fresh not in self._instances and uuid_text(fresh)[0] != "-":
                 return fresh
-
-    # Requests
 
     def _check_push(
         self,
@@ -251,7 +249,7 @@ class TelemetryManager:
         codec: int,
         size: int,
     ) -> ErrorCode:
-        """In Kafka's order."""
+        """Check a push in Kafka's order."""
         if instance.terminating:
             return ErrorCode.INVALID_REQUEST
         if not instance.may_push(now_ms) and not terminating:

@@ -1,25 +1,24 @@
-"""Regular expressions of subscriptions, matched in time that grows with the text and with nothing else.
+"""Regular expressions of subscriptions, matched in time linear in the text.
 
-Used by `subscription`. A pattern comes from an operator and its text from any client, so an engine that goes
-back over its own steps (Java's and Python's do) would let one of the two stop the broker. RE2 does not; what
-it cannot do so, looking around and referring back, it refuses. Its module is loaded with the first pattern,
-in three milliseconds.
+Used by `subscription`. A pattern comes from an operator and its text from any client, so a backtracking
+engine (Java's and Python's are) would allow either to block the broker. RE2 does not backtrack, and refuses
+lookaround and backreferences. Its module is loaded with the first pattern, in three milliseconds.
 """
 
 from typing import Final, Protocol
 
 MOST_MEMORY: Final = 1_048_576
-"""Bytes that a pattern may take up compiled, its matching included; ours. RE2's own is eight times that."""
+"""Maximum bytes of a compiled pattern including its matching; ours. RE2's default is eight times that."""
 
 
 class Pattern(Protocol):
-    """A compiled pattern; hashable, and equal to nobody but itself."""
+    """A compiled pattern; hashable, equal only to itself."""
 
     def fullmatch(self, text: str) -> object | None: ...
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Raises ValueError, with what is wrong in words."""
+    """Compile a pattern. Raises ValueError with the reason."""
     import re2
 
     options = re2.Options()

@@ -1,11 +1,10 @@
-"""What a push says: OTLP metrics, unpacked and read. (KIP-714; opentelemetry.proto.metrics.v1.MetricsData)
+"""Decompresses and reads a push of OTLP metrics. (KIP-714; opentelemetry.proto.metrics.v1.MetricsData)
 
-Called in a thread, once for each push. Its modules are loaded with the first push, for they take up 4 MB and
-40 ms. What comes out is flat: one point for each figure, named as Prometheus would name it too. Sums that are
-told as differences stay differences here; who keeps them adds them up.
+Called in a thread, once for each push. Its modules are loaded with the first push, because they take 4 MB
+and 40 ms. The result is flat: one point for each value, with Prometheus's name besides the client's. Deltas
+stay deltas; the caller adds them up.
 
-Left out: the buckets of histograms and the quantiles of summaries, of which count and sum are told;
-exemplars.
+Left out: the buckets of histograms and the quantiles of summaries, which become count and sum; exemplars.
 """
 
 import re
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
     from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, MetricsData
 
 MOST_POINTS: Final = 5_000
-"""Points of one push that are read; ours. The others are counted."""
+"""Maximum points read of a push; ours. Further ones are counted."""
 
 LONGEST_TEXT: Final = 256
-"""Characters of a name or a label that are read; ours. Whatever has more is left out and counted."""
+"""Maximum characters of a name or a label; ours. Longer ones are left out and counted."""
 
 MOST_ATTRIBUTES: Final = 32
-"""Of one point; ours, likewise."""
+"""Maximum attributes of a point; ours, likewise."""
 
 READ_AT_ONCE: Final = 256
 """Points and attributes between two rests; ours. One takes 2 to 4 microseconds."""
 
 OWN_LABELS: Final = ("client_instance_id", "client_id")
-"""Labels that say whose figure it is; no client's to give."""
+"""Labels that identify the client, which clients cannot set."""
 
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_]")
 _DELTA: Final = 1
@@ -46,15 +45,16 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Shape(Enum):
-    """How a figure is to be read; the value is Prometheus's word for it."""
+    """The type of a value; the enum's value is Prometheus's name for it."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
 
 
 class Point(NamedTuple):
-    """One figure: `name` and `attributes` as the client says them, `family` and `labels` as Prometheus does.
-    `is_delta`: what came on top since the push before.
+    """One value: `name` and `attributes` as the client sent them, `family` and `labels` as in Prometheus.
+
+    `is_delta`: the increase since the previous push.
     """
 
     name: str
@@ -68,14 +68,16 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`left_out` counts points beyond the limits, and differences that are no number."""
+    """The points of a push. `left_out` counts points beyond the limits, and deltas that are not finite."""
 
     points: list[Point]
     left_out: int
 
 
 def unpack(codec: int, payload: bytes, limit: int) -> bytes:
-    """Raises ApiError: TELEMETRY_TOO_LARGE beyond `limit` bytes, INVALID_RECORD for what is damaged."""
+    """Decompress. Raises ApiError: TELEMETRY_TOO_LARGE beyond `limit` bytes, INVALID_RECORD for invalid
+    data.
+    """
     try:
         plain = bytes(decompress(codec, payload, limit=limit))
     except ApiError as error:
@@ -88,7 +90,7 @@ def unpack(codec: int, payload: bytes, limit: int) -> bytes:
 
 
 def parse(plain: bytes, rest: Callable[[], object] = lambda: None) -> "MetricsData":
-    """Calls `rest` between pieces of a large message. Raises ApiError INVALID_RECORD."""
+    """Parse the metrics; call `rest` between pieces of a large message. Raises ApiError INVALID_RECORD."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
@@ -103,9 +105,8 @@ def parse(plain: bytes, rest: Callable[[], object] = lambda: None) -> "MetricsDa
 
 
 def read(data: "MetricsData", rest: Callable[[], object] = lambda: None) -> Reading:
-    """In the order in which they are said. `rest` is called after some READ_AT_ONCE points, attributes and
-    empty metrics each time: a thread that reads lets others have the interpreter there, which it would
-    otherwise give away after 5 ms only.
+    """Return the points in the order of the push. Call `rest` after every READ_AT_ONCE points, attributes and
+    empty metrics: the reading thread yields the interpreter there.
     """
     points: list[Point] = []
     left_out = 0
@@ -143,7 +144,7 @@ def _count(metric: "Metric") -> int:
 
 
 def _points_of(metric: "Metric") -> Iterator[Point | None]:
-    """None for one that cannot be read."""
+    """Yield the points of a metric; None for an unreadable one."""
     kind = metric.WhichOneof("data")
     name = sys.intern(metric.name)
     match kind:
@@ -156,8 +157,8 @@ def _points_of(metric: "Metric") -> Iterator[Point | None]:
             for each in metric.sum.data_points:
                 yield _point(name, each.attributes, shape, _number(each), is_delta=is_delta)
         case "histogram" | "exponential_histogram":
-            told = metric.histogram if kind == "histogram" else metric.exponential_histogram
-            yield from _totals(name, told.data_points, is_delta=told.aggregation_temporality == _DELTA)
+            data = metric.histogram if kind == "histogram" else metric.exponential_histogram
+            yield from _totals(name, data.data_points, is_delta=data.aggregation_temporality == _DELTA)
         case "summary":
             yield from _totals(name, metric.summary.data_points, is_delta=False)
 
@@ -175,27 +176,26 @@ def _number(point: Any) -> float:
 def _point(
     name: str, attributes: Collection[Any], shape: Shape, value: float, *, is_delta: bool
 ) -> Point | None:
-    if len(attributes) > MOST_ATTRIBUTES:
-        return None
-    said = tuple([(each.key, _text(each.value)) for each in attributes])
-    written = _written(name, said, shape)
+    pairs = tuple([(each.key, _text(each.value)) for each in attributes])
+    written = _prometheus_names(name, pairs, shape)
     if written is None or (is_delta and not isfinite(value)):
         return None
-    return Point(name, said, *written, shape, value, is_delta)
+    return Point(name, pairs, *written, shape, value, is_delta)
 
 
 @lru_cache(maxsize=2_048)
-def _written(name: str, said: Labels, shape: Shape) -> tuple[str, Labels] | None:
-    """Family and labels as Prometheus has them; None for what is too long. Clients say the same names with
-    every push, and this takes most of the time.
+def _prometheus_names(name: str, pairs: Labels, shape: Shape) -> tuple[str, Labels] | None:
+    """Return family and labels for Prometheus; None for texts that are too long.
+
+    Cached, because clients repeat the names with every push and this takes most of the time.
     """
-    texts = (name, *(text for pair in said for text in pair))
-    if not name or any(len(text) > LONGEST_TEXT for text in texts):
+    texts = (name, *(text for pair in pairs for text in pair))
+    if not name or len(pairs) > MOST_ATTRIBUTES or any(len(text) > LONGEST_TEXT for text in texts):
         return None
     family = _fit(name)
     if shape is Shape.COUNTER and not family.endswith("_total"):
         family += "_total"
-    return family, tuple(sorted({_label(key): text for key, text in said}.items()))
+    return family, tuple(sorted({_label(key): text for key, text in pairs}.items()))
 
 
 def _fit(name: str) -> str:
@@ -220,4 +220,4 @@ def _text(value: Any) -> str:
 
 
 def _too_large(limit: int) -> ApiError:
-    return ApiError(ErrorCode.TELEMETRY_TOO_LARGE, f"The metrics unpack to more than {limit} bytes")
+    return ApiError(ErrorCode.TELEMETRY_TOO_LARGE, f"The metrics decompress to more than {limit} bytes")

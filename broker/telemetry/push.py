@@ -1,7 +1,7 @@
-"""A push that is in order, and the queue in which it waits for its receivers.
+"""A valid push, and the bounded queue of pushes for the receivers.
 
-Filled by the handler of PushTelemetry; emptied by one task, which does in a thread what takes time. Knows
-neither: only how much may wait.
+Filled by the handler of PushTelemetry; emptied by one task, which does the slow work in a thread.
+Independent of both.
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ from broker.telemetry.instance import Client, ClientInstance
 
 MOST_WAITING: Final = 512
 MOST_WAITING_BYTES: Final = 33_554_432
-"""Pushes, and bytes of them, that may wait at once; ours. A client whose push does not fit tries again an
+"""Maximum pushes, and bytes of them, in the queue; ours. A client whose push does not fit retries an
 interval later.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """`payload` is as it came, packed by `codec`; `token` is whom to answer."""
+    """A push. `payload` is as received, compressed by `codec`; `token` identifies the pending response."""
 
     instance: ClientInstance
     client: Client
@@ -33,18 +33,18 @@ class Push:
 
 
 class Intake:
-    """First come, first served. `wake` is called when something waits."""
+    """A FIFO queue. It calls `wake` after an addition."""
 
     def __init__(self) -> None:
         self.waiting: deque[Push] = deque()
         self.waiting_bytes = 0
         self.peak = 0
         self.dropped = 0
-        """Pushes for which there was no room."""
-        self.wake: Callable[[], None] = _nobody
+        """Pushes dropped because the queue was full."""
+        self.wake: Callable[[], None] = _no_task
 
     def has_space(self, size: int) -> bool:
-        """One push always has, however large."""
+        """Return whether a push fits; an empty queue accepts any size."""
         if not self.waiting:
             return True
         return len(self.waiting) < MOST_WAITING and self.waiting_bytes + size <= MOST_WAITING_BYTES
@@ -56,11 +56,11 @@ class Intake:
         self.wake()
 
     def take(self) -> Push:
-        """The next one; there must be one."""
+        """Remove and return the next push. The queue must not be empty."""
         push = self.waiting.popleft()
         self.waiting_bytes -= len(push.payload)
         return push
 
 
-def _nobody() -> None:
-    """Before the task has begun."""
+def _no_task() -> None:
+    """Do nothing, before the task has started."""

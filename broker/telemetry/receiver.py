@@ -1,7 +1,7 @@
-"""What a receiver of one's own is (`telemetry.receivers`), and how it is found. (Kafka:
+"""The interface of a custom receiver (`telemetry.receivers`), and its loading. (Kafka:
 ClientTelemetryReceiver)
 
-Loaded by `broker.server` at the start, called by `broker.telemetry_export` for every push that could be read.
+`broker.server` loads receivers at the start; `broker.telemetry_export` calls them for every readable push.
 A receiver is a Python class: `package.module:Class`, or the name of an entry point of the group
 `weir.telemetry_receivers` of any installed package.
 """
@@ -22,8 +22,10 @@ KEY: Final = "telemetry.receivers"
 
 @dataclass(frozen=True, slots=True)
 class PushedMetrics:
-    """One push. `payload` is the OTLP that it unpacks to, and `metrics` the same, read; neither is to be
-    changed. `client_id` None: the client does not say. Times are wall-clock milliseconds.
+    """One push. `payload` is the decompressed OTLP, `metrics` the same, parsed; receivers must not change
+    either.
+
+    `client_id` is None if the client has none. Times are wall-clock milliseconds.
     """
 
     client_instance_id: str
@@ -41,21 +43,23 @@ class PushedMetrics:
 
 
 class TelemetryReceiver(Protocol):
-    """Made without arguments at the start."""
+    """A receiver, created without arguments at the start."""
 
     def configure(self, configs: Mapping[str, str]) -> None:
-        """All keys of the broker's configuration, also those that it does not know. What it raises stops the
+        """Take all keys of the broker's configuration, including unknown ones. An exception stops the
         start.
         """
 
     def export(self, pushed: PushedMetrics) -> None:
-        """Called in a thread, for one push at a time; the others wait meanwhile. What it raises refuses the
-        push with INVALID_RECORD, and the client pushes nothing more until it is restarted.
+        """Process one push, in a thread; other pushes wait meanwhile.
+
+        An exception refuses the push with INVALID_RECORD, and the client pushes nothing more until it is
+        restarted.
         """
 
 
 def load_receivers(names: Iterable[str], configs: Mapping[str, str]) -> tuple[TelemetryReceiver, ...]:
-    """Configured, in this order. Raises ConfigError."""
+    """Return the configured receivers in this order. Raises ConfigError."""
     return tuple(_load(name, configs) for name in names)
 
 
@@ -64,12 +68,12 @@ def _load(name: str, configs: Mapping[str, str]) -> TelemetryReceiver:
         made = _class_of(name)()
         for method in ("configure", "export"):
             if not callable(getattr(made, method, None)):
-                raise TypeError(f"it has no method {method}")
+                raise TypeError(f"missing method {method}")
         receiver = cast(TelemetryReceiver, made)
         receiver.configure(configs)
     except Exception as error:
         words = f"{type(error).__name__}: {error}"
-        raise ConfigError(KEY, name, f"this receiver cannot be used: {words}") from error
+        raise ConfigError(KEY, name, f"an importable receiver class ({words})") from error
     return receiver
 
 
@@ -84,8 +88,8 @@ def _class_of(name: str) -> type:
 
         (entry,) = entry_points(group=GROUP, name=name) or [None]
         if entry is None:
-            raise LookupError(f"there is no entry point {name} of the group {GROUP}")
+            raise LookupError(f"no entry point {name} in the group {GROUP}")
         found = entry.load()
     if not isinstance(found, type):
-        raise TypeError("it is no class")
+        raise TypeError("not a class")
     return found

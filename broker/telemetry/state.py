@@ -1,6 +1,7 @@
-"""What of this room others hold: the manager, the queue of pushes, and what clients said last.
+"""The parts of client telemetry that other packages use: the manager, the queue of pushes, the latest
+values.
 
-Made by `broker.server`, handed to the handlers and to whoever shows figures.
+Made by `broker.server`, passed to the handlers and to readers of metrics.
 """
 
 import os
@@ -20,13 +21,13 @@ class Telemetry:
         self.manager = TelemetryManager(config.max_bytes, config.max_instances, self.latest, _random_id)
         self.intake = Intake()
         self.forwarding = Forwarding(config.otlp_queue_bytes)
-        self.expiry_moved: Callable[[], None] = _nobody
-        """To be called after a request: an instance may be due earlier than any other."""
+        self.expiry_moved: Callable[[], None] = _no_reaper
+        """Must be called after a request: an instance may now expire earlier than all others."""
 
 
 def _random_id() -> bytes:
     return os.urandom(16)
 
 
-def _nobody() -> None:
-    """Before the reaper is there."""
+def _no_reaper() -> None:
+    """Do nothing, before the reaper has started."""

@@ -1,8 +1,8 @@
-"""A subscription: the config resource CLIENT_METRICS of one name, read. (Kafka: ClientMetricsConfigs)
+"""A subscription: a parsed config resource of type CLIENT_METRICS. (Kafka: ClientMetricsConfigs)
 
-Made by broker.control to check a change, and by `manager` to live by it. Knows no instance and no request.
-Ranges and words are Kafka's; what Kafka reads otherwise: two patterns for one match key must both match
-(Kafka forgets the first), and a pattern is RE2's.
+Made by broker.control to check a change, and by `manager` to apply it. Independent of instances and
+requests. Ranges and error texts are Kafka's. Differences: two patterns for one match key must both match
+(Kafka drops the first), and a pattern is RE2's.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ MATCH_KEYS: Final = (
     "client_source_address",
     "client_source_port",
 )
-"""What a client can be told by."""
+"""The attributes of a client that patterns can match."""
 
 _LIST = list_of(str, "a list without empty items")
 
@@ -42,14 +42,14 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 DEFAULT_INTERVAL_MS,
                 # The bounds have an error code of their own, see `read_subscription`.
                 integer(-INT_MAX - 1),
-                "How often a matching client pushes its metrics.",
+                "Interval at which a matching client pushes its metrics.",
                 unit="ms",
             ),
             Setting(
                 "match",
                 (),
                 _LIST,
-                "Which clients: a list of key=regular expression, all of which must match in full. Keys: "
+                "Clients to match: a list of key=regular expression, all of which must match in full. Keys: "
                 + ", ".join(MATCH_KEYS)
                 + ". An empty list matches every client.",
             ),
@@ -57,8 +57,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 "metrics",
                 (),
                 _LIST,
-                "Prefixes of the names of the metrics that are wanted; * is all of them, and an empty list "
-                "none.",
+                "Prefixes of the names of the metrics to push; * selects all metrics, an empty list none.",
             ),
         )
     }
@@ -68,7 +67,9 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """`match` is (key, pattern) pairs, all of which must match; none at all match every client."""
+    """A subscription. `match` is (key, pattern) pairs that must all match; without pairs it matches every
+    client.
+    """
 
     name: str
     metrics: frozenset[str] = frozenset()
@@ -76,15 +77,19 @@ class Subscription:
     match: tuple[tuple[str, Pattern], ...] = field(default=(), compare=False)
 
     def matches(self, facts: Mapping[str, str | None]) -> bool:
-        """`facts` by match key; one that is missing or None matches nothing."""
+        """Return whether all patterns match `facts`, which are by match key; a missing fact or None does
+        not match.
+        """
         return all(
             (fact := facts.get(key)) is not None and pattern.fullmatch(fact) for key, pattern in self.match
         )
 
 
 def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
-    """Raises ApiError: INVALID_REQUEST for an empty name, an unknown key or an interval out of range,
-    INVALID_CONFIG for a value that is no number or a pattern that is none.
+    """Parse a subscription.
+
+    Raises ApiError: INVALID_REQUEST for an empty name, an unknown key or an interval out of range,
+    INVALID_CONFIG for an invalid number or pattern.
     """
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
@@ -109,7 +114,7 @@ def read_subscription(name: str, configs: Mapping[str, str]) -> Subscription:
 
 
 def subscription_setting(key: str) -> Setting:
-    """Raises ApiError INVALID_REQUEST where no subscription has such a key."""
+    """Return the setting of a key. Raises ApiError INVALID_REQUEST for an unknown key."""
     setting = SETTINGS.get(key)
     if setting is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}")
@@ -117,10 +122,10 @@ def subscription_setting(key: str) -> Setting:
 
 
 def read_match(item: str) -> tuple[str, Pattern]:
-    """One `key=pattern`. Raises ApiError INVALID_CONFIG."""
+    """Parse one `key=pattern`. Raises ApiError INVALID_CONFIG."""
     key, _, text = (part.strip() for part in item.partition("="))
     if not text or "=" in text or key not in MATCH_KEYS:
-        raise _illegal(item, f"it must be key=pattern, with a key of {', '.join(MATCH_KEYS)}")
+        raise _illegal(item, f"expected key=pattern, with a key of {', '.join(MATCH_KEYS)}")
     try:
         return key, compile_pattern(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What becomes of the metrics that clients push: the tasks that take them from the queue to their receivers.
+"""The tasks that pass clients' pushed metrics from the queue to the receivers. Started by `app`.
 
-Started by `app`. The rules are in broker.telemetry; here are threads and time.
+broker.telemetry has the rules; this package has threads and time.
 """

@@ -1,10 +1,9 @@
-"""The receiver that passes pushes on to an OpenTelemetry collector, over OTLP/HTTP.
+"""The receiver that forwards pushes to an OpenTelemetry collector over OTLP/HTTP.
 (`telemetry.otlp.endpoint`)
 
-One task, one request at a time, in a thread. A collector that is away or overwhelmed is tried again for as
-long as it takes, while what comes meanwhile waits, bounded; one that refuses a batch for good costs that
-batch. Who a client is stands in the resource's attributes.
-Left out: what a collector says of records that it has taken in part.
+One task sends one request at a time, in a thread. It retries an unavailable or overloaded collector without
+limit while further pushes wait in a bounded queue; a permanent refusal drops that batch. The resource's
+attributes identify the client. Left out: a collector's message about partially accepted requests.
 """
 
 import logging
@@ -30,11 +29,11 @@ logger = logging.getLogger(__name__)
 TASK: Final = "client-telemetry-otlp"
 PATH: Final = "/v1/metrics"
 LINGER_SECONDS: Final = 1.0
-"""How long pushes are gathered before they are sent."""
+"""How long pushes are collected before a request."""
 
 
 class Answered(NamedTuple):
-    """`status` 0: there was no answer, for this `reason`."""
+    """The response. With `status` 0 there was none, for this `reason`."""
 
     status: int
     reason: str
@@ -42,16 +41,16 @@ class Answered(NamedTuple):
 
 
 Post = Callable[[bytes], Awaitable[Answered]]
-"""Sends one request's body, and never raises for what the network does."""
+"""Sends the body of one request. Never raises for network errors."""
 
 
 class Forwarder:
-    """Sends what `forwarding` has, until cancelled; what waits then is lost."""
+    """Sends the pushes of `forwarding` until cancelled; waiting ones are then lost."""
 
     def __init__(self, forwarding: Forwarding, post: Post) -> None:
         self._forwarding = forwarding
         self._post = post
-        self._is_well = True
+        self._succeeded = True
 
     async def run(self) -> None:
         while True:
@@ -66,31 +65,31 @@ class Forwarder:
             answer = await self._post(body)
             if 200 <= answer.status < 300:
                 forwarding.sent += len(batch)
-                self._tell(answer, is_well=True)
+                self._log_change(answer, succeeded=True)
                 return
-            self._tell(answer, is_well=False)
+            self._log_change(answer, succeeded=False)
             if answer.status and answer.status not in RETRIED:
                 forwarding.dropped += len(batch)
                 return
             forwarding.retries += 1
             await trio.sleep(retry_ms(attempt, answer.retry_after) / 1000)
 
-    def _tell(self, answer: Answered, *, is_well: bool) -> None:
-        """Two lines for each time of trouble, not one for each attempt."""
-        if is_well is self._is_well:
+    def _log_change(self, answer: Answered, *, succeeded: bool) -> None:
+        """Log changes between success and failure, not each attempt."""
+        if succeeded is self._succeeded:
             return
-        self._is_well = is_well
-        if is_well:
-            logger.warning("the collector takes client metrics again")
+        self._succeeded = succeeded
+        if succeeded:
+            logger.warning("the collector accepts client metrics again")
         else:
             logger.error(
-                "client metrics cannot be passed on",
+                "forwarding of client metrics to the collector failed",
                 extra={"status": answer.status or None, "reason": answer.reason},
             )
 
 
 def poster(config: TelemetryConfig) -> Post:
-    """Over HTTP or HTTPS, as the endpoint says."""
+    """Return a sender for HTTP or HTTPS, as the endpoint says."""
     headers = {
         "Content-Type": "application/x-protobuf",
         "Content-Encoding": "gzip",
@@ -106,7 +105,9 @@ def poster(config: TelemetryConfig) -> Post:
 
 
 def _send(endpoint: str, timeout_s: float, headers: Mapping[str, str], body: bytes) -> Answered:
-    """In a thread. The connection is made anew each time: there is one request a second at most."""
+    """Send a request; runs in a thread. Opens a new connection each time, as there is at most one request a
+    second.
+    """
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
     url = urlsplit(endpoint)
@@ -127,8 +128,9 @@ def _send(endpoint: str, timeout_s: float, headers: Mapping[str, str], body: byt
 
 
 def body_of(push: Push, data: "MetricsData") -> bytes:
-    """The push as a collector gets it: what KIP-714 has a broker add stands among the resource's attributes,
-    over whatever the client itself said there.
+    """Return the push for the collector, with the attributes that KIP-714 has a broker add.
+
+    They replace the client's own attributes of the same names.
     """
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
     from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
@@ -143,13 +145,13 @@ def body_of(push: Push, data: "MetricsData") -> bytes:
         "client_source_port": str(client.port),
         "principal": client.principal,
     }
-    told = MetricsData()
-    told.CopyFrom(data)
-    for metrics in told.resource_metrics:
+    forwarded = MetricsData()
+    forwarded.CopyFrom(data)
+    for metrics in forwarded.resource_metrics:
         own = [each for each in metrics.resource.attributes if each.key not in added]
         metrics.resource.ClearField("attributes")
         metrics.resource.attributes.extend(own)
         metrics.resource.attributes.extend(
             KeyValue(key=key, value=AnyValue(string_value=text)) for key, text in added.items()
         )
-    return bytes(told.SerializeToString())
+    return bytes(forwarded.SerializeToString())

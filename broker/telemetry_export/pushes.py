@@ -1,9 +1,8 @@
-"""The task that hands pushes to their receivers, one after the other in a thread, and answers them. (Kafka:
-ClientTelemetryExporterPlugin)
+"""The task that passes pushes to their receivers, one after the other in a thread, and sends the responses.
+(Kafka: ClientTelemetryExporterPlugin)
 
-No handler waits for it, so the clients that produce and fetch notice nothing of a push but its share of the
-processor. That has a bound too: after a push that took long to read, whoever it came from and whatever came
-of it, the task rests as long as that.
+No handler waits for it, so a push costs producing and consuming clients only its processor time. That is
+bounded: after a push that took long to read, valid or not, the task pauses for the same time.
 """
 
 import logging
@@ -38,10 +37,10 @@ logger = logging.getLogger(__name__)
 TASK: Final = "client-telemetry-receivers"
 
 RESTS_FROM_MS: Final = 10
-"""Of processor time. A push of a usual size takes less than one."""
+"""Processor time from which the task pauses. A usual push takes less than one millisecond."""
 
 
-TOLD_EVERY_MS: Final = 60_000
+LOG_INTERVAL_MS: Final = 60_000
 
 REST_SECONDS: Final = 0.0005
 """Pause of the thread that reads a push, after half a millisecond of work or so."""
@@ -51,8 +50,9 @@ TAKEN_AT_ONCE: Final = 64
 
 
 class Exported(NamedTuple):
-    """What came of a push: `error` NONE, or why a receiver refuses it. `body` is for the collector, where
-    there is one. `cpu_ms` is what the thread used.
+    """The result of a push: `error` NONE, or the reason of the refusal.
+
+    `body` is for the collector, if there is one. `cpu_ms` is the thread's processor time.
     """
 
     error: ErrorCode
@@ -63,7 +63,9 @@ class Exported(NamedTuple):
 
 
 class PushReader:
-    """`events` takes the pushes for their topic, whatever the `receivers` say of them."""
+    """Reads pushes and passes them to the `receivers`. `events` writes every push to its topic, refused or
+    not.
+    """
 
     def __init__(
         self,
@@ -79,14 +81,16 @@ class PushReader:
         self._receivers = receivers
         self._clock = clock
         self._filled = trio.Event()
-        self._told_ms: int | None = None
+        self._logged_ms: int | None = None
         broker.telemetry.intake.wake = self._wake
 
     def _wake(self) -> None:
         self._filled.set()
 
     async def run(self) -> None:
-        """Until cancelled; who waits then is not answered, and a receiver that never ends is left alone."""
+        """Run until cancelled; waiting pushes then get no response, and a receiver that never returns is
+        abandoned.
+        """
         intake = self._broker.telemetry.intake
         while True:
             if not intake.waiting:
@@ -102,7 +106,7 @@ class PushReader:
                 await trio.sleep(cpu_ms / 1000)
 
     async def _take(self, push: Push) -> float:
-        """Hands one push on and answers it; the processor time that it took."""
+        """Process one push and send its response; return its processor time."""
         telemetry, clock = self._broker.telemetry, self._clock
         self._events.offer(TOPIC, record_of(push, self._broker.config.node_id))
         began = clock.ns()
@@ -121,7 +125,7 @@ class PushReader:
             size = len(push.payload)
             telemetry.manager.exported(push.instance, size, took_ms, clock.ms(), push.wall_ms)
         else:
-            self._tell(push, done.reason)
+            self._log_refusal(push, done.reason)
             telemetry.manager.failed(push.instance, done.error, clock.ms())
         answer = Answered(PushTelemetryResponse(error_code=done.error))
         self._broker.callbacks.post(push.token, lambda: answer)
@@ -129,7 +133,7 @@ class PushReader:
         return done.cpu_ms
 
     def _fail(self, push: Push, error: Exception) -> None:
-        """Has the handlers meet the error where they make the answer, as one of this request."""
+        """Raise the error where the handlers make the response, as an error of this request."""
 
         def raise_error() -> Outcome:
             raise error
@@ -137,24 +141,22 @@ class PushReader:
         self._broker.callbacks.post(push.token, raise_error)
         self._handlers.deliver()
 
-    def _tell(self, push: Push, reason: str) -> None:
-        """Once a minute at most: anybody can send what is none. All of them are counted."""
+    def _log_refusal(self, push: Push, reason: str) -> None:
+        """Log at most once a minute, since any client can send invalid data. Metrics count all refusals."""
         now_ms = self._clock.ms()
-        if self._told_ms is None or now_ms - self._told_ms >= TOLD_EVERY_MS:
-            self._told_ms = now_ms
+        if self._logged_ms is None or now_ms - self._logged_ms >= LOG_INTERVAL_MS:
+            self._logged_ms = now_ms
             about = {"client_id": push.client.client_id, "reason": reason}
-            logger.warning(
-                "a push of client metrics was refused, maybe others since the last line", extra=about
-            )
+            logger.warning("refused a push of client metrics (logged at most once a minute)", extra=about)
 
 
 def rest() -> None:
-    """In the thread that reads: lets the broker's thread have the interpreter."""
+    """Yield the interpreter to the broker's thread. Called in the reading thread."""
     time.sleep(REST_SECONDS)
 
 
 def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryReceiver]) -> Exported:
-    """In a thread."""
+    """Read a push and call the receivers; runs in a thread."""
     began = time.thread_time()
     error, reason, reading, body = ErrorCode.NONE, "", Reading([], 0), None
     try:
@@ -169,7 +171,7 @@ def export(push: Push, config: TelemetryConfig, receivers: Sequence[TelemetryRec
             body = body_of(push, data)
     except ApiError as refusal:
         error, reason = refusal.code, str(refusal)
-    except Exception as failure:  # noqa: BLE001 - a receiver is somebody else's code
+    except Exception as failure:  # noqa: BLE001 - receivers are third-party code
         error, reason = ErrorCode.INVALID_RECORD, f"{type(failure).__name__}: {failure}"
     return Exported(error, reason, reading, body, (time.thread_time() - began) * 1000)
 

@@ -1,7 +1,7 @@
-"""The receiver that is always there: the topic `__weir_client_telemetry`, with every push as it came.
+"""The built-in receiver: the topic `__weir_client_telemetry`, with every push as received.
 
-Called by `pushes` before anything is read, so what nobody can read is there too. The record waits in the
-`EventLog`, bounded, and is written with the broker's events; the format is public: docs/telemetry.md.
+Called by `pushes` before a push is read, so the topic has unreadable ones too. The record waits in the
+bounded `EventLog` and is written with the broker's events; the format is public: docs/telemetry.md.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ from broker.telemetry.push import Push
 TOPIC: Final = f"{OUR_TOPICS}client_telemetry"
 
 VERSION: Final = 1
-"""Of the format, as the header `v`. Headers may be added to a version."""
+"""The version of the format, in the header `v`. New headers do not change the version."""
 
 
 def record_of(push: Push, node_id: int) -> NewRecord:
-    """The payload is the value, unchanged; the headers are text, and null where the client does not say."""
+    """Return the record of a push: the payload unchanged as value, headers as text, null if not given."""
     client, instance_id = push.client, uuid_text(push.instance.id)
     headers = {
         "v": str(VERSION),

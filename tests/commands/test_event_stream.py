@@ -136,7 +136,7 @@ def test_a_lost_stream_makes_them_stale_at_once_until_it_is_back() -> None:
 def test_a_token_that_is_revoked_ends_it() -> None:
     watch, _, rest, _ = watching()
     watch.hear(rest, "signed-out", {})
-    with pytest.raises(click.ClickException, match="no more"):
+    with pytest.raises(click.ClickException, match="no longer accepts"):
         watch.topics()
 
 

@@ -96,7 +96,7 @@ def test_in_132_columns_nothing_is_left_out() -> None:
     shown = lines_of(draw(picture(), View(), 132, 24).lines)
     assert shown[0] == "weir 0.1.0  127.0.0.1:9092" + " " * 94 + "14:03:22 UTC"
     assert shown[1:5] == [
-        "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Held 1",
+        "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Throttled 1",
         "Idle: network 98 %   handlers 41 %   acceptor blocked 0 %",
         "",
         "Throttled now",
@@ -115,7 +115,7 @@ def test_in_132_columns_nothing_is_left_out() -> None:
         ("Rules nearest to their limits", ""),
         (
             "RULE                                           LIMIT",
-            "USED / LIMIT                USED v    HELD  MODE",
+            "USED / LIMIT                USED v   MUTED  MODE",
         ),
         (
             "default user, client-id greedy                 producer_byte_rate",
@@ -143,7 +143,7 @@ def test_in_80_columns_what_matters_is_left() -> None:
     shown = lines_of(draw(picture(), View(), 80, 17).lines)
     assert shown == [
         "weir 0.1.0  127.0.0.1:9092                                          14:03:22 UTC",
-        "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Held 1",
+        "In 2.1 MB/s   Out 800 kB/s   Requests 1,234/s   Connections 17   Throttled 1",
         "Idle: network 98 %   handlers 41 %   acceptor blocked 0 %",
         "",
         "Throttled now",
@@ -151,7 +151,7 @@ def test_in_80_columns_what_matters_is_left() -> None:
         "greedy       produce  default user, c~      2.1 MB/s / 1 MB/s     640 ms  no",
         "",
         "Rules nearest to their limits",
-        "RULE             LIMIT                              USED / LIMIT  USED v    HELD",
+        "RULE             LIMIT                              USED / LIMIT  USED v   MUTED",
         "default user, ~  producer_byte_rate          992 KiB/s / 1 MiB/s    97 %       3",
         "",
         "Busiest clients",
@@ -225,7 +225,7 @@ def test_a_broker_where_nothing_happens_says_so() -> None:
         overview=overview | {"sample": None, "figures": figures}, throttled=empty, quotas=empty, usage=empty
     )
     shown = lines_of(draw(quiet, View(), 80, 24).lines)
-    assert shown[1] == "In 0 B/s   Out 0 B/s   Requests 0/s   Connections 0   Held 0"
+    assert shown[1] == "In 0 B/s   Out 0 B/s   Requests 0/s   Connections 0   Throttled 0"
     assert shown[2] == "Idle: network -   handlers -   acceptor blocked -"
     assert {"No connection is throttled.", "No rule applies.", "No client is connected."} <= set(shown)
 

@@ -67,10 +67,10 @@ def test_an_installed_package_can_offer_one(monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("no.such.module:Class", "No module named"),
         (f"{__name__}:Missing", "Missing"),
-        (f"{__name__}:NUMBER", "no class"),
+        (f"{__name__}:NUMBER", "not a class"),
         (f"{__name__}:Needy", "what"),
         (f"{__name__}:Choosy", "no such host"),
-        (f"{__name__}:Deaf", "no method export"),
+        (f"{__name__}:Deaf", "missing method export"),
         (":", "Empty module name"),
     ],
 )

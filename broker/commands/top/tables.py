@@ -107,7 +107,7 @@ RULES: Final = Table(
         ),
         Column[Rule]("", lambda row: bar(row.used), BAR + 2, 5),
         Column[Rule]("USED", lambda row: share(row.used), 6, 2, right=True, sort=lambda row: row.used),
-        Column[Rule]("HELD", lambda row: f"{row.held:,}", 6, 6, right=True, sort=lambda row: row.held),
+        Column[Rule]("MUTED", lambda row: f"{row.held:,}", 6, 6, right=True, sort=lambda row: row.held),
         Column[Rule]("MODE", lambda row: "shadow" if row.shadow else "", 6, 7),
     ),
 )

@@ -102,7 +102,7 @@ async def test_who_waits_is_shown_with_how_much_is_used(broker: RunningBroker, m
     assert reaper.kind == "reaper"
     assert [(each.name, each.now, each.capacity) for each in reaper.owns] == [
         ("bytes of requests", POOL, POOL),
-        ("connections in line", 1, None),
+        ("connections waiting for memory", 1, None),
     ]
 
 
