@@ -1,11 +1,10 @@
-"""How near to its quota a throttled client is kept, over real sockets: `python -m benchmarks.accuracy`.
+"""The accuracy of quotas for throttled clients over real sockets: `python -m benchmarks.accuracy`.
 
-Each cell is a client of its own on a broker of its own that takes what it can get, for quotas from 10 kB/s to
-50 MB/s. What it got is what the broker counts: bytes of whole requests that came, and of whole answers that
-went (kafka_server_socket_server_metrics_incoming_byte_total, ..._outgoing_byte_total), with the few bytes of
-Metadata and ApiVersions among them. The rate is taken from the client's first request on, and again from 12 s
-after that on, when what anybody may send at once is behind it. The last cells have 200 producers under the
-quota of one user.
+Each cell is one client that sends or fetches as fast as it can, on a broker of its own, for quotas from 10
+kB/s to 50 MB/s. The broker counts its bytes: those of whole requests received and whole responses sent
+(kafka_server_socket_server_metrics_incoming_byte_total, ..._outgoing_byte_total), including the few bytes
+of Metadata and ApiVersions. The rate is measured from the client's first request on, and again from 12 s
+later on, after the initial burst. The last cells have 200 producers under the quota of one user.
 """
 
 import json
@@ -36,7 +35,7 @@ from benchmarks.process import Broker, running
 QUOTAS: Final = (10_000, 100_000, 1_000_000, 10_000_000, 50_000_000)
 KINDS: Final = {"produce": ("producer_byte_rate", "incoming"), "fetch": ("consumer_byte_rate", "outgoing")}
 SETTLED_S: Final = 12.0
-"""Eleven windows of a second may be used at once; then what is owed for that is paid."""
+"""A client may use eleven windows of a second at once and then pays for them."""
 
 CLIENT_ID: Final = "greedy"
 TOPIC: Final = "accuracy"
@@ -44,14 +43,14 @@ CROWD: Final = 200
 CROWD_QUOTA: Final = 1_000_000
 CROWD_REQUESTS: Final = (1_000, 16_000)
 BEGAN: Final = 1_000
-"""A client has begun when so many bytes have come: what comes before is ApiVersions and Metadata."""
+"""A client has begun after this number of bytes: ApiVersions and Metadata come first."""
 
 _starting = Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Shares of the quota: from the first request on, and from 12 s after it on."""
+    """Shares of the quota: from the first request on, and from 12 s later on."""
 
     title: str
     quota: int
@@ -61,13 +60,15 @@ class Result:
 
 
 def batch_for(quota: int) -> int:
-    """What a request holds: a fifth of a second's worth, so that where a request is cut off does not show."""
+    """Return the size of a request: a fifth of a second's bytes, so that a cut request at the end does not
+    matter.
+    """
     return min(max(quota // 5, 2_000), 1_000_000)
 
 
 @contextmanager
 def _broker(scratch: Path) -> Iterator[Broker]:
-    with _starting:  # or two would find the same port free
+    with _starting:  # otherwise two brokers would find the same free port
         alive = running(PEERS["weir"], scratch)
         broker = alive.__enter__()
     try:
@@ -100,7 +101,7 @@ def _bytes_seen(broker: Broker, direction: str) -> float:
 
 
 def _watch(broker: Broker, direction: str, before: float, quota: int, seconds: float) -> tuple[float, float]:
-    """The shares of the quota that go through: over all of `seconds`, and over them but the first 12."""
+    """Return the shares of the quota: over all of `seconds`, and without the first 12."""
     while _bytes_seen(broker, direction) < before + BEGAN:
         broker.check_alive()
         time.sleep(0.002)
@@ -141,13 +142,13 @@ def _make_topic(appetite: Appetite) -> None:
 
 
 def many_clients(request_bytes: int, seconds: float, scratch: Path) -> Result:
-    """200 producers of one user, who has one allowance for all of them."""
+    """Measure 200 producers of one user, who share one allowance."""
     with _broker(scratch) as broker:
         appetite = Appetite("produce", broker.port, TOPIC, "crowd", request_bytes, min(request_bytes, 4_000))
         _make_topic(appetite)
         _limit(broker, {"user": "ANONYMOUS"}, "producer_byte_rate", CROWD_QUOTA)
         before = _bytes_seen(broker, "incoming")
-        # What 200 clients ask when they come is no produce request.
+        # The first requests of 200 clients are not Produce requests.
         with crowd(appetite, CROWD) as delivered:
             whole, settled = _watch(broker, "incoming", before, CROWD_QUOTA, seconds)
             shares = list(delivered)
@@ -161,7 +162,7 @@ def many_clients(request_bytes: int, seconds: float, scratch: Path) -> Result:
 
 
 def spread(shares: Sequence[int]) -> str:
-    """How evenly it was divided: the least and the most of anybody, and Jain's index (1: all alike)."""
+    """Describe the fairness: the least and the greatest share, and Jain's index (1: equal shares)."""
     mean = statistics.fmean(shares)
     squares = sum(share * share for share in shares)
     jain = sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
@@ -169,14 +170,16 @@ def spread(shares: Sequence[int]) -> str:
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, help="How long each client is watched.")
-@click.option("--at-once", default=2, show_default=True, help="Cells that run at the same time.")
-@click.option("--quota", "quotas", type=int, multiple=True, help="Only these quotas. Repeatable.")
-@click.option("--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True, help="Only this kind.")
+@click.option("--seconds", default=60.0, show_default=True, help="Measured time of each client.")
+@click.option("--at-once", default=2, show_default=True, help="Number of concurrent cells.")
+@click.option("--quota", "quotas", type=int, multiple=True, help="Measure only this quota. Repeatable.")
 @click.option(
-    "--client", "clients", type=click.Choice(list(CLIENTS)), multiple=True, help="Only this client."
+    "--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True, help="Measure only this kind."
 )
-@click.option("--crowd/--no-crowd", "with_crowd", default=True, help="Whether the 200 are tried too.")
+@click.option(
+    "--client", "clients", type=click.Choice(list(CLIENTS)), multiple=True, help="Measure only this client."
+)
+@click.option("--crowd/--no-crowd", "with_crowd", default=True, help="Measure the 200 producers too.")
 def main(
     seconds: float,
     at_once: int,
@@ -185,7 +188,7 @@ def main(
     clients: tuple[str, ...],
     with_crowd: bool,
 ) -> None:
-    """How near to its quota a throttled client is kept, over real sockets."""
+    """Measure the accuracy of quotas for throttled clients over real sockets."""
     os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(32)
     clients = clients or tuple(CLIENTS)
     if "java" in clients:

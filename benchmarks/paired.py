@@ -1,9 +1,8 @@
 """Compares two checkouts of Weir under the same loads: `python -m benchmarks.paired OLD [LOAD]...`.
 
-Both brokers run for the whole of a load, and the load is sent to one and then to the other, in turns of a
-fraction of a second, so that a machine whose speed changes by the second is the same for both. The result is
-the median of the ratios of neighbouring turns. OLD is a checkout with its own .venv: `git worktree add`, then
-`make .venv/dev` in it.
+Both brokers run during a load, which is sent to one and then to the other in turns of a fraction of a
+second, so that changes of the machine's speed affect both alike. The result is the median of the ratios of
+neighbouring turns. OLD is a checkout with its own .venv: `git worktree add`, then `make .venv/dev` in it.
 """
 
 import contextlib
@@ -35,7 +34,7 @@ DEFAULT_LOADS: Final = (
 
 
 class Turn(NamedTuple):
-    """`rate` in the unit of the load, `cpu_us` is the broker's processor time per request."""
+    """One turn: `rate` in the unit of the load, `cpu_us` is the broker's processor time per request."""
 
     rate: float
     cpu_us: float
@@ -52,7 +51,9 @@ class Ratio(NamedTuple):
 
 
 def ratio(old: Sequence[float], new: Sequence[float]) -> Ratio:
-    """`old` and `new` hold one value for each pair; at least two pairs are needed."""
+    """Return the ratio of `old` and `new`, which have one value for each pair; at least two pairs are
+    needed.
+    """
     ratios = [after / before for before, after in zip(old, new, strict=True)]
     lower, _, upper = statistics.quantiles(ratios, n=4)
     # For a normal distribution the standard deviation is IQR / 1.349, and the standard error of the median is
@@ -73,7 +74,7 @@ def command_of(checkout: Path, directory: Path, port: int) -> list[str]:
 
 @contextlib.contextmanager
 def started(checkout: Path, load: Load) -> Iterator[tuple[Broker, str]]:
-    """A broker of the checkout and the topic of the load."""
+    """Start a broker of the checkout and create the topic of the load."""
     peer = Peer(checkout.name, checkout.name, "file", partial(command_of, checkout))
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -90,7 +91,7 @@ def turn(load: Load, broker: Broker, topic: str, seconds: float) -> Turn:
 
 
 def compare(load: Load, old: Path, new: Path, pairs: int, seconds: float) -> tuple[Ratio, Ratio]:
-    """The ratios of rates and of processor time per request, new to old."""
+    """Return the ratios of rates and of processor time per request, new to old."""
     with started(old, load) as before, started(new, load) as after:
         turns: dict[str, list[Turn]] = {"old": [], "new": []}
         order = [("old", before), ("new", after)]
@@ -109,11 +110,11 @@ def compare(load: Load, old: Path, new: Path, pairs: int, seconds: float) -> tup
 @click.argument("old", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("loads", nargs=-1, type=click.Choice(sorted(LOADS)))
 @click.option("--pairs", default=60, show_default=True, type=click.IntRange(min=2))
-@click.option("--seconds", default=0.3, show_default=True, help="counted time of one turn")
+@click.option("--seconds", default=0.3, show_default=True, help="Counted seconds of one turn.")
 def main(old: Path, loads: Sequence[str], pairs: int, seconds: float) -> None:
-    """Prints a row for each load: rate and processor time per request of this checkout, as ratios to OLD's.
+    """Print a row for each load: rate and processor time per request of this checkout, as ratios to OLD's.
 
-    A produce load writes all that it measures to disk: 60 pairs of 1 MB requests take some 40 GB of /tmp.
+    A produce load writes all its bytes to disk: 60 pairs of 1 MB requests take some 40 GB of /tmp.
     """
     install_load_program()
     click.echo("| load | rate, new / old | processor time per request, new / old |\n| --- | --- | --- |")

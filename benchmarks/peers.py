@@ -1,6 +1,7 @@
-"""What is compared, and how each broker is started: alone, in one process, its writes left to the page cache.
+"""The peers and their start: alone, in one process, with writes left to the page cache.
 
-Used by benchmarks.run and benchmarks.process. Knows commands and configuration files, not what is asked.
+Used by benchmarks.run and benchmarks.process. Has commands and configuration files; independent of the
+loads.
 """
 
 import subprocess
@@ -15,8 +16,10 @@ from benchmarks.install import KAFKA_LIBS, KFAKE_PROGRAM, tansu_program
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`prepare` may take its time, it is not counted; start-up is timed from `command`. `rehearsal` names
-    loads that are run once, uncounted, before the first that counts."""
+    """A broker to compare. The time of `prepare` does not count; start-up is timed from `command`.
+
+    `rehearsal` names loads that run once, uncounted, before the first counted one.
+    """
 
     name: str
     title: str
@@ -102,7 +105,7 @@ PEERS: Final = {
     peer.name: peer
     for peer in (
         Peer("weir", "Weir", "files, page cache", _weir_command),
-        # A JVM compiles what all requests pass through for some 20 s, a load's own path for some seconds.
+        # A JVM compiles the common path of all requests for some 20 s, a load's own path for some seconds.
         Peer(
             "kafka",
             "Kafka 4.1.1",
@@ -113,7 +116,7 @@ PEERS: Final = {
             rehearsal=("metadata", "produce_100b"),
         ),
         Peer("kfake", "kfake", "files, page cache", _kfake_command),
-        # The published binary has only the object-store engine, on memory or on S3: memory is its fastest.
+        # The published binary has only the object-store engine, on memory or on S3: memory is the fastest.
         Peer("tansu", "tansu 0.6.0", "memory only, nothing on disk", _tansu_command),
     )
 }

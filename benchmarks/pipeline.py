@@ -1,8 +1,8 @@
-"""How much the pipeline takes, how soon, and in how much memory: `python -m benchmarks.pipeline`.
+"""The pipeline's throughput, latency and memory: `python -m benchmarks.pipeline`.
 
-Three parts, each `weir pipeline` as a user starts it, with Spark in local[2]: a day of 1,000 clients from
-files; busy minutes of such clients from the topics of a broker; and how long it is from a client's request to
-its row in gold while the pipeline runs on. Memory is that of all processes of a run together, Python's too.
+Three parts, each with `weir pipeline` as users start it, with Spark in local[2]: a day of 1,000 clients
+from files; busy minutes of such clients from the topics of a broker; and the time from a client's request
+to its row in gold while the pipeline runs. Memory is the sum of all processes of a run, including Python's.
 Needs requirements/pipeline.txt (make test-pipeline installs it), Java 17, and the jars (make jars).
 """
 
@@ -37,13 +37,15 @@ image.OUR_TOPICS = "\\0"
 from broker.__main__ import main
 main()
 """
-"""A broker that lets clients write to the event topics: what no broker had to bear comes into them so."""
+"""A broker that lets clients write to the event topics, so that they can have more events than a broker
+writes.
+"""
 
 
 @dataclass(slots=True)
 class Watched:
-    """A process and all that it started: the most memory that they had at once (proportional set, bytes) and
-    the processor time that they took, in seconds.
+    """A process and its descendants: their peak memory in total (proportional set, bytes) and their
+    processor seconds.
     """
 
     pid: int
@@ -85,7 +87,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _looked_at(pid: int) -> tuple[str, int, float]:
-    """Its name, resident bytes with shared pages counted once, and processor seconds."""
+    """Return name, resident bytes with shared pages counted once, and processor seconds."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
     memory = int(re.findall(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)[0]) * 1024
     head, _, rest = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")
@@ -95,7 +97,7 @@ def _looked_at(pid: int) -> tuple[str, int, float]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one run took. `others` is the share of the machine's processor time that other processes had."""
+    """The cost of one run. `others` is the share of the machine's processor time used by other processes."""
 
     seconds: float
     watched: Watched
@@ -106,13 +108,13 @@ class Told:
         parts = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in sorted(self.watched.peaks.items()))
         return (
             f"{self.seconds:.1f} s, processor time {self.watched.cpu_s:.1f} s, "
-            f"most memory {self.watched.peak / 1e6:,.0f} MB ({parts}), "
-            f"others had {self.others:.0%} of the cores"
+            f"peak memory {self.watched.peak / 1e6:,.0f} MB ({parts}), "
+            f"other processes used {self.others:.0%} of the cores"
         )
 
 
 def run_weir(*arguments: str) -> Told:
-    """Until it ends. Raises CalledProcessError with its last words on stderr."""
+    """Run `weir` until it ends. Raises CalledProcessError with its last output on stderr."""
     busy, began = busy_s(), time.perf_counter()
     lines: list[str] = []
     process = subprocess.Popen([WEIR, "pipeline", *arguments], stdout=subprocess.PIPE, text=True)
@@ -134,7 +136,7 @@ def _on(warehouse: Path, memory: str) -> list[str]:
 
 
 def a_day(scratch: Path, clients: int, events: int, memory: str) -> None:
-    """From files to gold."""
+    """Measure from files to gold."""
     began = time.perf_counter()
     nbytes = write_day(scratch / "day", clients, events)
     print(f"a day of {clients:,} clients: {events:,} events, {nbytes / 1e6:,.0f} MB of values, "
@@ -146,7 +148,7 @@ def a_day(scratch: Path, clients: int, events: int, memory: str) -> None:
 
 @contextlib.contextmanager
 def broker(scratch: Path, *command: str, overrides: Sequence[str] = ()) -> Iterator[str]:
-    """A broker of its own; its address."""
+    """Start a broker and yield its address."""
     where = ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={scratch}", "console.listener=127.0.0.1:0")
     settings = (*where, *overrides)
     process = subprocess.Popen(
@@ -170,7 +172,7 @@ def broker(scratch: Path, *command: str, overrides: Sequence[str] = ()) -> Itera
 
 
 def fill(address: str, folder: Path) -> int:
-    """What the files hold, into the topics of a broker that lets us. Returns how many records."""
+    """Copy the files' records into the topics of a writable broker; return the number of records."""
     producer = Producer(
         {
             "bootstrap.servers": address,
@@ -188,15 +190,17 @@ def fill(address: str, folder: Path) -> int:
                 producer.produce(topic, value, timestamp=at // 1000, headers=[("node", b"1")])
             producer.poll(0)
             if producer.flush(60):
-                raise click.ClickException("the broker does not take the events")
+                raise click.ClickException("the broker does not accept the events")
             count += len(batch)
     return count
 
 
 def a_stream(scratch: Path, clients: int, events: int, memory: str) -> None:
-    """From topics to gold, as dense as they come from a busy cluster: some three a second of each client."""
+    """Measure from topics to gold, at the density of a busy cluster: some three events per second and
+    client.
+    """
     nbytes = write_day(scratch / "for-topics", clients, events, seconds=max(60, events // (3 * clients)))
-    # The day is past, and is to stay.
+    # The day is in the past and must not expire.
     kept = ("log.retention.ms=-1",)
     with broker(scratch / "filled", sys.executable, "-c", OPEN_BROKER, overrides=kept) as address:
         count = fill(address, scratch / "for-topics")
@@ -207,12 +211,12 @@ def a_stream(scratch: Path, clients: int, events: int, memory: str) -> None:
 
 
 def _rates(events: int, nbytes: int, told: Told) -> str:
-    """From the start of the process to its end."""
-    return f"{events / told.seconds:,.0f} events/s, {nbytes / told.seconds / 1e6:.1f} MB/s in all"
+    """Return the rates from the start of the process to its end."""
+    return f"{events / told.seconds:,.0f} events/s, {nbytes / told.seconds / 1e6:.1f} MB/s in total"
 
 
 def a_wait(scratch: Path, tries: int, memory: str) -> None:
-    """From a client's first request to its row in gold, and to the row of what it has pushed of itself."""
+    """Measure from a client's first request to its row in gold, and to the row of its pushed metrics."""
     gold = scratch / "waited/gold"
     with broker(scratch / "waiting", str(WEIR)) as address:
         _subscribe(address)
@@ -229,12 +233,12 @@ def a_wait(scratch: Path, tries: int, memory: str) -> None:
         finally:
             process.terminate()
             process.wait(60)
-    print(f"  most memory {watched.peak / 1e6:,.0f} MB, processor time {watched.cpu_s:.1f} s", flush=True)
+    print(f"  peak memory {watched.peak / 1e6:,.0f} MB, processor time {watched.cpu_s:.1f} s", flush=True)
 
 
 def _subscribe(address: str) -> None:
-    """From here on clients push all that they have, every second."""
-    # Not above: to import it is a warning, and tests import this module.
+    """Subscribe clients to push all their metrics every second."""
+    # Not at the top: the import emits a warning, and tests import this module.
     from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=address)
@@ -256,24 +260,24 @@ def _wait_for(address: str, name: str, table: Path, process: subprocess.Popen[by
             if name in DeltaTable(table).to_pyarrow_table(columns=["client_id"])["client_id"].to_pylist():
                 return time.monotonic() - began
         time.sleep(LOOKS_EVERY_S)
-    raise click.ClickException(f"{name} did not come to gold within ten minutes")
+    raise click.ClickException(f"{name} did not reach gold within ten minutes")
 
 
 def _ask(address: str, name: str) -> None:
-    """A client that lives for two seconds: long enough to push once, and once more when it goes."""
+    """Run a client for two seconds: long enough to push once, and once more at its end."""
     producer = Producer({"bootstrap.servers": address, "client.id": name})
     producer.produce("orders", b"one")
     if producer.flush(30):
-        raise click.ClickException("the broker does not take a record")
+        raise click.ClickException("the broker does not accept a record")
     time.sleep(2)
 
 
 @click.command()
 @click.option("--clients", default=1_000, show_default=True)
-@click.option("--events", default=8_000_000, show_default=True, help="Of the day.")
-@click.option("--streamed", default=1_000_000, show_default=True, help="Events that come through topics.")
-@click.option("--tries", default=4, show_default=True, help="Requests whose way to gold is timed.")
-@click.option("--memory", default="1g", show_default=True, help="Of Spark's JVM, for its heap.")
+@click.option("--events", default=8_000_000, show_default=True, help="Events of the day.")
+@click.option("--streamed", default=1_000_000, show_default=True, help="Events through topics.")
+@click.option("--tries", default=4, show_default=True, help="Timed requests from client to gold.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of Spark's JVM.")
 @click.option("--parts", default="day,stream,wait", show_default=True)
 def main(clients: int, events: int, streamed: int, tries: int, memory: str, parts: str) -> None:
     """Measure the pipeline."""

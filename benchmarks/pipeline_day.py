@@ -1,7 +1,7 @@
-"""A day of clients as files of events, for benchmarks.pipeline: what `weir pipeline export` would have kept.
+"""Generates a day of clients' events as files, like `weir pipeline export`, for benchmarks.pipeline.
 
-Clients come as they do in life: a few send all day and most now and then, more by day than by night. The same
-numbers give the same bytes. Knows the formats of docs/events.md and nothing of Spark.
+Activity is realistic: a few clients send all day and most now and then, more by day than by night. The same
+arguments give the same bytes. Depends on the formats of docs/events.md; independent of Spark.
 """
 
 import json
@@ -19,7 +19,7 @@ DAY: Final = datetime(2026, 3, 2, tzinfo=UTC)
 DAY_S: Final = 86_400
 NODE: Final = b"1"
 SHAPES: Final = 4_096
-"""How many different events there are but for the client and the time."""
+"""The number of different events, apart from client and time."""
 
 FILE_ROWS: Final = 500_000
 STORM_S: Final = 120
@@ -39,8 +39,10 @@ APIS: Final = ("Produce", "Produce", "FetchConsumer", "FetchConsumer", "Metadata
 
 
 def write_day(folder: Path, clients: int, events: int, seconds: int = DAY_S, seed: int = 7) -> int:
-    """Parquet files of about `events` records in all, in the order of time within a topic, all within so many
-    `seconds`. Returns how many bytes their values have.
+    """Write Parquet files of about `events` records in total within `seconds`, ordered by time within a
+    topic.
+
+    Returns the number of bytes of their values.
     """
     folder.mkdir(parents=True)
     dice = np.random.default_rng(seed)
@@ -60,7 +62,7 @@ def write_day(folder: Path, clients: int, events: int, seconds: int = DAY_S, see
 def _blocks(
     dice: np.random.Generator, topic: str, count: int, clients: int, tails: list[str], seconds: int
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Times (ms) and values of FILE_ROWS records at a time."""
+    """Yield times (ms) and values of FILE_ROWS records at a time."""
     names = pa.array([_client(topic, each) for each in range(clients)])
     pool = pa.array(tails)
     weight = 1 / (np.arange(clients) + 20)
@@ -80,7 +82,7 @@ def _blocks(
 
 
 def _busy_seconds(count: int, within: int) -> np.ndarray:
-    """The end of the second of each event: three times as many at noon as at midnight."""
+    """Return the end of the second of each event: three times as many at noon as at midnight."""
     moment = np.arange(within + 1)
     rate = 2 - np.cos(2 * np.pi * moment / DAY_S)
     so_far = np.concatenate([[0], np.cumsum(rate[:-1])])
@@ -127,7 +129,7 @@ def _request_tails(dice: np.random.Generator) -> list[str]:
 
 
 def _histogram(dice: np.random.Generator, timed: int) -> list[list[int]]:
-    """In buckets whose edges are an eighth apart, as the broker's."""
+    """Return buckets whose edges are an eighth apart, like the broker's."""
     steps = np.minimum(dice.geometric(0.4, timed), 6) + int(dice.integers(20, 50))
     edges, counts = np.unique(np.ceil(1.125**steps).astype(int), return_counts=True)
     return [[int(edge), int(count)] for edge, count in zip(edges, counts, strict=True)]
@@ -162,7 +164,7 @@ def _connection_tails(dice: np.random.Generator) -> list[str]:
 
 
 def _limits(clients: int) -> tuple[pa.Array, pa.Array]:
-    """A default, every user's own, and every tenth client's."""
+    """Return a default limit, one for every user, and one for every tenth client."""
     default: dict[str, str | None] = {"client-id": None}
     entities = [default, *({"user": f"user-{each:02}"} for each in range(97))]
     entities += [{"client-id": f"client-{each:04}"} for each in range(0, clients, 10)]

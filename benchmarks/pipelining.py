@@ -1,9 +1,9 @@
 """Many small requests on one connection, in both modes of the server: `python -m benchmarks.pipelining`.
 
-Weir alone is measured, once with `socket.server.mode=kafka` and once with `automq`, the modes in turn. One
-connection keeps so many requests in flight; then a hundred connections with one each, by the C load, show
-what the mode costs those who do not pipeline. Requests are encoded before the clock starts, and every answer
-is checked: its size, its correlation id, and so the order.
+Measures only Weir, with `socket.server.mode=kafka` and with `automq`, the modes in turn. One connection
+keeps a number of requests in flight; then a hundred connections with one each, by the C load program, show
+the mode's cost without pipelining. Requests are encoded before the clock starts. Every response is checked:
+its size and its correlation id, and so the order.
 """
 
 import argparse
@@ -31,19 +31,19 @@ from broker.records.build import NewRecord, build_batch
 MODES: Final = ("kafka", "automq")
 DEPTHS: Final = (1, 8, 64)
 RING: Final = 4_096
-"""Encoded requests, sent again and again; more than are ever in flight."""
+"""Number of encoded requests, sent repeatedly; more than are ever in flight."""
 
 WARM_UP_S: Final = 0.5
 ALONE: Final = ("api_versions", "produce_100b")
 
 
 class WrongAnswer(Exception):  # noqa: N818 - the broker's fault, said to whoever runs this
-    """It has another size or another correlation id than the next request's."""
+    """A response has another size or another correlation id than the next request's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Requests a second, and the broker's processor time for one in microseconds."""
+    """Requests per second, and the broker's processor time for one in microseconds."""
 
     rate: float
     cpu_us: float
@@ -69,7 +69,7 @@ def _joined(parts: Sequence[Any]) -> bytes:
 
 
 class Pipeline:
-    """One connection on which `depth` requests are in flight, all alike."""
+    """One connection with `depth` identical requests in flight."""
 
     def __init__(self, port: int, message: object, version: int) -> None:
         encode = codec.encode_request(message.API_KEY, version)  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ class Pipeline:
         self._answer = size + 4
 
     def run(self, depth: int, seconds: float) -> int:
-        """How many were answered. Raises WrongAnswer."""
+        """Return the number of responses. Raises WrongAnswer."""
         sock, each = self._socket, self._answer
         head = struct.Struct(">ii")
         sent = answered = 0
@@ -115,14 +115,16 @@ class Pipeline:
 
 
 def peer(mode: str) -> Peer:
-    """Weir in this mode."""
+    """Return Weir in this mode as a peer."""
     weir = PEERS["weir"]
     option = f"--override=socket.server.mode={mode}"
     return replace(weir, command=lambda directory, port: [*weir.command(directory, port), option])
 
 
 def one_round(broker: Broker, seconds: float) -> Iterator[tuple[str, Figure]]:
-    """Every load once, by its title; first those that write little, for what was written is flushed later."""
+    """Run every load once; yield title and result. Loads that write little come first, as flushes come
+    later.
+    """
     for name in ALONE:
         load = LOADS[name]
         with prepared(load, broker.port) as topic:
@@ -150,7 +152,7 @@ def _told(figures: list[Figure]) -> tuple[float, str]:
 
 
 def main() -> None:
-    """Prints a table for docs/benchmarks.md."""
+    """Print a table for docs/benchmarks.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="counted for each load")
     parser.add_argument("--rounds", type=int, default=5)

@@ -1,6 +1,6 @@
-"""One broker alive in a process of its own: how long it took to answer, what memory it holds, its end.
+"""One running broker in a process of its own: its start-up time, its memory, its end.
 
-Used by benchmarks.run as a context manager. Knows one request, ApiVersions 0, and nothing of loads.
+Used by benchmarks.run as a context manager. Sends one request, ApiVersions 0; independent of loads.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ PROBE_EVERY_S: Final = 0.002
 
 
 class BrokerError(Exception):
-    """It ended, or never answered; the message has the last lines that it wrote."""
+    """The broker ended, or never responded; the message has its last lines of output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes: resident now, of these not backed by a file, and the most that was ever resident."""
+    """Bytes: resident now, the part without a file behind it, and the maximum ever resident."""
 
     resident: int
     anonymous: int
@@ -52,7 +52,7 @@ class Broker:
         return Memory(found["VmRSS"], found["RssAnon"], found["VmHWM"])
 
     def cpu_s(self) -> float:
-        """Processor seconds, user and system, since it was started."""
+        """Return the processor seconds, user and system, since the start."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -68,34 +68,36 @@ class Broker:
                     self.first_answer_s = time.perf_counter() - started
                     return
             time.sleep(PROBE_EVERY_S)
-        raise BrokerError(f"no answer within {START_LIMIT_S} s: {self._last_words()}")
+        raise BrokerError(f"no response within {START_LIMIT_S} s: {self._last_words()}")
 
     def _last_words(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace")[-1500:]
 
 
 def stolen_s() -> float:
-    """Processor seconds, of all cores, that the machine's host has given to others, since it was started."""
+    """Return the processor seconds of all cores that the machine's host has given to others since its
+    start.
+    """
     return int(Path("/proc/stat").read_text(encoding="ascii").split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_s() -> float:
-    """Processor seconds that this machine was not idle, all cores together, since it was started."""
+    """Return the busy processor seconds of all cores together, since the machine's start."""
     total = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, total[1:9])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def own_s() -> float:
-    """Processor seconds of this program and of those that it started and that have ended."""
+    """Return the processor seconds of this program and of its ended children."""
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def wake_memory(scratch: Path, size: int) -> None:
-    """Lets the kernel have so many bytes of memory that the host has really given to this machine.
+    """Touch memory of this size, so that the host has really allocated it to this machine.
 
-    A virtual machine's host takes back what lies free for some seconds, and the first write to such a page
-    then costs six times the copy itself: without this, a load that writes measures the host.
+    A virtual machine's host takes back memory that is free for some seconds, and the first write to such a
+    page then costs six times the copy itself: without this, a load that writes would measure the host.
     """
     chunk = bytes(1 << 20)
     with tempfile.TemporaryFile(dir=scratch) as pages:
@@ -110,7 +112,7 @@ def _answers(port: int) -> bool:
 
 
 def _free_port() -> int:
-    """A port that nobody has, nor the next; below those that the kernel gives to outgoing connections."""
+    """Return a port that is free, as is the next; below the range of outgoing connections."""
     for port in range(21000, 29000, 10):
         with contextlib.suppress(OSError), socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", port))
@@ -121,7 +123,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def running(peer: Peer, scratch: Path) -> Iterator[Broker]:
-    """A fresh broker with an empty data directory under `scratch`; both are gone when the block ends."""
+    """Run a new broker with an empty data directory under `scratch`; the block's end removes both."""
     directory = Path(tempfile.mkdtemp(prefix=f"{peer.name}-", dir=scratch))
     output = directory / "output"
     port = _free_port()

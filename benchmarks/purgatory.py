@@ -1,9 +1,9 @@
-"""What it costs that requests wait: `python -m benchmarks.purgatory`.
+"""The cost of delayed requests: `python -m benchmarks.purgatory`.
 
-Fills a purgatory with 10 to 1,000,000 operations of five minutes and then, among these, times arrivals,
-cancellations and completions, each of an operation chosen at random, lets the rest expire, and weighs one.
-Processor time, of the least disturbed of the rounds. Beside it: what Kafka's 512 shards would cost where one
-thread needs no lock.
+Fills a purgatory with 10 to 1,000,000 operations of five minutes; then times arrivals, cancellations and
+completions of random operations among them, expires the rest, and measures the memory of one. Results are
+processor time of the least disturbed round. Also measures the cost of Kafka's 512 shards, which one thread
+without a lock does not need.
 """
 
 import argparse
@@ -26,11 +26,11 @@ LEAST_MS: Final = 300_000
 SPREAD_MS: Final = 60_000
 SHARDS: Final = 512
 WEIGHED_FROM: Final = 100_000
-"""Fewer operations than this do not show in the process's memory."""
+"""With fewer operations, the process's memory does not show their size."""
 
 
 class Wait(DelayedOperation):
-    """Ready when the benchmark says so; about what a fetch has of its own."""
+    """An operation that is ready when the benchmark says so, with about the state of a fetch."""
 
     __slots__ = ("key", "ready")
 
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
 
 
 class Bench:
-    """A purgatory with `pending` operations waiting in it, each under a key of its own."""
+    """A purgatory with `pending` waiting operations, each under a key of its own."""
 
     def __init__(self, pending: int) -> None:
         self.chance = random.Random(1)
@@ -77,7 +77,7 @@ class Bench:
         return wait
 
     def round(self) -> tuple[float, float, float]:
-        """Arrival, cancellation, completion: as many come as go."""
+        """Time arrival, cancellation and completion, keeping the number of operations constant."""
         self.now_ms += 1
         size = min(len(self.waiting), MOST_A_ROUND)
         chosen = self.chance.sample(range(len(self.waiting)), size)
@@ -98,7 +98,7 @@ class Bench:
         return insert, cancel, complete
 
     def expire(self) -> float:
-        """All that is left, each at its moment."""
+        """Expire all remaining operations, each at its time."""
         count = len(self.waiting)
 
         def pass_time() -> None:
@@ -119,7 +119,7 @@ def resident() -> int:
 
 
 def measure(pending: int) -> Cost:
-    """In a process of its own; the collector as the broker sets it."""
+    """Measure in a process of its own, with the broker's settings of the garbage collector."""
     gc.set_threshold(50_000, 20, 50)
     bench = Bench(pending)
     rounds = [bench.round() for _ in range(ROUNDS)]
@@ -129,7 +129,7 @@ def measure(pending: int) -> Cost:
 
 
 def lookups(count: int) -> tuple[float, float]:
-    """Finding one of `count` keys: in one dict, and in one of 512."""
+    """Time finding one of `count` keys: in one dict, and in one of 512."""
     chance = random.Random(2)
     keys = [("topic", number) for number in range(count)]
     one = dict.fromkeys(keys)

@@ -1,8 +1,9 @@
-"""What a quota costs those who have none, and how well it holds one who has: `python -m benchmarks.quota`.
+"""The cost of quotas for unlimited clients, and their accuracy for a limited one: `python -m
+benchmarks.quota`.
 
-Weir alone is measured. The first figure is the time of the test that each produce request makes without a
-quota, as a share of the broker's processor time for the request; the second is what a producer gets through
-that sends as fast as it is answered, with a quota of 1 MB/s.
+Measures only Weir. The first value is the time of the test that each produce request makes without a quota,
+as a share of the broker's processor time for the request; the second is the throughput of a producer that
+sends as fast as it gets responses, with a quota of 1 MB/s.
 """
 
 import contextlib
@@ -27,19 +28,20 @@ from broker.quotas.client_quotas import ClientQuotas
 
 HELD_TO: Final = 1_000_000
 WINDOW_S: Final = (
-    11.0  # quota.window.num x quota.window.size.seconds: what was sent before the quota is forgotten
+    # quota.window.num x quota.window.size.seconds: the broker then forgets what was sent before the quota
+    11.0
 )
 LOOPS: Final = 5_000_000
 HELD: Final = Load("held", "", "produce", "megabytes_per_second", 1.0, 1, PAGES)
 
 
 def _await_console(broker: Broker) -> None:
-    """The console answers a little later than the broker; nobody's records wait for a page."""
+    """Wait for the console, which starts after the broker so that it does not delay clients."""
     for _ in range(200):
         with contextlib.suppress(OSError), urllib.request.urlopen(_url(broker, "/healthz"), timeout=5):
             return
         time.sleep(0.1)
-    raise click.ClickException("the console does not answer")
+    raise click.ClickException("the console does not respond")
 
 
 def _url(broker: Broker, path: str) -> str:
@@ -59,7 +61,7 @@ def _set_quota(broker: Broker, token: str) -> None:
 
 
 def idle_test_ns() -> float:
-    """Nanoseconds of `if broker.quotas.produce.active` where no quota is set, the loop's own taken off."""
+    """Return the nanoseconds of `if broker.quotas.produce.active` without a quota, minus the loop."""
     names = {"broker": SimpleNamespace(quotas=ClientQuotas())}
     test = "if broker.quotas.produce.active: raise AssertionError"
     timed = min(timeit.repeat(test, globals=names, number=LOOPS, repeat=5))
@@ -85,21 +87,21 @@ def _hold(broker: Broker, token: str, seconds: float) -> None:
     _set_quota(broker, token)
     for warm_up_s, what in (
         (0.0, "from the first request on"),
-        (WINDOW_S, "once the first window has passed"),
+        (WINDOW_S, "after the first window"),
     ):
         with prepared(HELD, broker.port) as topic:
             result: dict[str, Any] = measure(HELD, broker.port, topic, seconds=seconds, warm_up_s=warm_up_s)
         rate = result["sent_bytes"] / result["seconds"]
         off = (rate / HELD_TO - 1) * 100
         click.echo(
-            f"held to {HELD_TO / 1e6:g} MB/s, {what}: {rate / 1e6:.3f} MB/s over {seconds:g} s, {off:+.1f} %"
+            f"limit {HELD_TO / 1e6:g} MB/s, {what}: {rate / 1e6:.3f} MB/s over {seconds:g} s, {off:+.1f} %"
         )
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, help="How long a held producer is watched.")
+@click.option("--seconds", default=60.0, show_default=True, help="Measured time of a limited producer.")
 def main(seconds: float) -> None:
-    """What a quota costs, and how well it holds."""
+    """Measure the cost of a quota, and its accuracy."""
     install_load_program()
     token = os.environ["WEIR_ADMIN_TOKEN"] = secrets.token_urlsafe(32)
     with tempfile.TemporaryDirectory(prefix="weir-quota-") as scratch:

@@ -1,12 +1,12 @@
-"""How many changes of quotas a second a broker carries while it serves: `python -m benchmarks.quota_changes`.
+"""Quota changes per second on a serving broker: `python -m benchmarks.quota_changes`.
 
-The broker has 1,000 rules and holds 200 connections, half of them by rules of their own and half by the
-default rule. Limits are changed one at a time, each change a request of its own that is answered when it is
+The broker has 1,000 rules and throttles 200 connections, half of them by rules of their own and half by the
+default rule. Limits change one at a time; each change is a request whose response comes when the change is
 on the disk and in force: over AlterClientQuotas and by PATCH of REST, from one connection and from eight.
-Meanwhile a client asks for ApiVersions a hundred times a second; what it waits is told too.
+Meanwhile a client sends ApiVersions a hundred times a second; its latency is reported too.
 
-What a change takes of the broker's processor time, all of its threads together, says more than the changes a
-second where others use the machine.
+On a shared machine the broker's processor time per change, over all of its threads, is more meaningful than
+the changes per second.
 """
 
 import http.client
@@ -46,11 +46,11 @@ GOAL: Final = 200
 TOKEN: Final = "weir-benchmark-token-of-some-length"
 KEY: Final = "producer_byte_rate"
 BURST: Final = 20_000
-"""Bytes of the request for which a connection is held: at a byte a second, for hours."""
+"""Bytes of the request that throttles a connection: at a byte per second, for hours."""
 
 
 class Wire:
-    """A blocking connection that asks for one thing at a time."""
+    """A blocking connection with one request at a time."""
 
     def __init__(self, port: int, client_id: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -71,7 +71,7 @@ class Wire:
 
 
 def alter(*rules: tuple[str | None, float]) -> AlterClientQuotasRequest:
-    """Limits of client-ids; None is the default."""
+    """Return a request that sets limits of client-ids; None is the default."""
     return AlterClientQuotasRequest(
         [RequestEntryData([EntityData("client-id", name)], [OpData(KEY, value)]) for name, value in rules],
         validate_only=False,
@@ -80,7 +80,7 @@ def alter(*rules: tuple[str | None, float]) -> AlterClientQuotasRequest:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one case came to."""
+    """The results of one case."""
 
     title: str
     per_second: float
@@ -90,7 +90,7 @@ class Figures:
 
 
 class Changes:
-    """The cases against one broker, one after the other."""
+    """Runs the cases against one broker, one after the other."""
 
     def __init__(self, broker: Broker, seconds: float) -> None:
         self._broker = broker
@@ -126,12 +126,12 @@ class Changes:
         return change
 
     def _value(self, rule: str | None) -> float:
-        """Another than the one before."""
+        """Return a value that differs from the previous one."""
         self._values[rule] = self._values.get(rule, 1) % 7 + 1
         return float(self._values[rule])
 
     def measure(self, title: str, changers: list[Callable[[], None]]) -> Figures:
-        """Every changer changes as fast as it is answered, on a thread of its own."""
+        """Measure changers that each change as fast as they get responses, on a thread of their own."""
         done = [0] * len(changers)
         failed: list[Exception] = []
         stop = threading.Event()
@@ -165,7 +165,7 @@ class Changes:
 
 @contextmanager
 def probing(port: int) -> Iterator[list[float]]:
-    """How long ApiVersions takes, asked a hundred times a second."""
+    """Measure the latency of ApiVersions, sent a hundred times a second."""
     waits: list[float] = []
     stop = threading.Event()
 
@@ -186,7 +186,7 @@ def probing(port: int) -> Iterator[list[float]]:
 
 
 def hold(port: int) -> list[Wire]:
-    """Makes the rules, and `HELD` connections that are held for as long as the measurement takes."""
+    """Create the rules, and `HELD` connections that stay throttled during the measurement."""
     admin = Wire(port, "admin")
     admin.ask(CreateTopicsRequest([CreatableTopic("events", 1, 1)], 5_000, False), 5)
     admin.ask(alter(*((f"tenant-{number}", 1.0) for number in range(RULES - 1)), (None, 1.0)), 1)
@@ -204,19 +204,19 @@ def hold(port: int) -> list[Wire]:
 
 
 def particular(number: int) -> str | None:
-    """Of the first 200 rules half hold a connection each."""
+    """Return a client id with a rule of its own; half of the first 200 throttle a connection each."""
     return f"tenant-{number % HELD}"
 
 
 def default(number: int) -> str | None:
-    """The rule that holds the other half, each for itself."""
+    """Return the default rule, which throttles the other half, each separately."""
     return None
 
 
 @click.command()
 @click.option("--seconds", default=8.0, show_default=True)
 def main(seconds: float) -> None:
-    """How many changes of quotas a second a broker carries while it serves."""
+    """Measure quota changes per second on a serving broker."""
     os.environ["WEIR_ADMIN_TOKEN"] = TOKEN
     peer = PEERS["weir"]
     click.echo("| changes | a second | processor time of one, ms | cores used | ApiVersions p50, p99, ms |")

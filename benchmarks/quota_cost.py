@@ -1,8 +1,8 @@
-"""What quotas cost with one entity and with 100,000: `python -m benchmarks.quota_cost`.
+"""The cost of quotas with one entity and with 100,000: `python -m benchmarks.quota_cost`.
 
-Deciding and recording one request, memory of an entity, loading all of them at the start, and one more change
-while they are there, each by itself in this process: processor time, the least of many rounds, so that what
-else the machine does hardly shows. No broker runs.
+Measures deciding and recording one request, the memory of an entity, loading all limits at the start, and
+one more change, each separately in this process. Reports the least processor time of many rounds, so that
+other load of the machine hardly matters. Runs no broker.
 """
 
 import gc
@@ -26,14 +26,14 @@ from broker.quotas.entity import Entity
 
 ENTITIES: Final = (1, 100_000)
 CLIENTS: Final = 1_000
-"""Different ones that send in turn, so that no processor cache is flattered."""
+"""Number of clients that send in turn, so that processor caches do not help."""
 
 ROUNDS: Final = 60
 REQUESTS: Final = 5_000
 
 
 def least(run: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Processor seconds of the quickest of so many runs."""
+    """Return the processor seconds of the quickest of the rounds."""
     found = []
     for _ in range(rounds):
         began = time.process_time_ns()
@@ -50,7 +50,7 @@ def configured(count: int) -> ClientQuotas:
 
 
 def decide_us(quotas: ClientQuotas, users: list[str], nbytes: int) -> float:
-    """Microseconds to decide and record one request, of which a hundred come in a millisecond."""
+    """Return the microseconds to decide and record one request, at a hundred requests per millisecond."""
     clock = iter(range(BASE_MS * 100, 2**62))
     record, size = quotas.record_produce, len(users)
 
@@ -74,8 +74,10 @@ def memory_per_entity(count: int) -> float:
 
 
 def through_metadata(count: int, scratch: Path) -> tuple[float, float, float]:
-    """Seconds to open a store with so many limits and to load the quotas from it, and to commit and apply one
-    more change.
+    """Time opening a store with `count` limits, loading the quotas, and committing and applying one more
+    change.
+
+    Returns seconds.
     """
     path = scratch / "metadata.sqlite"
     store = MetadataStore.open(path, 0)
@@ -111,7 +113,7 @@ def _change(number: int, value: float) -> Change:
 
 @click.command()
 def main() -> None:
-    """What quotas cost with one entity and with 100,000."""
+    """Measure the cost of quotas with one entity and with 100,000."""
     gc.disable()
     click.echo("| entities | within the limit, us | over it, us | change one limit, us |")
     click.echo("| --- | --- | --- | --- |")

@@ -1,7 +1,7 @@
 """Medians, ratios, hits and misses of a run, as Markdown.
 
-Called by benchmarks.run at its end, and as `python -m benchmarks.report FOLDER` for a run on disk. Reads only
-what benchmarks.cells kept.
+Called by benchmarks.run at its end, and as `python -m benchmarks.report FOLDER` for a run on disk. Reads
+only the results of benchmarks.cells.
 """
 
 import os
@@ -23,7 +23,7 @@ END: Final = "<!-- end of figures -->"
 OURS: Final = "weir"
 GOAL_PEER: Final = "kafka"
 
-# Start-up in seconds, memory in bytes: absolute goals of Weir, and how a figure is written.
+# Start-up in seconds, memory in bytes: absolute goals of Weir, and their formats.
 RESOURCES: Final[list[tuple[str, str, float, Callable[[float], str]]]] = [
     ("start-up to the first answer", "first_answer_s", 1.0, lambda s: f"{s:.2f} s"),
     ("resident memory, idle", "idle", 80e6, lambda b: f"{b / 1e6:,.0f} MB"),
@@ -92,7 +92,7 @@ def latency_table(cells: Cells) -> list[str]:
 
 
 def processor_table(cells: Cells) -> list[str]:
-    """What a broker itself works for one request: the figure that least depends on who else is busy."""
+    """Return the broker's processor time per request, which depends least on other load of the machine."""
     peers = cells.settings["peers"]
     head = ["broker's processor time per request, us", *(PEERS[peer].title for peer in peers)]
     lines = [_row(*head), _row(*["---"] * len(head))]
@@ -135,7 +135,7 @@ def _others(cells: Cells) -> float:
 
 
 def _last_words(failure: str) -> str:
-    """The last line that says something; tracebacks of exception groups end in drawing."""
+    """Return the last meaningful line; tracebacks of exception groups end in a drawing."""
     telling = [line for line in failure.splitlines() if any(map(str.isalpha, line))]
     return telling[-1].strip(" |+-") if telling else failure
 
@@ -170,7 +170,9 @@ def render(cells: Cells) -> str:
 
 
 def write_report(cells: Cells, *, into_docs: bool) -> None:
-    """Prints the report and keeps it beside the cells; `into_docs` puts it between the document's marks."""
+    """Print the report and write it beside the cells; `into_docs` also puts it between the document's
+    marks.
+    """
     report = render(cells)
     (cells.folder / "report.md").write_text(report + "\n", encoding="utf-8")
     print(report)

@@ -1,7 +1,7 @@
 """The benchmark's command: `python -m benchmarks.run`, or `make bench`.
 
-Each broker runs alone; rounds rotate the order, so that none always follows the same neighbour. A run that
-was cut off goes on where it was when it is called again with the same options at the same commit.
+Each broker runs alone; rounds rotate the order, so that none always follows the same peer. An interrupted
+run continues when it is called again with the same options at the same commit.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from benchmarks.report import write_report
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 SETTLE_S: Final = 2.0  # before idle memory is read
-OVERHEAD_S: Final = 3.0  # per load, as seen: topic, fill, writing back, deletion
-WAKING_S: Final = 5.0  # more, where the load writes
+OVERHEAD_S: Final = 3.0  # per load, as measured: topic, fill, write-back, deletion
+WAKING_S: Final = 5.0  # in addition, if the load writes
 REHEARSAL_S: Final = 10.0
-STAND_OVERHEAD_S: Final = 5.0  # per broker and round, as seen: preparation, start, end
+STAND_OVERHEAD_S: Final = 5.0  # per broker and round, as measured: preparation, start, end
 
 _Parse = Callable[[click.Context, click.Parameter, str | None], list[str]]
 
@@ -57,7 +57,7 @@ def _folder(settings: dict[str, Any]) -> Path:
 
 
 def expected_seconds(settings: dict[str, Any]) -> float:
-    """How long a whole run takes, from its settings alone."""
+    """Return the duration of a whole run, from its settings alone."""
     total = 0.0
     for peer in (PEERS[name] for name in settings["peers"]):
         total += STAND_OVERHEAD_S + SETTLE_S + len(peer.rehearsal) * (REHEARSAL_S + OVERHEAD_S)
@@ -83,7 +83,7 @@ def _measure_start(broker: Broker) -> dict[str, Any]:
 
 def _measure_load(broker: Broker, peer: str, load: str, seconds: float, scratch: Path) -> dict[str, Any]:
     with prepared(LOADS[load], broker.port) as topic:
-        os.sync()  # nothing that was written before is written back while this load is counted
+        os.sync()  # so that earlier writes are not written back during this load
         if LOADS[load].writes:
             wake_memory(scratch, MAX_BYTES + MAX_BYTES // 4)
         began, busy_before, own_before, cpu_before = time.monotonic(), busy_s(), own_s(), broker.cpu_s()
@@ -105,7 +105,7 @@ def _rehearse(broker: Broker, peer: str) -> None:
 
 
 def _stand(cells: Cells, round_number: int, peer: str, scratch: Path, deadline: float) -> None:
-    """One broker from start to end, with every load that this round still lacks."""
+    """Run one broker with every load that this round still lacks."""
     missing = [load for load in cells.settings["loads"] if not cells.has(round_number, peer, load)]
     if not missing and cells.has(round_number, peer, START):
         return
@@ -144,21 +144,21 @@ def _install(peers: list[str]) -> None:
     try:
         install_load_program()
         for peer in peers:
-            _say(f"{peer}: installing what is missing")
+            _say(f"{peer}: installing")
             INSTALLERS[peer]()
     except InstallError as error:
         raise click.ClickException(str(error)) from error
 
 
 @click.command()
-@click.option("--peers", callback=_names(PEERS), help="Comma-separated; all by default.")
-@click.option("--loads", callback=_names(LOADS), help="Comma-separated; all by default.")
+@click.option("--peers", callback=_names(PEERS), help="Comma-separated; default: all.")
+@click.option("--loads", callback=_names(LOADS), help="Comma-separated; default: all.")
 @click.option("--seconds", default=6.0, show_default=True, help="Counted time of one load.")
 @click.option("--rounds", default=3, show_default=True)
-@click.option("--limit-minutes", default=60.0, show_default=True, help="No load is begun after this.")
-@click.option("--fresh", is_flag=True, help="Do not go on with an earlier run of the same settings.")
+@click.option("--limit-minutes", default=60.0, show_default=True, help="Start no load after this time.")
+@click.option("--fresh", is_flag=True, help="Do not continue an earlier run of the same settings.")
 @click.option(
-    "--write/--no-write", default=None, help="Into docs/benchmarks.md; by default a whole run's only."
+    "--write/--no-write", default=None, help="Write into docs/benchmarks.md; default: for a whole run only."
 )
 def main(
     peers: list[str],
@@ -169,13 +169,13 @@ def main(
     fresh: bool,
     write: bool | None,
 ) -> None:
-    """Measures Weir and its peers, and prints medians and ratios as Markdown."""
+    """Measure Weir and its peers, and print medians and ratios as Markdown."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)  # inherited: every broker and every load has the same two cores
     settings = {"peers": peers, "loads": loads, "seconds": seconds, "rounds": rounds, "commit": _commit()}
     cells = Cells.resume_or_begin(_folder(settings), settings, fresh=fresh)
     _say(f"about {expected_seconds(settings) / 60:.0f} min on cores {cores}, at most {limit_minutes:g}")
-    _say(f"{len(cells.by_key)} cells are known already, in {cells.folder}")
+    _say(f"{len(cells.by_key)} cells are already measured, in {cells.folder}")
     _install(peers)
     deadline = time.monotonic() + limit_minutes * 60
     with tempfile.TemporaryDirectory(prefix="scratch-", dir=RESULTS) as scratch:
@@ -187,7 +187,7 @@ def main(
     whole = peers == list(PEERS) and loads == list(LOADS) and in_time
     write_report(cells, into_docs=whole if write is None else write)
     if not in_time:
-        sys.exit("the time limit ended the run; call it again to go on")
+        sys.exit("the time limit ended the run; call it again to continue")
     if failures := cells.failures():
         sys.exit(f"{len(failures)} cells failed; call it again to measure them anew")
 

@@ -1,11 +1,10 @@
-"""A broker under an ordinary, mixed load for a long time, and what its memory does: `make soak`, or `python
--m benchmarks.soak`.
+"""A long, mixed load on a broker, and its memory: `make soak`, or `python -m benchmarks.soak`.
 
-The load comes from this process over sockets: producers and consumers that reconnect under client ids that
-were never there before, a group whose members come and go, metadata of known and unknown topics, the live
-streams of the console's pages, REST, Prometheus, pushed telemetry, and changes of quotas. Its rates are
-fixed. Every ten seconds it prints the broker's anonymous memory; the last line is JSON with the slope by
-least squares after the warm-up. The goal is less than 0.5 MB a minute after ten minutes.
+This process sends the load over sockets: producers and consumers that reconnect under new client ids, a
+group whose members change, metadata of known and unknown topics, the live streams of the console's pages,
+REST, Prometheus, pushed telemetry, and quota changes. Its rates are fixed. Prints the broker's anonymous
+memory every ten seconds; the last line is JSON with the slope by least squares after the warm-up. The goal
+is less than 0.5 MB a minute after ten minutes.
 """
 
 import json
@@ -67,7 +66,7 @@ ENDED: Final = (OSError, EOFError, trio.BrokenResourceError)
 SAMPLE_S: Final = 10.0
 MB: Final = 1_000_000
 CLIENT_METRICS: Final = 16
-"""The resource type of subscriptions to clients' metrics."""
+"""The resource type of client metrics subscriptions."""
 
 SEEN: Final = (
     "/metrics",
@@ -108,7 +107,7 @@ class Client:
 
 
 class Soak:
-    """What the loads share: where the broker is, and numbers that are never used twice."""
+    """The state that all loads share: the broker's address, and unique numbers."""
 
     def __init__(self, broker: Broker, token: str) -> None:
         self.broker = broker
@@ -121,7 +120,7 @@ class Soak:
         return Client(stream, f"{kind}-{next(self.numbers)}")
 
     async def repeat(self, name: str, load: Load) -> None:
-        """A round of `load` after the other. What is cut off by the broker begins anew."""
+        """Repeat a round of `load`; begin anew after the broker disconnects."""
         while True:
             with suppress(*ENDED):
                 await load(self)
@@ -135,7 +134,7 @@ class Soak:
 
 
 async def produce(soak: Soak) -> None:
-    """A producer of two seconds, with ten batches a second."""
+    """Run a producer for two seconds, with ten batches a second."""
     client = await soak.connect("producer")
     async with client.stream:
         for number in range(20):
@@ -148,7 +147,7 @@ async def produce(soak: Soak) -> None:
 
 
 async def fetch(soak: Soak) -> None:
-    """A consumer of five seconds."""
+    """Run a consumer for five seconds in a fetch session."""
     client = await soak.connect("consumer")
     async with client.stream:
         await follow(client.ask, TOPIC, 5, partial(trio.sleep, 0.05))
@@ -176,7 +175,7 @@ async def follow(ask: Ask, topic: str, seconds: float, after_each: Callable[[], 
 
 
 async def look_up(soak: Soak) -> None:
-    """Ten questions for metadata on a connection of their own; the last is for a topic that is not there."""
+    """Send ten Metadata requests on a new connection; the last is for an unknown topic."""
     client = await soak.connect("metadata")
     async with client.stream:
         for number in range(10):
@@ -186,7 +185,7 @@ async def look_up(soak: Soak) -> None:
 
 
 async def join(soak: Soak) -> None:
-    """A member that joins a group, commits, and leaves."""
+    """Run a member that joins a group, commits, and leaves."""
     client = await soak.connect("member")
     async with client.stream:
         protocols = [JoinGroupRequestProtocol("range", b"subscription")]
@@ -209,7 +208,7 @@ async def join(soak: Soak) -> None:
 
 
 async def push(soak: Soak) -> None:
-    """A client that pushes its metrics once, and says that it ends."""
+    """Run a client that pushes its metrics once, with the terminating flag."""
     client = await soak.connect("pusher")
     async with client.stream:
         asked = await client.ask(GetTelemetrySubscriptionsRequest(bytes(16)), 0)
@@ -227,7 +226,7 @@ def _otlp(name: str, value: float) -> bytes:
 
 
 async def change(soak: Soak) -> None:
-    """Twenty quotas, each set anew every forty seconds, and one client's that comes and goes."""
+    """Set each of twenty quotas every forty seconds, and add and remove one client's."""
     client = await soak.connect("operator")
     async with client.stream:
         for turn in range(20):
@@ -239,14 +238,14 @@ async def change(soak: Soak) -> None:
 
 
 async def watch(soak: Soak) -> None:
-    """The live stream of each page for ten seconds."""
+    """Read the live stream of each page for ten seconds."""
     page = PAGES[next(soak.numbers) % len(PAGES)]
     with trio.move_on_after(10):
         await browse(soak.broker.port + 1, soak.token, page, Tally(1))
 
 
 async def look(soak: Soak) -> None:
-    """Prometheus, and the pages of the console, one a second."""
+    """Read Prometheus and the pages of the console, one a second."""
     for path in SEEN:
         await trio.to_thread.run_sync(soak.http, path)
         await trio.sleep(1)
@@ -275,14 +274,14 @@ async def prepare(soak: Soak) -> None:
 
 
 def slope(points: list[tuple[float, float]]) -> float:
-    """Of y by x, by least squares. Used by tests/endtoend/test_soak.py, as `follow` is."""
+    """Return the slope by least squares."""
     mean_x = sum(x for x, _ in points) / len(points)
     mean_y = sum(y for _, y in points) / len(points)
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
 
 
 async def soaking(soak: Soak, minutes: float, warm_up: float, loads: list[str]) -> list[tuple[float, float]]:
-    """(minute, MB of anonymous memory) of every sample after the warm-up."""
+    """Return (minute, MB of anonymous memory) of every sample after the warm-up."""
     points = []
     await prepare(soak)
     async with trio.open_nursery() as nursery:
@@ -307,7 +306,7 @@ async def soaking(soak: Soak, minutes: float, warm_up: float, loads: list[str]) 
 
 @click.command()
 @click.option("--minutes", default=20.0, show_default=True, help="In all.")
-@click.option("--warm-up", default=10.0, show_default=True, help="Minutes that do not count.")
+@click.option("--warm-up", default=10.0, show_default=True, help="Uncounted minutes at the start.")
 @click.option("--loads", default=",".join(LOADS), show_default=True, help="Comma-separated.")
 def main(minutes: float, warm_up: float, loads: str) -> None:
     token = secrets.token_urlsafe()

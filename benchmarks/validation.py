@@ -1,12 +1,12 @@
-"""What reading the records of produced batches costs (`record.validation`).
+"""The cost of reading the records of produced batches (`record.validation`).
 
     python -m benchmarks.validation
 
-First by itself, in this process: microseconds to unpack a batch and to read its records. Then in a broker to
-which four connections send the same batch, one request each at a time: the processor time of all its threads
-for a request, and how many megabytes of records, as they are before they are compressed, that makes in a
-second of a core. Records are JSON, which snappy and LZ4 halve and gzip and zstd quarter. Of all rounds the
-least time counts, so that what else the machine does hardly shows.
+First alone, in this process: microseconds to decompress a batch and to read its records. Then in a broker
+that receives the same batch over four connections, one request each at a time: the processor time of all
+its threads for a request, and the megabytes of uncompressed records that this makes per second of a core.
+Records are JSON, which snappy and LZ4 halve and gzip and zstd quarter. The least time of all rounds counts,
+so that other load of the machine hardly matters.
 """
 
 import json
@@ -36,7 +36,7 @@ from broker.records.inspect import UNBOUNDED, RecordRules, check_records
 from broker.records.slices import run_through
 
 SIZES: Final = ((16_384, 1_000), (16_384, 100), (1_000_000, 1_000), (1_000_000, 100))
-"""Bytes of records in a batch before they are compressed, and of a value."""
+"""Bytes of uncompressed records in a batch, and of a value."""
 
 CONNECTIONS: Final = 4
 PRODUCE_VERSION: Final = 9
@@ -47,7 +47,7 @@ FREE: Final = RecordRules(False, -UNBOUNDED, UNBOUNDED, 1 << 30)
 
 
 def values(size: int, count: int) -> list[bytes]:
-    """JSON texts as clicks of a shop's visitors have them, cut to `size`."""
+    """Return JSON texts like the clicks of a shop's visitors, cut to `size`."""
     chance = random.Random(size)
     made = []
     for _ in range(count):
@@ -60,7 +60,7 @@ def values(size: int, count: int) -> list[bytes]:
 
 
 def batch_of(total: int, size: int, codec: Codec) -> tuple[bytearray, int]:
-    """The batch, and the bytes of its records."""
+    """Return the batch, and the bytes of its records."""
     now = int(time.time() * 1_000)
     count = total // (size + 20)
     new = [NewRecord(b"%08d" % at, value, now + at // 10) for at, value in enumerate(values(size, count))]
@@ -77,7 +77,7 @@ def least_us(run: Callable[[], object], rounds: int = 40) -> float:
 
 
 class Client:
-    """Blocking connections; what is sent was encoded before."""
+    """Blocking connections that send encoded requests."""
 
     def __init__(self, port: int) -> None:
         self._sockets = [socket.create_connection(("127.0.0.1", port), 30) for _ in range(CONNECTIONS)]
@@ -95,7 +95,7 @@ class Client:
             raise click.ClickException(f"{topic}: error {answer.topics[0].error_code}")
 
     def send(self, frame: bytes, times: int) -> None:
-        """So often over each connection. Raises ClickException where a batch is refused."""
+        """Send the frame `times` times over each connection. Raises ClickException if a batch is refused."""
         for _ in range(times):
             for each in self._sockets:
                 each.sendall(frame)
@@ -117,8 +117,10 @@ def frame_of(key: int, version: int, message: Struct) -> bytes:
 
 
 def cpu_ns(broker: Broker) -> int:
-    """Of all threads of the broker, those that have ended too; finer than the ticks of `Broker.cpu_s`. The
-    number is Linux's clock of another process (CPUCLOCK_SCHED).
+    """Return the processor time of all threads of the broker, including ended ones, finer than
+    `Broker.cpu_s`.
+
+    The number is Linux's clock of another process (CPUCLOCK_SCHED).
     """
     return time.clock_gettime_ns(~broker.process.pid << 3 | 2)
 
@@ -132,7 +134,7 @@ def request_us(broker: Broker, client: Client, frame: bytes, times: int) -> floa
 @click.command()
 @click.option("--rounds", default=8, show_default=True)
 def main(rounds: int) -> None:
-    """What reading the records of produced batches costs."""
+    """Measure the cost of reading the records of produced batches."""
     click.echo(
         "| batch | codec | compressed to | unpack, us | read the records, us "
         "| a request with `header` | with its records read |"

@@ -1,8 +1,8 @@
-"""`weir serve` with a look inside: `python -m benchmarks.watched FILE serve [--override=...]`.
+"""`weir serve` with instrumentation: `python -m benchmarks.watched FILE serve [--override=...]`.
 
-Started by benchmarks.console. Once a second it appends a line of JSON to FILE: how much processor time the
-tasks of the console took, and the longest piece of it between two looks of the loop at the world, which is
-what a Kafka client can have to wait for. Looking costs more than a small request does: latencies are measured
+Started by benchmarks.console. Once a second it appends a line of JSON to FILE: the processor time of the
+console's tasks, and the longest piece of it between two polls of the event loop, the most that a Kafka
+client may have to wait for. The instrumentation costs more than a small request, so latencies are measured
 without it.
 """
 
@@ -24,7 +24,7 @@ EVERY_S: Final = 1.0
 
 
 class Inside(trio.abc.Instrument):
-    """Processor time of the thread, not the time of day: what others do on the machine does not count."""
+    """Measures processor time of the thread, not wall time, so that other processes do not count."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
