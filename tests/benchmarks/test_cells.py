@@ -1,4 +1,4 @@
-"""A benchmark that was cut off goes on where it was, and measures again what failed."""
+"""An interrupted benchmark continues, and repeats failed cells."""
 
 from pathlib import Path
 from typing import Any

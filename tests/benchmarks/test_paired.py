@@ -6,7 +6,7 @@ from benchmarks.paired import ratio
 
 
 def test_the_median_of_the_pairs_is_not_the_ratio_of_the_medians() -> None:
-    """The machine was four times as fast for the last two pairs; each pair says the same."""
+    """The machine was four times as fast for the last two pairs; each pair has the same ratio."""
     assert ratio([100, 100, 400, 400], [97, 97, 388, 388]) == (0.97, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Medians, ratios and verdicts say what the cells say."""
+"""Medians, ratios and verdicts follow from the cells."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from benchmarks.cells import START, Cell, Cells
 from benchmarks.report import render, resource_table, throughput_table
 
-LOAD = "metadata"  # its goal is Kafka's own figure
+LOAD = "metadata"  # its goal is Kafka's own result
 
 
 def _cells(folder: Path, weir: list[float], kafka: list[float]) -> Cells:

@@ -1,4 +1,4 @@
-"""Where the command line sends its token: to the console that was named, and nowhere else."""
+"""The command line sends its token only to the named console."""
 
 import ssl
 import threading
@@ -17,8 +17,8 @@ TOKEN = "a-token-of-an-administrator"
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each path with what `answers` says, or with an empty object. `asked` is what came: method, path
-    and token.
+    """Responds to each path with its entry in `answers`, or with an empty object. `asked` has method, path
+    and token of each request.
     """
 
     daemon_threads = True
@@ -115,7 +115,7 @@ def test_a_redirect_within_the_console_is_followed_when_something_is_read(consol
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_change_is_not_taken_for_done_because_of_a_redirect(console: Server, status: int) -> None:
-    """By HTTP's old custom a redirected POST becomes a GET, whose answer would look like success."""
+    """HTTP clients turn a redirected POST into a GET, whose response would look like success."""
     console.answers["/api"] = (status, "/there")
     with pytest.raises(click.ClickException, match="redirects to"):
         Console.at(console.url, TOKEN).ask("POST", "/api", body={})

@@ -1,4 +1,4 @@
-"""How the console's live stream is taken apart, and what is said where it is none."""
+"""Parsing of the console's live stream, and the errors of an invalid one."""
 
 import json
 import socketserver
@@ -39,7 +39,7 @@ def test_what_is_not_json_is_refused() -> None:
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """The URL of something that says this to whoever connects, and hangs up."""
+    """Yield the URL of a server that sends these bytes to each client and disconnects."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
@@ -95,7 +95,7 @@ class Clock:
 
 
 def watching() -> tuple[Watch, Clock, Reader, Reader]:
-    """Nobody reads; the test says what readers hear."""
+    """A watch without reader threads; the test calls their methods."""
     clock = Clock()
     watch = Watch(Console("http://127.0.0.1:1", "t"), {}, clock)
     return watch, clock, watch._readers["rest"], watch._readers["rules"]
@@ -127,7 +127,7 @@ def test_a_lost_stream_makes_them_stale_at_once_until_it_is_back() -> None:
     clock.now = 1.0
     watch.lose(rules, click.ClickException("no console responds"))
     assert watch.trouble() == "1 s old; no console responds"
-    watch.hear(rest, "overview", 1)  # the other one is still gone
+    watch.hear(rest, "overview", 1)  # the other stream is still broken
     assert watch.trouble() == "0 s old; no console responds"
     watch.hear(rules, "quotas", 1)
     assert watch.trouble() is None

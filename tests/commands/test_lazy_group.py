@@ -1,4 +1,4 @@
-"""The command line knows all of its commands, and a broker starts without those that it does not need."""
+"""The command line lists all its commands, and a broker starts without importing unneeded ones."""
 
 import subprocess
 import sys

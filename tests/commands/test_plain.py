@@ -1,4 +1,4 @@
-"""What strangers call themselves does nothing to a terminal, and takes as many columns as it says."""
+"""Names chosen by clients do not control a terminal and have the computed width."""
 
 import unicodedata
 
@@ -18,11 +18,11 @@ from broker.commands.plain import cell, in_words, shown, width
         ("\x1b[2J\x07", r"\x1b[2J\x07"),
         ("\x9b31m", r"\x9b31m"),  # CSI in one character
         ("a\nb\tc\x7f", r"a\nb\tc\x7f"),
-        ("evil\u202egnp", r"evil\u202egnp"),  # turns the direction of writing
+        ("evil\u202egnp", r"evil\u202egnp"),  # changes the writing direction
         ("zero\u200bwidth", r"zero\u200bwidth"),
         ("e\u0301", r"e\u0301"),  # combines
         ("\U0001f600", r"\U0001f600"),
-        ("\u05d0", r"\u05d0"),  # would be written from the right
+        ("\u05d0", r"\u05d0"),  # right-to-left text
         ("\ud800", r"\ud800"),
         ("Zürich Ελλάς", "Zürich Ελλάς"),
         ("顧客", "顧客"),
@@ -47,7 +47,7 @@ def test_an_entity_is_said_in_words() -> None:
         ("", 2, "  "),
         ("顧客x", 5, "顧客x"),
         ("顧客x", 4, "顧~ "),
-        ("ab\x1bcd", 6, "ab~   "),  # half an escape would be another
+        ("ab\x1bcd", 6, "ab~   "),  # half an escape would have another meaning
         ("ab\x1bc", 7, r"ab\x1bc"),
     ],
 )
@@ -69,7 +69,7 @@ def test_no_text_at_all_gets_out_of_its_cell(text: str, room: int) -> None:
 
 def test_of_a_long_name_no_more_is_looked_at_than_is_shown() -> None:
     class Counted(str):
-        """A name of which only the beginning may be asked for."""
+        """A name of which only the beginning may be read."""
 
         def __iter__(self) -> object:  # type: ignore[override]
             raise AssertionError("the whole of it was read")

@@ -1,4 +1,4 @@
-"""A file of quotas says what it says and nothing else."""
+"""Strict reading of a file of quotas."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
         ("12.5", 12.5),
         ("1e6", 1e6),
         ("2.5E-3", 0.0025),
-        # Names, that YAML 1.1 takes for something else:
+        # Names that YAML 1.1 reads as other types:
         ("yes", "yes"),
         ("off", "off"),
         ("010", "010"),

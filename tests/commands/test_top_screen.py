@@ -1,4 +1,4 @@
-"""The screen of `weir top`, exactly, at several sizes; and what keys change of it."""
+"""The exact screen of `weir top` at several sizes, and the effect of keys."""
 
 from typing import Any
 
@@ -101,7 +101,7 @@ def test_in_132_columns_nothing_is_left_out() -> None:
         "",
         "Throttled now",
     ]
-    # Each line in two, as a line of this file is shorter than one of the screen.
+    # Each screen line is split in two, because it is longer than a line of this file.
     assert [(line[:73].rstrip(), line[73:].strip()) for line in shown[5:16]] == [
         (
             "CLIENT        PRINCIPAL   ADDRESS          QUOTA    RULE",
@@ -239,9 +239,9 @@ def test_the_title_counts_what_the_screen_has_no_room_for() -> None:
 @pytest.mark.parametrize(
     ("room", "wants", "given"),
     [
-        (10, [9, 9, 9], [0, 8, 0]),  # not a row of each: the one in focus alone
+        (10, [9, 9, 9], [0, 8, 0]),  # too few lines for a row of each: only the focused table
         (11, [9, 9, 9], [1, 1, 1]),
-        (12, [9, 9, 9], [1, 2, 1]),  # the row too many is for the one in focus
+        (12, [9, 9, 9], [1, 2, 1]),  # the spare row belongs to the focused table
         (20, [1, 50, 1], [1, 10, 1]),
         (40, [1, 2, 3], [1, 2, 3]),
         (2, [1, 1, 1], [0, 0, 0]),
@@ -314,7 +314,7 @@ def test_scrolling_stops_at_the_ends() -> None:
     assert settled(view, screen.lasts).tops == (29, 0, 0)
     assert pressed("up", view=settled(view, screen.lasts)).tops == (28, 0, 0)
     assert pressed("up").tops == pressed("down", "home").tops == (0, 0, 0)
-    # Whatever else is chosen, one is at the beginning of it.
+    # Every order has a first column.
     assert pressed("down", "right").tops == pressed("down", "/", "x").tops == (0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""The console's numbers: shares of time of a broker that idles."""
+"""The console's values: idle shares of an idle broker."""
 
 import tracemalloc
 from pathlib import Path
@@ -77,7 +77,7 @@ async def test_addresses_are_seen_without_a_rule_and_held_with_one(
 async def test_the_rows_of_a_thousand_clients_hold_no_history_of_them(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """The live table keeps its rows: 60 tuples a client were 4 MB of them."""
+    """The live table keeps its rows: 60 tuples per client would take 4 MB."""
     clients = 1_000
     async with running_broker(tmp_path) as broker:
         accounts = broker.server.socket_server.accounts.look()

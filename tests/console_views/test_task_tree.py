@@ -1,4 +1,4 @@
-"""The census of a running broker: every task there is, under Kafka's names, with what it owns."""
+"""The task tree of a running broker: every task, under Kafka's names, with its resources."""
 
 import re
 from pathlib import Path
@@ -50,7 +50,6 @@ async def test_nurseries_stand_in_each_other_in_the_order_of_the_shutdown(
 
 
 async def test_tasks_have_the_names_of_kafkas_threads(tmp_path: Path, mock_clock: MockClock) -> None:
-    """CHECKLIST 14."""
     async with running_broker(tmp_path, *SMALL) as broker:
         rows = by_name(broker)
         for name, kind, parent in (
@@ -133,7 +132,7 @@ async def test_idle_is_the_share_of_the_last_second(tmp_path: Path, mock_clock: 
         assert rows["data-plane-kafka-request-handler-4"].idle == 1.0
         assert [row.idle for row in rows.values() if row.kind == "processor"] == [1.0, 1.0]
         assert rows["log-retention"].idle is None
-        # Within the second the figure stands.
+        # Within the second the value does not change.
         broker.server.socket_server.handlers.busy[3] += 500_000_000
         mock_clock.jump(0.5)
         assert by_name(broker)["data-plane-kafka-request-handler-3"].idle == 0.75

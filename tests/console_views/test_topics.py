@@ -1,4 +1,4 @@
-"""What the console reads of topics and groups, from a real coordinator and real logs."""
+"""The console's rows of topics and groups, from a real coordinator and real logs."""
 
 import struct
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.api.harness import Harness
 
 
 def assignment(*topics: tuple[str, tuple[int, ...]]) -> bytes:
-    """As consumers write it: version 0, topics with their partitions, no user data."""
+    """Encode an assignment like consumers: version 0, topics with their partitions, no user data."""
     parts = b"".join(
         struct.pack(f">h{len(name)}si{len(indexes)}i", len(name), name.encode(), len(indexes), *indexes)
         for name, indexes in topics

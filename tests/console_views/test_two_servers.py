@@ -1,6 +1,4 @@
-"""What the console and Prometheus are told of a broker with a controller's listener: its connection quotas
-and its request memory beside the broker's, and nothing mixed. (CHECKLIST 5)
-"""
+"""The views of a broker with a controller's listener: separate connection quotas and request memory."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

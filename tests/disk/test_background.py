@@ -1,4 +1,4 @@
-"""background.threads: how much blocking work runs at once, and which requests do not wait for it."""
+"""background.threads: the number of concurrent jobs, and the requests that do not wait for them."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class BlockedWork:
-    """Blocks its thread until it is let go. `running` is how many threads are in it now."""
+    """Blocks its thread until released. `running` is the number of threads in it."""
 
     error: OSError | None = None
 
@@ -87,7 +87,7 @@ async def test_fewer_threads_end_no_work_and_more_begin_what_waits(work: Blocked
 
 
 def held_up(monkeypatch: pytest.MonkeyPatch, server: BrokerServer, work: BlockedWork) -> list[int]:
-    """Retention blocks its thread from now on; the list grows by one for each recovery point."""
+    """Make retention block its thread; the returned list grows by one for each recovery point."""
     checkpoints: list[int] = []
 
     class Checkpoint(BlockedWork):

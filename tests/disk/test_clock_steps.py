@@ -18,7 +18,7 @@ YEAR_MS = 365 * 24 * 3_600_000
 async def test_a_clock_set_a_year_forward_deletes_only_if_it_stays_so(
     tmp_path: Path, mock_clock: MockClock, stays: bool
 ) -> None:
-    """Also when it is set before the first round of retention."""
+    """Also if it is set before the first round of retention."""
     async with running_broker(tmp_path, "log.retention.check.interval.ms=300000") as broker:
         client = await broker.connect()
         await client.ask(create_topic("events", 1), 5)

@@ -1,4 +1,4 @@
-"""Long changes leave the thread to others between their pieces, and a publication goes on to its end."""
+"""Long changes yield between their slices, and a publication runs to its end."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

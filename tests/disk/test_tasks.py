@@ -1,4 +1,4 @@
-"""producer.id.expiration.check.interval.ms: how often producers that have expired are looked for."""
+"""producer.id.expiration.check.interval.ms: the interval of checks for expired producers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the broker writes down about itself, over real connections and a mock clock: a batch a second."""
+"""The broker's events over real connections and a mock clock: a batch a second."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -55,7 +55,7 @@ async def test_a_client_s_requests_of_a_second_are_one_row_by_api(
         "timed": 3,
     }
     assert list(phases) == ["queue", "local", "remote", "response_queue", "response_send", "total"]
-    # On the mock clock no phase takes any time: all in the lowest bucket, of 1,024 ns.
+    # On the mock clock every phase takes no time: all are in the lowest bucket, of 1,024 ns.
     assert phases["total"] == [[2, 3]] and phases["remote"] == []
 
 
@@ -139,7 +139,7 @@ async def test_whether_a_client_waits_is_told_with_its_throttles_and_each_of_the
         await client.send(produce_request_of(30_000, "held"), PRODUCE_VERSION)
         for _ in range(3):
             await client.receive(0, PRODUCE_VERSION)
-            # The looks of the broker: after a grace, and before the end.
+            # The broker's checks: after a grace period, and before the end.
             for from_ms, to_ms in pairwise(sorted({0, 250, 500, 980, 1_000})):
                 mock_clock.jump((to_ms - from_ms) / 1000 + 1e-7)
                 await trio.testing.wait_all_tasks_blocked(0.01)

@@ -1,4 +1,4 @@
-"""Every rule of one moment in the topic of quota changes: complete, in parts, and no change by anybody."""
+"""Snapshots of all rules in the topic of quota changes: complete, in parts, and not taken for changes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The broker's events as a reader of their topics finds them."""
+"""Reads the broker's events from their topics."""
 
 import json
 from typing import Any
@@ -11,8 +11,10 @@ from tests.support.running import RunningBroker
 
 
 async def second_passes(broker: RunningBroker, mock_clock: MockClock) -> None:
-    """The next second's events are in their topics. Topics are made in a thread, which no clock waits for: so
-    the writer is asked once more, and is done when it returns.
+    """Wait until the next second's events are in their topics.
+
+    A thread creates topics, independent of the mock clock: so this calls the writer once more, which is
+    done when it returns.
     """
     mock_clock.jump(1.0)
     await trio.testing.wait_all_tasks_blocked(0.02)
@@ -20,13 +22,13 @@ async def second_passes(broker: RunningBroker, mock_clock: MockClock) -> None:
 
 
 def written(broker: RunningBroker, kind: str) -> list[dict[str, Any]]:
-    """Every event of one kind so far, oldest first, without what all have: version and time."""
+    """Return every event of one kind so far, oldest first, without version and time."""
     version = 2 if kind == "requests" else 1
     return [_opened(value, version) for value in values(broker, f"__weir_{kind}")]
 
 
 def quota_events(broker: RunningBroker, *kinds: str) -> list[dict[str, Any]]:
-    """Of `limit`, `shadow` and `snapshot`, oldest first, without version and time."""
+    """Return the events of `limit`, `shadow` or `snapshot`, oldest first, without version and time."""
     found = (json.loads(value) for value in values(broker, "__weir_quota_changes"))
     events = [each for each in found if each["event"] in kinds]
     for each in events:

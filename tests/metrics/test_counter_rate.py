@@ -1,4 +1,4 @@
-"""Rates of totals, whoever looks and however often."""
+"""Rates of totals, independent of the number of readers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Buckets that grow with the value: what a quantile may be off by, exactly."""
+"""Buckets that grow with the value: the exact error of quantiles."""
 
 import random
 

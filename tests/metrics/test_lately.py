@@ -1,4 +1,4 @@
-"""Mean and most of the last two windows."""
+"""Mean and maximum of the last two windows."""
 
 from broker.metrics.lately import WINDOW_MS, Lately
 

@@ -1,4 +1,4 @@
-"""The page comes in pieces, and is the same page."""
+"""The page in pieces equals the page at once."""
 
 from collections.abc import Iterator
 from math import inf, nan

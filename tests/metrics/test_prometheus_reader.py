@@ -1,4 +1,4 @@
-"""What the reader of the tests refuses, so that a page which passes is worth something."""
+"""The strict parser of the tests refuses invalid pages."""
 
 import pytest
 

@@ -20,7 +20,7 @@ from broker.metrics.window import Window
 
 
 def window_ms(samples: int) -> int:
-    """What a rate over windows of a second divides by when it has just begun."""
+    """A new rate over windows of a second divides by this time."""
     return Rate(Window(samples, 1_000)).window_size_ms(0)
 
 

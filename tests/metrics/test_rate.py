@@ -81,7 +81,7 @@ def test_v31_a_simple_rate_supposes_no_windows_before_its_first():
     assert rate.measure(START + 9_000) == pytest.approx(3_000 / 9, rel=1e-15)
     rate.record(1_000, START + 9_000)
     assert rate.measure(START + 9_000) == pytest.approx(4_000 / 9, rel=1e-15)
-    # The first sample's only event is ten windows old at 10 s; the oldest one left began at 1.4 s.
+    # The first sample's only event is ten windows old at 10 s; the oldest remaining one began at 1.4 s.
     assert rate.measure(START + 10_500) == pytest.approx((4_000 - 1_000) / 9.1, rel=1e-15)
     rate.record(1_000, START + 10_500)
     assert rate.measure(START + 10_500) == pytest.approx((5_000 - 1_000) / 9.1, rel=1e-15)
@@ -97,7 +97,7 @@ def test_a_meter_keeps_the_total_that_the_rate_forgets():
 
 @pytest.mark.parametrize("kind", [Rate, SimpleRate])
 def test_a_look_says_what_measuring_would_and_leaves_no_trace(kind: type[Rate]) -> None:
-    """Two of each: at one somebody looks between any two events."""
+    """Two of each; one is also read between any two events."""
     chance, now_ms = Random(3), 1_000_000
     seen, unseen = kind(Window(3, 1_000)), kind(Window(3, 1_000))
     for _ in range(3_000):

@@ -1,11 +1,11 @@
-"""What was counted in each stretch of five seconds of the last five minutes."""
+"""Counts per interval of five seconds over the last five minutes."""
 
 import pytest
 
 from broker.metrics.recent import STRETCH_MS, STRETCHES, Recent
 
 BEGIN = 1_700_000_000_000
-"""A stretch begins here."""
+"""An interval begins here."""
 
 
 def test_each_stretch_has_what_was_counted_in_it() -> None:
@@ -29,11 +29,11 @@ def test_what_is_older_than_the_ring_is_gone(later: int, left: int) -> None:
 @pytest.mark.parametrize(
     ("now_ms", "seen_ms", "rate"),
     [
-        (12_000, 60_000, 350 / 12),  # the present stretch so far and the two before it
+        (12_000, 60_000, 350 / 12),  # the present interval so far and the two before it
         (14_999, 60_000, 350 / 14.999),
-        (15_000, 60_000, 250 / 10),  # the first has gone
+        (15_000, 60_000, 250 / 10),  # the first is expired
         (12_000, 4_000, 350 / 4),  # known for four seconds
-        (12_000, 10, 350),  # not for a second yet
+        (12_000, 10, 350),  # known for less than a second
     ],
 )
 def test_a_rate_is_over_the_last_ten_to_fifteen_seconds(now_ms: int, seen_ms: int, rate: float) -> None:

@@ -1,4 +1,4 @@
-"""The largest of many, with pauses."""
+"""The largest items, with pauses."""
 
 from collections.abc import Generator
 from heapq import nlargest
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run(steps: Generator[None, None, list[T]]) -> tuple[list[T], int]:
-    """What it found, and how many pauses there were."""
+    """Return the result and the number of pauses."""
     pauses = 0
     while True:
         try:

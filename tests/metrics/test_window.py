@@ -1,4 +1,4 @@
-"""SampledStat: when a sample is full, when it is forgotten, and what the kinds make of the samples."""
+"""SampledStat: when a sample is full, when it expires, and the subclasses' results."""
 
 from math import isnan
 

@@ -1,1 +1,1 @@
-"""The Spark pipeline: `make test-pipeline`. One session for all, small frames, few jobs."""
+"""Tests of the Spark pipeline: `make test-pipeline`. One session for all, small frames, few jobs."""

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline; where Spark cannot be they are skipped, and say why."""
+"""One Spark session for all tests of the pipeline; without Spark they are skipped with a reason."""
 
 import shutil
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pipeline.tables import Warehouse
     from tests.pipeline.everything import Contents
 
-# Frames of a few rows: planning is all the work there is, and a compiler only delays it.
+# Frames have a few rows: planning is all the work, and a compiler only delays it.
 SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
@@ -27,7 +27,7 @@ SETTINGS: Final = {
 
 HERE: Final = Path(__file__).parent
 
-# Without pyspark these cannot even be imported; the others say that they are skipped, and why.
+# These need pyspark for their import; the others report that they are skipped, and why.
 IMPORT_IT: Final = [
     "test_commits.py",
     "test_gold_*.py",
@@ -41,7 +41,7 @@ collect_ignore_glob = [] if find_spec("pyspark") else IMPORT_IT
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """PySpark leaves a socket to the collector with every frame that it fetches."""
+    """PySpark leaves an unclosed socket with every frame that it fetches."""
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.spark)
@@ -69,7 +69,7 @@ def warehouse(spark: "SparkSession", tmp_path: Path) -> "Warehouse":
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A warehouse that nobody writes to, and what its tables have."""
+    """Yield a read-only warehouse with all tables."""
 
     root: Path
     tables: "Contents"
@@ -77,7 +77,7 @@ class Taken:
 
 @pytest.fixture(scope="session")
 def taken(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Taken:
-    """One batch of some of everything, and its days. Advice is given from two minutes on."""
+    """Process one batch of all kinds, and its days. Advice needs only two minutes."""
     from pipeline.gold.advice import Policy
     from pipeline.run import Pipeline
     from pipeline.tables import Warehouse

@@ -1,4 +1,4 @@
-"""Records as the broker writes them, and frames of them."""
+"""Records in the broker's format, and frames of them."""
 
 import json
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ def record(
 
 
 def event(second: float, **fields: Any) -> dict[str, Any]:
-    """What every event has; `second` counts from noon."""
+    """Return the fields of every event; `second` counts from noon."""
     return {"v": 1, "time_ms": NOON_MS + int(second * 1000), **fields}
 
 
@@ -85,11 +85,11 @@ def shadow_mark(second: float, version: int, *, shadow: bool, **fields: Any) -> 
 
 
 Rule = tuple[dict[str, str | None], dict[str, float], bool]
-"""An entity, its limits, and whether they are only measured."""
+"""One part of a snapshot: an entity, its limits, and its shadow mode."""
 
 
 def snapshot(second: float, version: int, name: str, *rules: Rule) -> list[dict[str, Any]]:
-    """All parts, in order."""
+    """Return all parts of a snapshot, in order."""
     usual = {"event": "snapshot", "snapshot": name, "parts": 1 + len(rules), "version": version}
     head = event(second, part=0, **usual) | {"v": 2}
     return [head] + [
@@ -103,12 +103,12 @@ def raw(spark: SparkSession, rows: list[Row]) -> DataFrame:
 
 
 def taken(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> DataFrame:
-    """The silver rows of these events, which are all of `topic`; of the first of its tables."""
+    """Return the silver rows of these events of `topic`, in its first table."""
     return _tables(spark, topic, events)[0]
 
 
 def taken_quotas(spark: SparkSession, events: list[dict[str, Any]]) -> tuple[DataFrame, DataFrame]:
-    """The rows of silver.quota_changes and those of silver.quota_snapshots."""
+    """Return the rows of silver.quota_changes and those of silver.quota_snapshots."""
     changes, parts = _tables(spark, QUOTA_CHANGES, events)
     return changes, parts
 
@@ -120,7 +120,7 @@ def _tables(spark: SparkSession, topic: str, events: list[dict[str, Any]]) -> li
 
 
 def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    """Sorted, and times as text."""
+    """Return sorted rows, with times as text."""
     found = [tuple(_plain(row[name]) for name in columns) for row in frame.select(*columns).collect()]
     return sorted(found, key=repr)
 

@@ -1,4 +1,4 @@
-"""Records of each topic, of some of which something is kept aside; what a warehouse has, without Spark."""
+"""Records of each topic, some of them invalid, and the contents of a warehouse read without Spark."""
 
 import math
 from pathlib import Path
@@ -20,13 +20,13 @@ PHASES: Final = {"local": [[10, 2]], "total": [[30, 2]]}
 SNAPSHOT: Final = snapshot(0, 1, "s", ({"user": "alice"}, {"producer_byte_rate": 500.0}, False))
 
 DIGITS: Final = 12
-"""Of numbers that are no whole ones: in which order Spark adds them up is nobody's promise."""
+"""Return rounded values, because Spark's order of summing floats is undefined."""
 
 Contents = dict[str, list[str]]
 
 
 def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
-    """So many requests of three clients, and a few records of every other kind."""
+    """Return requests of three clients, and a few records of every other kind."""
     events = [
         request(1 + at * every_s, client_id="abc"[at % 3], bytes_in=100 + at % 7, timed=2, phases=PHASES)
         for at in range(requests)
@@ -47,13 +47,13 @@ def some_of_everything(requests: int = 89, every_s: int = 1) -> list[Row]:
         push(1, payload(histogram("h", distribution(1, [1])))),
         push(2, b"?"),
         push(3, payload(counter("c", number(181, 9), temporality=CUMULATIVE)), 180),
-        # A total of before the one that came before it.
+        # A cumulative value from before the previous one.
         push(4, payload(counter("c", number(61, 5), temporality=CUMULATIVE))),
     ]
 
 
 def contents(warehouse: str | Path) -> Contents:
-    """Every Delta table's rows, in an order of their own."""
+    """Return every Delta table's rows in a fixed order."""
     logs = sorted(Path(warehouse).glob("*/*/_delta_log"))
     return {str(log.parent.relative_to(warehouse)): _rows(log.parent) for log in logs}
 

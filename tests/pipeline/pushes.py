@@ -1,4 +1,4 @@
-"""Pushes as clients make them and the broker writes them down, and the silver rows of them."""
+"""Pushes in the formats of clients and of the broker, and their silver rows."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -123,13 +123,13 @@ def payload(*metrics: Metric, **resource: str | float) -> bytes:
 
 
 def push(offset: int, value: bytes | None, second: float = 0, **headers: str | None) -> Row:
-    """A record of the topic; a header that is None is not there."""
+    """Return a record of the topic; a header of None is left out."""
     said = {name: text for name, text in (HEADERS | headers).items() if text is not None}
     time = datetime.fromtimestamp(NOON_MS / 1000 + second, UTC)
     return TELEMETRY, 0, offset, time, value, [(name, text.encode()) for name, text in said.items()]
 
 
 def silver_rows(spark: SparkSession, rows: list[Row]) -> dict[str, DataFrame]:
-    """By kind: the rows of the silver tables that these records become."""
+    """Return the rows of the silver tables of these records, by kind."""
     made = decoded(raw(spark, rows))
     return {kind: points(made, kind) for kind in ("gauge", "sum", "histogram")}

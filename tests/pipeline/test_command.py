@@ -1,4 +1,4 @@
-"""`weir pipeline`, as a shell sees it: what is wrong is said before Spark starts, in a sentence."""
+"""`weir pipeline` in a shell: errors are reported before Spark starts, in one sentence."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def weir(*arguments):
 
 @pytest.fixture
 def nobody():
-    """A port of this machine on which nobody listens."""
+    """Return an unused port of this machine."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{held.getsockname()[1]}"
@@ -34,7 +34,7 @@ def test_the_commands_are_listed_without_spark():
 def test_a_cluster_that_does_not_answer_is_told(nobody):
     done = weir("run", "--bootstrap", nobody)
     assert done.exit_code == 1
-    assert "no broker answers" in done.output and nobody in done.output
+    assert "no broker is reachable" in done.output and nobody in done.output
 
 
 @pytest.mark.parametrize("address", ["localhost", "localhost:", ":9092", "localhost:kafka"])
@@ -46,7 +46,7 @@ def test_an_address_that_is_none_is_refused(address):
 @pytest.mark.parametrize("pair", ["security.protocol", "=SSL"])
 def test_an_option_that_is_no_pair_is_refused(pair, nobody):
     done = weir("run", "--bootstrap", nobody, "--option", pair)
-    assert done.exit_code == 2 and "--option wants KEY=VALUE" in done.output
+    assert done.exit_code == 2 and "--option: expected KEY=VALUE" in done.output
 
 
 def test_ctrl_c_ends_it_and_spark_at_once_in_a_word():
@@ -72,7 +72,7 @@ def test_a_machine_without_java_is_told(monkeypatch, tmp_path):
 
 @pytest.fixture
 def java(monkeypatch):
-    """Said to be there; nobody comes as far as to start it."""
+    """Pretend that Java is installed; the test never starts it."""
     pytest.importorskip("pyspark", reason="pyspark is not installed: make test-pipeline installs it")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
 
@@ -92,12 +92,12 @@ def test_a_warehouse_that_is_a_file_is_told_before_spark_starts(java, tmp_path):
 def test_a_warehouse_that_cannot_be_written_is_told_before_spark_starts(java, tmp_path, monkeypatch):
     monkeypatch.setattr("pipeline.command.os.access", lambda _path, mode: not mode & os.W_OK)
     done = weir("backfill", tmp_path, "--warehouse", tmp_path / "new/warehouse")
-    assert done.exit_code == 1 and f"nothing can be written to {tmp_path}" in done.output
+    assert done.exit_code == 1 and f"{tmp_path} is not writable" in done.output
 
 
 def test_files_that_are_not_there_are_told_before_spark_starts(tmp_path):
     done = weir("backfill", tmp_path / "nothing", "--warehouse", tmp_path / "warehouse")
-    assert (done.exit_code, done.output) == (1, f"Error: {tmp_path}/nothing is not there\n")
+    assert (done.exit_code, done.output) == (1, f"Error: {tmp_path}/nothing does not exist\n")
 
 
 def test_files_that_cannot_be_read_are_told_before_spark_starts(tmp_path, monkeypatch):
@@ -108,12 +108,12 @@ def test_files_that_cannot_be_read_are_told_before_spark_starts(tmp_path, monkey
 
 def test_a_folder_that_is_there_is_not_exported_to(tmp_path, nobody):
     done = weir("export", "--to", tmp_path, "--bootstrap", nobody)
-    assert done.exit_code == 1 and f"{tmp_path} is there already" in done.output
+    assert done.exit_code == 1 and f"{tmp_path} already exists" in done.output
 
 
 @pytest.fixture
 def quotas(tmp_path):
-    """As the Insights page's advice.json is."""
+    """Like advice.json of the Insights page."""
     path = tmp_path / "advice.json"
     limits = {"producer_byte_rate": 130, "request_percentage": 0.000018}
     path.write_text(json.dumps({"quotas": [{"entity": {"user": "alice"}, "limits": limits}]}, indent=2))

@@ -1,4 +1,4 @@
-"""What a batch added, read from versions of a table's log as Delta writes them."""
+"""A batch's additions, read from versions of a table's log as Delta writes them."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_days_without_rows_are_not_touched():
         ("2025-11-21T00:00:00.000Z", "2025-11-21T00:00:00.001Z"),
     ]
     found = Touched.by_times(stretches)
-    # Midnight closes the last minute of the day before.
+    # An event at midnight belongs to the last minute of the day before.
     assert found == Touched(
         "2025-11-20 23:59:00", "2026-03-02 11:00:00", frozenset({"2025-11-20", "2025-11-21", "2026-03-02"})
     )

@@ -1,4 +1,4 @@
-"""What a quota should be, worked out by hand and against plain Python."""
+"""Recommended quotas, computed by hand and compared with plain Python."""
 
 import random
 from math import floor, log10
@@ -20,12 +20,12 @@ def advised(spark, requests, policy):
 
 
 def busy(rates, **who):
-    """One request a minute, of so many bytes a second."""
+    """Return one request a minute, with these bytes per second."""
     return [request(60 * at + 1, bytes_in=60 * rate, **who) for at, rate in enumerate(rates)]
 
 
 def test_advice_is_the_percentile_with_headroom_in_round_numbers(spark):
-    # The median of 100, 200, 300, 400 and 9,000 is 300; a quarter more is 375, and in two digits 380.
+    # The median of 100, 200, 300, 400 and 9,000 is 300; plus a quarter is 375, in two digits 380.
     events = busy([100, 200, 300, 400, 9_000])
     found = advised(spark, events, Policy(percentile=0.5, headroom=1.25, least_minutes=5))
     assert rows_of(found, *COLUMNS) == [("alice", None, 5, 300.0, 9_000.0, 380.0, 2)]
@@ -36,8 +36,8 @@ def test_the_reason_is_in_words_that_can_be_checked(spark):
     found = advised(spark, busy([1_000] * 4), Policy(percentile=0.95, headroom=1.25, least_minutes=4))
     assert rows_of(found, "reason") == [
         (
-            "In 95% of 4 active minutes it stayed at or below 1.0 kB/s, at most it reached 1.0 kB/s; "
-            "with 25% on top that is 1.3 kB/s. 0 of those minutes would have been throttled.",
+            "In 95% of 4 active minutes the rate was at most 1.0 kB/s, its maximum was 1.0 kB/s; "
+            "with 25% headroom the limit is 1.3 kB/s. 0 of those minutes would have been throttled.",
         )
     ]
 

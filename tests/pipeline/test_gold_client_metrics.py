@@ -1,4 +1,4 @@
-"""What clients said of themselves, by minute: by hand, and against plain Python."""
+"""Clients' pushed metrics per minute: by hand, and compared with plain Python."""
 
 import random
 from collections import defaultdict
@@ -22,13 +22,13 @@ DAY_S = 86_400
 
 
 def made(spark, *pushed, shapes):
-    """Of pushes, each of one payload, a second after noon."""
+    """Pushes of one payload each, a second after noon."""
     rows = silver_rows(spark, [push(at, each, 1) for at, each in enumerate(pushed)])
     return client_metrics_per_minute({shape: rows[shape] for shape in shapes})
 
 
 def increases(spark, *told, temporality=CUMULATIVE, is_monotonic=True):
-    """By minute: what came on top, and the last total."""
+    """Return the increase and the last total by minute."""
     packed = payload(counter("c", *told, temporality=temporality, is_monotonic=is_monotonic))
     return rows_of(made(spark, packed, shapes=["sum"]), "minute", "increase", "last", "points")
 
@@ -39,7 +39,7 @@ def test_a_gauge_is_told_with_its_least_most_mean_and_last_value(spark):
     columns = ("minute", "attributes", "min", "max", "mean", "last", "points", "unit")
     assert rows_of(made(spark, payload(gauge("g", *told, *other)), shapes=["gauge"]), *columns) == [
         ("12:00", '{"node":"1"}', 7.0, 7.0, 7.0, 7.0, 1, "1"),
-        # The point on the hour belongs to the minute that it ends.
+        # A point on the minute belongs to the minute that it ends.
         ("12:00", "{}", 1.0, 9.0, 4.0, 4.0, 4, "1"),
         ("12:01", "{}", 5.0, 5.0, 5.0, 5.0, 1, "1"),
     ]
@@ -60,7 +60,7 @@ def test_series_are_told_apart_by_everything_that_names_them(spark):
         push(4, payload(gauge("g", number(1, 1.0)), rack="r")),
         push(5, payload(gauge("h", number(1, 1.0)))),
         push(6, payload(counter("g", number(1, 1.0)))),
-        # The same once more, by another broker.
+        # The same point again, from another broker.
         push(7, packed, node="2"),
     ]
     rows = silver_rows(spark, pushes)
@@ -99,7 +99,7 @@ def test_a_total_that_started_anew_counts_from_its_new_start(spark):
 
 def test_a_total_that_falls_has_started_anew_unless_it_may_fall(spark):
     told = [number(10, 50), number(70, 3), number(130, 4)]
-    # Without a start nobody knows when the first fifty came.
+    # Without a start time, the time of the first fifty is unknown.
     assert [row[1] for row in increases(spark, *told)] == [0.0, 3.0, 1.0]
     assert [row[1] for row in increases(spark, *told, is_monotonic=False)] == [0.0, -47.0, 1.0]
 
@@ -127,7 +127,7 @@ def test_histograms_are_merged_and_totals_taken_apart(spark):
     assert rows_of(made(spark, packed, shapes=["histogram"]), *columns) == [
         ("d", "12:00", 7, 75.0, 4.0, 30.0, bounds, [2, 2, 3], 2),
         ("d", "12:01", 4, None, None, None, [], [4], 1),
-        # The most of all time says nothing of a minute, but where it began in it.
+        # A maximum since the start is not one of the minute, unless the series began in it.
         ("t", "12:00", 6, 100.0, None, 15.0, bounds, [1, 3, 2], 2),
         ("t", "12:01", 2, 100.0, None, 99.0, bounds, [1, 0, 1], 2),
     ]
@@ -178,7 +178,7 @@ def test_minutes_are_what_plain_python_finds(spark):
 
 
 def _walk(dice, temporality):
-    """Points of ten minutes: when, how much, since when. Some are told twice, some start anew or fall."""
+    """Return points of ten minutes: time, value, start. Some are repeated, some restart or fall."""
     told, total, start = [], 0, 0
     at = 0
     while at < 600:

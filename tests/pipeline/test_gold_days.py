@@ -1,4 +1,4 @@
-"""Gold by day: who stands out, and whose name several use."""
+"""Gold per day: outliers, and shared client ids."""
 
 from pipeline.formats import CONNECTIONS, REQUESTS
 from pipeline.gold.clients import shared_client_ids_per_day, top_offenders_per_day

@@ -1,4 +1,4 @@
-"""Histograms added up by Arrow: against counting every pair by hand."""
+"""Histograms added up by Arrow, compared with counting every pair."""
 
 import random
 from collections import Counter
@@ -12,7 +12,7 @@ PAIRS = pa.list_(pa.list_(pa.int64()))
 
 
 def batch(rows):
-    """Of (api, node, first, second)."""
+    """Return rows of (api, node, first, second)."""
     apis, nodes, first, second = zip(*rows, strict=True)
     columns = [pa.array(apis), pa.array(nodes, pa.int32()), pa.array(first, PAIRS), pa.array(second, PAIRS)]
     return pa.RecordBatch.from_arrays(columns, ["api", "node", "first", "second"])

@@ -1,4 +1,4 @@
-"""Which limit held for whom and when, and how much of it was used."""
+"""The limits in force over time, and their utilisation."""
 
 import json
 
@@ -101,7 +101,7 @@ def test_a_name_goes_before_a_default_and_a_user_before_a_client_id(spark):
         {"client-id": "a"},
         {"client-id": None},
     ]
-    # The most particular goes first, minute by minute; what is left shows what stands below it.
+    # The most specific rule is removed first, minute by minute, which shows the next one.
     changes = [quota_change(-1, 1, entity=each, new=1.0) for each in order]
     changes += [quota_change(60 * at + 30, 2, entity=each, new=None) for at, each in enumerate(order)]
     usage, limits = made(spark, [request(60 * at + 1, bytes_in=1) for at in range(-1, 8)], changes)

@@ -1,4 +1,4 @@
-"""Snapshots of all quota rules and marks of shadow mode: what is known of limits by them."""
+"""Limits from snapshots of all quota rules and marks of shadow mode."""
 
 import random
 from datetime import date, timedelta
@@ -34,7 +34,7 @@ def limits_of(spark, events):
     return limits_over_time(*taken_quotas(spark, events))
 
 
-# What follows from it
+# The resulting limits
 
 
 def test_rules_of_before_the_topics_are_known_by_the_snapshot(spark):
@@ -75,7 +75,7 @@ def test_an_empty_snapshot_ends_every_limit(spark):
 def test_a_snapshot_of_which_a_part_is_missing_is_not_used(spark, missing):
     parts = snapshot(60, 9, "s", (ALICE, {KEY: 11.0}, False), (BOB, {KEY: 21.0}, False))
     del parts[missing]
-    # The next start of the broker, of which nothing arrived yet but the beginning.
+    # The broker's next start, of which only the beginning has arrived.
     half = snapshot(120, 9, "t", (ALICE, {KEY: 12.0}, True), (BOB, {KEY: 22.0}, True))[:2]
     events = [quota_change(0, 1, entity=ALICE, new=10.0), *parts, *half]
     found = limits_of(spark, events)
@@ -97,7 +97,7 @@ def test_parts_may_come_after_later_changes(spark):
 
 
 def test_of_the_changes_only_those_after_the_snapshot_s_version_count(spark):
-    """One that was committed in the second of the snapshot, and told with the next one."""
+    """A change that was committed in the second of the snapshot, and written with the next one."""
     events = [*snapshot(1, 5, "s", (ALICE, {KEY: 7.0}, False)), quota_change(2, 5, entity=ALICE, new=7.0)]
     found = governed(
         used(usage_per_minute(taken(spark, REQUESTS, [request(1, bytes_in=60)]))), limits_of(spark, events)
@@ -182,7 +182,7 @@ def test_a_pipeline_that_begins_with_a_snapshot_needs_no_change(spark, warehouse
     parts = snapshot(-60, 3, "s", (ALICE, {KEY: 20.0}, False))
     rows += [record(QUOTA_CHANGES, at, each) for at, each in enumerate(parts)]
     pipeline = Pipeline(warehouse)
-    # The parts of one snapshot may come in several batches.
+    # The parts of one snapshot may arrive in several batches.
     pipeline.take(raw(spark, rows[:2]), 0)
     pipeline.make_days()
     assert warehouse.read(UTILISATION).count() == 0
@@ -194,12 +194,12 @@ def test_a_pipeline_that_begins_with_a_snapshot_needs_no_change(spark, warehouse
     assert not warehouse.exists(silver.QUARANTINE)
 
 
-# By chance, against plain Python
+# Random cases, compared with plain Python
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_known_at_any_minute_is_what_who_reads_in_order_knows(spark, seed):
-    """For all days and for each, with snapshots of what was not told, and with halves of them."""
+    """For all days and for each, with snapshots of unrecorded changes, and with incomplete ones."""
     dice = random.Random(seed)
     users = ("alice", "bob", "carol")
     truth, known, events, expected = {}, {}, [], []

@@ -1,4 +1,4 @@
-"""Gold by minute: usage, latency, throttling, storms. Small cases, worked out by hand."""
+"""Gold per minute: usage, latency, throttling, storms. Small cases, computed by hand."""
 
 import random
 from collections import Counter
@@ -53,7 +53,7 @@ def test_usage_is_of_clients_that_have_a_name(spark):
 def test_handler_time_of_those_that_were_timed_stands_for_all(spark):
     phases = {"local": [[100, 3], [300, 1]]}
     events = [request(1, requests=40, timed=4, phases=phases), request(2, requests=9, timed=0)]
-    # 600 us of four requests, and there were forty.
+    # 600 us of four timed requests, of forty in total.
     assert rows_of(usage_per_minute(taken(spark, REQUESTS, events)), "handler_us") == [(6_000,)]
 
 

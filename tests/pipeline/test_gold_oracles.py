@@ -1,4 +1,4 @@
-"""Gold against plain Python, on events of chance: whoever adds up by hand finds the same."""
+"""Gold compared with plain Python on random events."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from pipeline.gold.usage import usage_per_minute
 from tests.pipeline.events import connection, quota_change, request, rows_of, taken, throttle
 
 EVENING = 12 * 3_600
-"""Seconds from noon to the end of the day."""
+"""Return seconds from noon to the end of the day."""
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def dice():
 
 
 def minute(event):
-    """As the rows say it: an event's time is the end of the second that it covers."""
+    """Return the minute of an event, whose time is the end of the second that it covers."""
     return datetime.fromtimestamp((event["time_ms"] - 1) // 60_000 * 60, UTC).strftime("%H:%M")
 
 
@@ -51,7 +51,7 @@ def requests(dice, count=120):
 
 
 def sums(events):
-    """By day, minute and client: what is in `BY`."""
+    """Return the values in `BY` by day, minute and client."""
     found = defaultdict(Counter)
     for each in events:
         if each["source"] == "client":
@@ -166,7 +166,7 @@ def test_shared_client_ids(spark, dice):
     groups = defaultdict(list)
     for each in events:
         if each["event"] == "closed" and each["client_id"]:
-            # Of the day of the event's own time, not of a minute.
+            # The day of the event's own time, not of a minute.
             date = datetime.fromtimestamp(each["time_ms"] / 1000, UTC).date()
             groups[date, each["client_id"]].append(each)
     expected = []

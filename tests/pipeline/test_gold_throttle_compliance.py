@@ -1,4 +1,4 @@
-"""Who waits as it is told: by hand, and against the rule that the broker has."""
+"""Clients' compliance with throttle_time_ms: by hand, and compared with the broker's rule."""
 
 import random
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What if: the records that are played, and that the broker's own arithmetic plays them."""
+"""What if: the simulated records, and the use of the broker's own arithmetic."""
 
 import json
 import random
@@ -52,7 +52,7 @@ def test_a_clients_seconds_at_one_broker_are_played_in_the_order_of_time(spark):
 
 
 def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
-    """Whatever Spark leaves out or puts in order, webui.insights.replay does too."""
+    """webui.insights.replay filters and orders like Spark."""
     dice = random.Random(7)
     values = [request(dice.randrange(300), bytes_in=dice.choice([1, 700, 9_000])) for _ in range(200)]
     values += [request(at, api="FetchConsumer", bytes_out=at) for at in range(0, 300, 7)]
@@ -72,7 +72,7 @@ def test_the_console_s_program_plays_the_same_without_spark(spark, tmp_path):
 
 
 def lines():
-    """A minute of 2 kB a second."""
+    """Return a minute of 2 kB a second."""
     return [json.dumps(request(at, requests=2, bytes_in=2_000)) for at in range(60)]
 
 
@@ -83,7 +83,7 @@ def rule_told(outcome):
 
 def test_a_quota_below_the_use_lets_through_what_it_says_and_one_above_holds_nobody(quotas):
     held = rule_told(history.played(lines(), quotas(HELD)))
-    # A thousand bytes a second for a minute, and the request that broke the limit.
+    # A thousand bytes a second for a minute, and the request that violated the limit.
     assert (held["offered_bytes"], held["accepted_bytes"]) == (120_000, 61_000)
     free = rule_told(history.played(lines(), quotas(FREE)))
     assert (free["accepted_bytes"], free["throttles"]) == (120_000, 0)

@@ -1,5 +1,5 @@
-"""The tables as Spark writes them, read as the Insights page and /api/v1/insights read them: no column has
-another name or kind than the console knows, and each figure is what was sent.
+"""Spark's tables, read like the Insights page and /api/v1/insights: all columns are known to the console
+with their types, and all values equal the input.
 """
 
 import shutil
@@ -22,7 +22,7 @@ DAYS = f"from={DAY}&to={DAY}"
 ALICE = {"user": "alice", "client_id": "a"}
 RULE = {"user": "alice"}
 BYTES = [100 + at % 7 for at in range(89)]
-"""Of each second's request; those of the first sixty are of the first minute."""
+"""One request per second; the first sixty belong to the first minute."""
 
 FIRST, SECOND = sum(BYTES[:60]), sum(BYTES[60:])
 NOON, NEXT = f"{DAY}T12:00:00.000Z", f"{DAY}T12:01:00.000Z"
@@ -129,7 +129,7 @@ async def test_the_console_reads_the_advice(ask: Browserless) -> None:
     assert row["needed"] == pytest.approx(low + 0.95 * (high - low))
     assert (row["peak"], row["recommended"]) == pytest.approx((high, 130.0))
     assert (row["minutes"], row["throttled_minutes"], row["day"]) == (2, 0, DAY)
-    assert row["reason"].startswith("In 95% of 2 active minutes it stayed at or below ")
+    assert row["reason"].startswith("In 95% of 2 active minutes the rate was at most ")
 
 
 async def test_the_console_finds_every_table_and_says_how_fresh_they_are(ask: Browserless) -> None:
@@ -142,7 +142,7 @@ async def test_the_console_finds_every_table_and_says_how_fresh_they_are(ask: Br
 
 
 async def test_a_column_of_another_name_is_noticed(taken: Taken, tmp_path: Path) -> None:
-    """What these tests would see of a column that the pipeline calls otherwise."""
+    """These tests detect a column that the pipeline names differently."""
     shutil.copytree(taken.root / "gold", tmp_path / "gold")
     folder = tmp_path / "gold/usage_per_minute"
     table = DeltaTable(folder).to_pyarrow_table()

@@ -1,7 +1,7 @@
-"""A run that is killed with kill -9 and repeated leaves the tables of one that nobody disturbed; so do files
+"""A run that is killed with kill -9 and repeated gives the tables of an undisturbed run; so do files
 instead of topics, and a stream that has lost its checkpoint.
 
-The runs that are killed are processes of their own; everything else is done by the session of all tests.
+The killed runs are separate processes; all else uses the tests' session.
 """
 
 import os
@@ -36,13 +36,13 @@ from tests.pipeline.everything import Contents, contents, some_of_everything
 EVENTS: Final = 800
 EVERY_S: Final = 3
 MOST: Final = 420
-"""Records of a batch of those runs that are killed: they have two, and a run that nobody disturbs has one."""
+"""Records per batch of the killed runs, which have two batches; an undisturbed run has one."""
 
 STARTED_WITHIN_S: Final = 240.0
 BETWEEN_COMMITS_S: Final = 0.5
 
-# Nothing is written down of this broker's own clients, or every run would have more to read than the last;
-# and nothing goes, although it is old.
+# This broker records no events of its own clients, or each run would read more than the last; and nothing
+# expires, despite its age.
 SILENT: Final = ("events.topics=", "log.retention.ms=-1")
 
 SPARK: Final = (
@@ -54,7 +54,7 @@ SPARK: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Undisturbed:
-    """The topics' broker, and what one run made of them."""
+    """The topics' broker, and the tables of one run."""
 
     address: str
     root: Path
@@ -81,7 +81,7 @@ def _send(address: str) -> None:
 
 
 def _finish(spark: SparkSession, address: str, root: Path, most: int = 2 * MOST) -> None:
-    """As `weir pipeline run --once` does, within this process."""
+    """Run like `weir pipeline run --once`, within this process."""
     for _ in Stream(Warehouse(spark, str(root)), address, {}, most).once():
         pass
 
@@ -91,7 +91,7 @@ def _commits(root: Path) -> int:
 
 
 def _killed(address: str, root: Path, commits: int) -> bool:
-    """Starts a run, and kills it somewhat later than it has made so many commits; false if it ended first."""
+    """Start a run, and kill it some time after this number of commits; return False if it ended first."""
     command = [WEIR, "pipeline", "run", "--once", "--bootstrap", address, "--warehouse", root]
     command += ["--most", str(MOST), "--master", "local[2]", *(f"--spark={each}" for each in SPARK)]
     enough = _commits(root) + commits

@@ -1,4 +1,4 @@
-"""What pushes become, point by point, and why some are kept aside. Without Spark."""
+"""The rows of pushes, point by point, and the reasons for refused ones. Without Spark."""
 
 import gzip
 import random
@@ -29,7 +29,7 @@ def taken(*packed, compression="none", arrived_ms=NOON_MS):
 
 
 def reason(*metrics, **more):
-    """Of the one thing that is wrong with a push of these; None if nothing is."""
+    """Return the one error of a push of these; None if it is valid."""
     found = taken(payload(*metrics), **more)
     assert len(found.asides) <= 1
     return found.asides[0].reason if found.asides else None

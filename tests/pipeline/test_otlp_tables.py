@@ -1,4 +1,4 @@
-"""Pushes through Spark: the columns of the silver tables, who pushed, and what is kept aside."""
+"""Pushes through Spark: the columns of the silver tables, the senders, and the refused parts."""
 
 from datetime import UTC, datetime
 

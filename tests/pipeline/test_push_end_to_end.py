@@ -1,5 +1,5 @@
-"""From real clients' pushes to rows: what librdkafka and the Java client said is what Prometheus, the REST
-API and Spark tell.
+"""From real clients' pushes to rows: Prometheus, the REST API and Spark agree with librdkafka and the Java
+client.
 """
 
 import shutil
@@ -56,14 +56,14 @@ def test_what_clients_push_is_what_prometheus_rest_and_spark_say(spark, warehous
     assert {(row["principal"], row["address"], row["software_name"], row["node"]) for row in gauges} == {
         ("ANONYMOUS", "127.0.0.1", "confluent-kafka-python", 1)
     }
-    # Differences, added up by the broker in memory and by Spark over the minutes.
+    # Deltas, added up by the broker in memory and by Spark over the minutes.
     minutes = warehouse.read(client_metrics.TABLE).where(f"metric = '{CONNECTIONS_SAID}'")
     increases = {
         row["client_id"]: [row["total"]]
         for row in minutes.groupBy("client_id").agg({"increase": "sum"}).toDF("client_id", "total").collect()
     }
     assert increases == connections
-    # The Java client, Spark's own among them, pushes NaN for every average that it has no sample of.
+    # The Java client, including Spark's own, pushes NaN for every average without a sample.
     if warehouse.exists(silver.QUARANTINE):
         aside = warehouse.read(silver.QUARANTINE).where(f"topic = '{TELEMETRY}'").collect()
         assert {row["reason"] for row in aside} <= {"Value is not a number"}
@@ -71,7 +71,7 @@ def test_what_clients_push_is_what_prometheus_rest_and_spark_say(spark, warehous
 
 
 def _java(broker):
-    """The connections that Kafka's own producer has made, as it says itself."""
+    """Return the connections that Kafka's own producer reports."""
     command = [
         *("java", "-Xmx256m", "-cp", f"{KAFKA_LIBS}/*", "org.apache.kafka.tools.ProducerPerformance"),
         *("--topic", "t", "--num-records", "200", "--record-size", "10", "--throughput", "40"),

@@ -1,4 +1,4 @@
-"""Records of quota changes: both of their versions, and what the broker writes as the pipeline reads it."""
+"""Records of quota changes: both versions, and the broker's own records as the pipeline reads them."""
 
 import json
 
@@ -129,7 +129,7 @@ def test_what_the_broker_writes_is_what_the_pipeline_knows(spark):
 
 
 def test_an_event_of_version_1_says_the_same_as_before(spark):
-    """A reader that knows version 1 only finds in limits what it found, and refuses what is version 2."""
+    """A reader that supports only version 1 finds the same limits, and refuses version 2."""
     events = QuotaChangeEvents(100, Image)
     events.begin(-1)
     change = Change(Kind.CLIENT_QUOTA, write_pairs((("user", "alice"),)), KEY, "5")

@@ -1,4 +1,4 @@
-"""From records to tables: repeated, late and killed half way."""
+"""From records to tables: repeated, late, and interrupted batches."""
 
 import shutil
 import stat
@@ -24,7 +24,7 @@ def test_some_of_everything_makes_every_table(taken):
 
 
 def test_tables_are_for_their_owner_and_group_only(taken):
-    """The warehouse itself was made by whoever named it."""
+    """The caller creates the warehouse itself."""
     open_to_others = {
         (oct(stat.S_IMODE(each.stat().st_mode)), each.suffix)
         for each in taken.root.rglob("*")
@@ -102,7 +102,7 @@ def test_a_batch_that_died_on_its_way_is_finished_by_its_repetition(spark, wareh
 
 
 def test_days_that_a_process_still_owed_when_it_died_are_made_by_the_next(spark, warehouse):
-    """Those alone: there was nothing on the days between."""
+    """Only these: there are no events on the days between."""
     week = 7 * 86_400
     rows = [record(REQUESTS, at, request(at * week, bytes_in=1), NOON_MS + at * week * 1000) for at in (0, 1)]
     Pipeline(warehouse).take(raw(spark, rows), 0)
@@ -173,11 +173,11 @@ def test_maintenance_puts_files_together_and_keeps_every_row(spark, warehouse):
 
 
 class _Death(Exception):
-    """What a kill would be."""
+    """Simulates a kill."""
 
 
 class _Dying(Warehouse):
-    """Ends where it should write one table."""
+    """Fails when it should write one table."""
 
     def __init__(self, spark, root, dies_at):
         super().__init__(spark, root)

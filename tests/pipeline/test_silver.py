@@ -1,4 +1,4 @@
-"""What is understood, and what is kept aside with the reason."""
+"""Valid events, and the reasons for quarantined ones."""
 
 import json
 
@@ -10,7 +10,7 @@ HOUR_MS = 3_600_000
 
 
 def reasons(spark, topic, values):
-    """By value: why it is refused, or None."""
+    """Return the reason by value; None for a valid one."""
     rows = [record(topic, offset, value) for offset, value in enumerate(values)]
     found = silver.opened(raw(spark, rows), topic).select("offset", "reason").collect()
     return [row["reason"] for row in sorted(found)]

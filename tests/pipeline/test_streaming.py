@@ -1,4 +1,4 @@
-"""What the stream asks of the connector, and what it says of a batch."""
+"""The stream's connector options, and its progress messages."""
 
 import re
 

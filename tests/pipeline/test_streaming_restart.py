@@ -1,4 +1,4 @@
-"""A query that ends while it repeats a killed one's batch is started once more, and only then."""
+"""A query that ends while it repeats the batch of a killed one is started once more, and only then."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from pipeline.streaming import Stream
 
 
 class Query:
-    """One batch of three records, told when it has ended; or ended by `error`."""
+    """A query with one batch of three records, reported at its end; or ended by `error`."""
 
     def __init__(self, batch, error=None):
         self.error = error
@@ -35,14 +35,14 @@ class Query:
 
 
 class Nothing:
-    """A warehouse of which no day is due."""
+    """A warehouse without due days."""
 
     def noted(self, _folder):
         return []
 
 
 class ScriptedStream(Stream):
-    """Its queries are given; `taken` says how many batches each had done when it ended."""
+    """A stream with given queries; `taken` says how many batches each had processed at its end."""
 
     def __init__(self, *script):
         self._script = list(script)

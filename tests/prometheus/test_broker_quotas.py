@@ -1,4 +1,4 @@
-"""The broker's own quota and retry storms on /metrics, with exact figures on a mock clock."""
+"""The broker's own quota and retry storms on /metrics, with exact values on a mock clock."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The directories of log.dirs, as /metrics tells of them."""
+"""The log directories on /metrics."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from broker.prometheus.log_directories import families
 
 
 def told(store: LogStore, name: str) -> dict[str, float]:
-    """By directory."""
+    """Return the samples by directory."""
     (family,) = [each for each in families(store) if each.name == name]
     return {dict(sample.labels)["logDirectory"]: sample.value for sample in family.samples}
 

@@ -1,4 +1,4 @@
-"""The page as Prometheus gets it: every name that the documents promise, and none that they do not."""
+"""The page of /metrics has exactly the documented names."""
 
 import re
 from itertools import product
@@ -28,7 +28,7 @@ ROW: Final = re.compile(r"^\| `((?:kafka|weir)_[^`]+)` \|", re.MULTILINE)
 
 
 def promised() -> list[str]:
-    """The names in the table, written out: `a_{b,c}` is a_b and a_c."""
+    """Return the names in the table, expanded: `a_{b,c}` is a_b and a_c."""
     names = []
     for pattern in ROW.findall(OPERATIONS.read_text(encoding="utf-8")):
         pieces = re.split(r"\{([^}]*)\}", pattern)
@@ -38,7 +38,7 @@ def promised() -> list[str]:
 
 
 async def busy(broker: RunningBroker) -> None:
-    """Something for every family to show."""
+    """Create a sample for every family."""
     broker.server.quotas.apply(Entity(client_id="x"), "producer_byte_rate", 10_000_000)
     client = await broker.connect("x")
     await client.ask(create_topic(), 5)
@@ -71,7 +71,7 @@ async def test_a_scrape_has_every_promised_name_and_no_other(tmp_path: Path) -> 
 
 
 async def test_no_family_is_told_in_two_pieces(tmp_path: Path) -> None:
-    """`render` would put them together, and one of two descriptions would win."""
+    """`render` would merge them, and drop one of two HELP texts."""
     async with running_broker(tmp_path) as broker:
         await busy(broker)
         names = [family.name for family in broker.server.prometheus.families()]
@@ -154,7 +154,7 @@ IDLE = (
 async def test_a_saturated_broker_shows_near_0_whichever_task_saturates_it(
     tmp_path: Path, mock_clock: MockClock, mode: str, work_ms: float, idle: float
 ) -> None:
-    """A second of requests, ten milliseconds each: what the handler does not need, the thread waits."""
+    """A second of requests, ten milliseconds each: the thread is idle outside of the handler."""
     settings = (f"socket.server.mode={mode}", "num.io.threads=8", "num.network.threads=3")
     async with running_broker(tmp_path, *settings) as broker:
         client = await broker.connect()

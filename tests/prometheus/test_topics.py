@@ -1,4 +1,4 @@
-"""What went into topics and out of them, as /metrics tells it."""
+"""The topics' traffic on /metrics."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -55,7 +55,7 @@ def fetch(*partitions: int) -> FetchRequest:
 async def test_what_is_produced_and_fetched_is_counted_by_topic(
     broker: RunningBroker, client: WireClient
 ) -> None:
-    for partition in (0, 1, 0, 0):  # the last ones by heart
+    for partition in (0, 1, 0, 0):  # the last ones from the request cache
         await client.ask(produce_request(bytearray(BATCH), partition=partition), 9)
     await client.ask(fetch(0, 1), 11)
     assert of_topic(broker, "events") == {

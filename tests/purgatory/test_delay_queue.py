@@ -1,4 +1,4 @@
-"""Earliest first, and equals in Java's order."""
+"""Earliest first, and ties in Java's order."""
 
 import random
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def test_equal_deadlines_leave_as_a_java_priority_queue_lets_them_leave():
     queue: DelayQueue[Item] = DelayQueue()
     for item in (Item(2, "first"), Item(1, "a"), Item(3, "b"), Item(2, "second"), Item(2, "third")):
         queue.push(item)
-    # After 1 leaves, the last item sinks from the top and stops at its equal: "third" overtakes both.
+    # After 1 is removed, the last item sinks from the top and stops at its equal: "third" overtakes both.
     assert [queue.pop().name for _ in range(5)] == ["a", "third", "second", "first", "b"]
 
 

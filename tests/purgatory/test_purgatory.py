@@ -1,4 +1,6 @@
-"""Parking, completing, expiring and cancelling: each operation ends once, and the gauges tell the truth."""
+"""Watching, completing, expiring and cancelling: each operation settles once, and the gauges are exact.
+(Kafka: DelayedOperationTest)
+"""
 
 import random
 from collections import Counter
@@ -12,7 +14,7 @@ NOW = 1_700_000_000_000
 
 
 class Promise(DelayedOperation):
-    """Ready when the test says so."""
+    """An operation that is ready when the test says so."""
 
     __slots__ = ("asked", "ready")
 
@@ -27,7 +29,7 @@ class Promise(DelayedOperation):
 
 
 class Gathering(DelayedOperation):
-    """Several answers wanted, none later than the time-out; what Kafka's DelayedFuturePurgatory is for."""
+    """An operation that waits for several results until the timeout, like Kafka's DelayedFuturePurgatory."""
 
     __slots__ = ("answers", "wanted")
 
@@ -54,7 +56,6 @@ def test_a_ready_operation_completes_at_once_and_is_not_watched(purgatory):
 
 
 def test_checking_a_key_completes_once_what_has_become_ready():
-    # V69
     purgatory: Purgatory[Promise] = Purgatory("Fetch")
     assert purgatory.check_and_complete("test1") == []
     first, second = Promise(), Promise()
@@ -72,7 +73,6 @@ def test_checking_a_key_completes_once_what_has_become_ready():
 
 @pytest.mark.parametrize(("later", "expired"), [(19, False), (20, True), (21, True)])
 def test_an_operation_expires_exactly_at_its_time_out(purgatory, later, expired):
-    # V70
     short, long = Promise(timeout_ms=20), Promise(timeout_ms=200_000)
     assert not purgatory.try_complete_else_watch(short, ["test1"], NOW)
     assert not purgatory.try_complete_else_watch(long, ["test2"], NOW)
@@ -96,7 +96,6 @@ def test_a_time_out_of_zero_expires_at_the_next_look(purgatory):
 
 
 def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_checked(purgatory):
-    # V71
     first, second, third = Promise(), Promise(), Promise()
     purgatory.try_complete_else_watch(first, ["test1"], NOW)
     purgatory.try_complete_else_watch(second, ["test1", "test2"], NOW)
@@ -115,7 +114,6 @@ def test_completed_operations_leave_the_timer_at_once_and_the_lists_when_checked
 
 
 def test_cancelling_a_key_returns_what_waited_under_it(purgatory):
-    # V72
     gone = [Promise(), Promise()]
     for promise in gone:
         purgatory.try_complete_else_watch(promise, ["key"], NOW)
@@ -147,7 +145,6 @@ def test_an_operation_whose_client_has_gone_is_neither_completed_nor_expired(pur
 
 
 def test_several_answers_are_gathered_until_the_last_or_the_time_out():
-    # V73
     purgatory: Purgatory[Gathering] = Purgatory("Future")
     at_once = Gathering(wanted=2, timeout_ms=2_000)
     at_once.answers += [10, 11]
@@ -168,7 +165,7 @@ def test_several_answers_are_gathered_until_the_last_or_the_time_out():
 
 
 def test_every_operation_ends_exactly_once_however_the_attempts_interleave():
-    # V74: a hundred operations, twenty attempts each from every side.
+    # A hundred operations, with twenty attempts each from every side.
     chance = random.Random(74)
     purgatory: Purgatory[Promise] = Purgatory("Produce", purge_interval=10)
     promises = [Promise(timeout_ms=chance.randrange(1, 200)) for _ in range(100)]
@@ -220,7 +217,7 @@ def test_a_purge_keeps_what_still_waits(purgatory):
 
 
 def test_an_interval_of_zero_keeps_nothing_that_has_settled():
-    # Z13: Kafka's RemoteFetch, whose operations hold large buffers.
+    # Kafka's RemoteFetch, whose operations hold large buffers.
     purgatory: Purgatory[Promise] = Purgatory("RemoteFetch", purge_interval=0)
     settled, other = Promise(), Promise()
     purgatory.try_complete_else_watch(settled, ["a", "b"], NOW)
@@ -231,7 +228,7 @@ def test_an_interval_of_zero_keeps_nothing_that_has_settled():
 
 
 class Counted(Promise):
-    """Counts how often anything looks for it in a table."""
+    """Counts look-ups in a table."""
 
     __slots__ = ()
     looks = 0
@@ -242,7 +239,7 @@ class Counted(Promise):
 
 
 def looks_per_operation(pending: int) -> float:
-    """What one arrival, one cancellation and the purges they cause cost while others wait."""
+    """Count the look-ups of one arrival, one cancellation and their purges while others wait."""
     purgatory: Purgatory[Counted] = Purgatory("Fetch", purge_interval=100)
     for number in range(pending):
         purgatory.try_complete_else_watch(Counted(60_000 + number % 40_000), [number, "all"], NOW)

@@ -1,4 +1,4 @@
-"""What the timer hands back, and when it asks to be woken."""
+"""The timer's expired entries and its next deadline. (Kafka: TimerTest)"""
 
 import pytest
 
@@ -17,7 +17,6 @@ def test_an_entry_expires_exactly_at_its_time(later, fired):
 
 
 def test_negative_delays_are_due_at_once_and_all_the_others_fire_in_order():
-    # V75
     timer = Timer(tick_ms=1, wheel_size=3)
     for delay in range(-5, 0):
         timer.add(Entry(NOW + delay), NOW)

@@ -1,4 +1,4 @@
-"""The wheel, against the published replays and by its own rules."""
+"""The wheel, against the published replays and by its own rules. (Kafka: TimerTaskListTest)"""
 
 import json
 import random
@@ -62,7 +62,7 @@ def test_a_cancelled_entry_is_gone_and_never_accepted_again():
 
 
 def test_an_entry_added_again_moves_and_is_counted_once():
-    # V76: four of ten tasks move to another list, then the first list is flushed.
+    # Four of ten tasks move to another list, then the first list is flushed.
     wheel = TimingWheel(tick_ms=1, wheel_size=20, start_ms=0)
     entries = [Entry(10) for _ in range(10)]
     assert all(wheel.add(entry) for entry in entries)

@@ -1,4 +1,4 @@
-"""Scenarios for the tests of this room: short to write down, played over minutes."""
+"""Scenarios for the simulation's tests, some minutes long."""
 
 from typing import Any
 

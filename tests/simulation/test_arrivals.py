@@ -1,4 +1,4 @@
-"""Which requests a connection wants to send, and when."""
+"""The requests of a connection and their times."""
 
 from array import array
 
@@ -51,7 +51,7 @@ def test_what_waited_for_longer_than_its_patience_is_given_up():
     arrivals = evenly([Piece(0, 1_000, 1.0)], 100, 10, 0, held)
     assert next(arrivals).at_us == 0
     held.free_us = 600
-    assert next(arrivals).at_us == 300  # since 300 us exactly
+    assert next(arrivals).at_us == 300  # since exactly 300 us
     assert (held.given_up.requests, held.given_up.nbytes) == (2, 20)
 
 

@@ -1,5 +1,7 @@
-"""What quotas do to clients, on a clock that jumps. The numbers are the formula's: 11,000 bytes at once under
-1,000 B/s are 1,100 B/s over ten seconds, and cost one second.
+"""The effect of quotas on clients, on a simulated clock.
+
+The numbers follow from the formula: 11,000 bytes at once under 1,000 B/s are 1,100 B/s over ten seconds,
+and cost one second.
 """
 
 from dataclasses import replace
@@ -23,12 +25,12 @@ def test_nobody_is_held_without_a_limit_and_nothing_is_played():
     assert outcome.events == 0
     steady, greedy = outcome.players
     assert accepted(steady) == 3_000_000
-    assert accepted(greedy) == 60 * 500 * 10  # an answer every 2 ms
+    assert accepted(greedy) == 60 * 500 * 10  # a response every 2 ms
 
 
 @pytest.mark.parametrize(("size", "throttle_ms"), [(9_999, 0), (10_000, 0), (11_000, 1_000)])
 def test_one_request_waits_as_the_formula_says(size, throttle_ms):
-    # One request only: the next would come after the end.
+    # One request only: the next one would be after the end.
     wants = group(rate=size / 60, request_bytes=size)
     hold = one(played(wants, limits=(limit(1_000),))).connection.holds[QuotaKind.PRODUCE]
     assert (hold.total_ms, hold.count) == (throttle_ms, 1 if throttle_ms else 0)
@@ -62,7 +64,7 @@ def test_the_longest_throttle_is_the_settings():
 
 
 def test_who_does_not_obey_has_its_request_at_the_broker_when_the_wait_is_over():
-    """Both are held for 1 s at 0; who obeys sends after the answer and the second."""
+    """Both are throttled for 1 s at 0; the client that obeys sends after the response and the second."""
     times = []
     for obeys in (False, True):
         outcome = played(
@@ -72,7 +74,7 @@ def test_who_does_not_obey_has_its_request_at_the_broker_when_the_wait_is_over()
             latency_us=5 * MS,
         )
         times.append(one(outcome).connection.sender.free_us)
-    # At 1.000 s the one's second request finds 10,000 bytes still owed; the other's is not sent yet.
+    # At 1.000 s the second request of one finds 10,000 bytes still owed; the other's is not sent yet.
     assert times == [11_000 * MS, 1_005 * MS]
 
 
@@ -88,12 +90,12 @@ def test_a_fetch_is_cut_to_what_the_windows_allow():
     wants = group(kind=QuotaKind.FETCH, rate=500_000, request_bytes=500_000, pieces=(Piece(0, SECOND_US, 1),))
     bound = limit(10_000, "consumer_byte_rate")
     player = one(played(wants, limits=(bound,), duration_us=45 * SECOND_US))
-    # 100,000 bytes at 0, and again whenever ten seconds have repaid them.
+    # 100,000 bytes at 0, and again whenever ten seconds have paid for them.
     assert accepted(player) == 500_000
 
 
 def test_time_of_the_thread_is_a_limit_too():
-    """A request of 1 ms at one per 2 ms is half a thread; 10 % are allowed."""
+    """A request of 1 ms every 2 ms is half a thread; 10 % are allowed."""
     wants = group(request_bytes=1, handling_ns=1_000_000)
     player = one(played(wants, limits=(limit(10, "request_percentage"),)))
     assert player.connection.played_requests == pytest.approx(60 * 100, rel=0.1)
@@ -109,7 +111,7 @@ def test_a_default_rule_is_one_allowance_for_each_name():
 
 
 def test_calm_hours_are_not_played_and_that_changes_nothing(monkeypatch):
-    """The burst is in the middle; what is counted and not played must change nothing that shows."""
+    """The burst is in the middle; requests that are counted and not simulated must not change the result."""
     pieces = (
         Piece(0, 10 * MINUTE_US, 0.2),
         Piece(10 * MINUTE_US, 11 * MINUTE_US, 1.0),
@@ -142,7 +144,7 @@ def test_too_many_events_end_it_with_a_word_of_how_far_it_came():
 
 
 def test_a_token_bucket_is_played_where_the_settings_say_so():
-    """A burst of a second's worth, and no wait longer than the request was worth."""
+    """A burst of a second's bytes, and no throttle longer than the request's worth."""
     bucket = QuotaConfig(bandwidth_algorithm="token_bucket")
     player = one(played(group(request_bytes=10_000), limits=(limit(100_000),), settings=bucket))
     assert accepted(player) == pytest.approx(61 * 100_000, rel=0.01)

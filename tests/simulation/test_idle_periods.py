@@ -1,4 +1,4 @@
-"""Stretches in which nobody can be held, which need not be played."""
+"""Periods without throttling, which need no simulation."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def test_all_under_a_limit_count_together():
 
 @pytest.mark.parametrize(("request_bytes", "is_calm"), [(4_900, True), (5_100, False)])
 def test_one_request_of_everybody_may_come_at_once(request_bytes, is_calm):
-    """500 B/s of 1,000 are left, and ten windows always count as seen: 5,000 bytes."""
+    """500 of 1,000 B/s are left, and ten windows always count as seen: 5,000 bytes."""
     assert (IdlePeriods([demand(500, request_bytes)], 1_000, WINDOW).until(0) == FOREVER) is is_calm
 
 
@@ -62,7 +62,7 @@ def test_a_bucket_leaves_room_for_what_it_holds(request_bytes, is_calm):
 
 @pytest.mark.parametrize(("burst_seconds", "is_calm"), [(4.9, True), (5.1, False)])
 def test_a_burst_that_fits_into_the_windows_is_calm(burst_seconds, is_calm):
-    """Twice the limit for five seconds are the ten seconds' worth that count as seen."""
+    """Twice the limit for five seconds fills the ten seconds that count as seen."""
     burst = demand(2_000, start=40 * SECOND_US, end=int((40 + burst_seconds) * SECOND_US))
     assert (IdlePeriods([burst], 1_000, WINDOW).until(0) == FOREVER) is is_calm
 

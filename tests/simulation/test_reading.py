@@ -1,4 +1,4 @@
-"""A scenario from a file, and what is refused with which words."""
+"""A scenario from a file, and the errors of invalid files."""
 
 from pathlib import Path
 

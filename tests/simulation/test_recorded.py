@@ -1,4 +1,4 @@
-"""A recorded load: what the broker writes into __weir_requests, one record on a line."""
+"""A recorded load: the broker's records of __weir_requests, one on a line."""
 
 import json
 from array import array

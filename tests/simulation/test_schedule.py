@@ -1,4 +1,4 @@
-"""When a client wants how much."""
+"""A client's demand over time."""
 
 import pytest
 

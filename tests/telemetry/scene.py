@@ -1,4 +1,4 @@
-"""A manager, clients, and a time that moves when the test says so; and pushes as clients write them."""
+"""A manager, clients and a manual clock; and pushes in the clients' format."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +31,7 @@ def client(number: int = 1, **more: Any) -> Client:
 
 
 class Scene:
-    """`now_ms` begins far from zero, as a broker's clock does."""
+    """`now_ms` starts far from zero, like a broker's clock."""
 
     def __init__(self, max_instances: int = 100, max_bytes: int = 1_000) -> None:
         self.now_ms = 1_000_000
@@ -53,7 +53,7 @@ class Scene:
         return error
 
     def join(self, number: int = 1) -> ClientInstance:
-        """A client that has asked for the first time."""
+        """Return a client after its first Get."""
         error, instance = self.manager.get(bytes(16), client(number), self.now_ms)
         assert error is ErrorCode.NONE
         return instance

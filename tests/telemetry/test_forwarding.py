@@ -1,4 +1,4 @@
-"""What waits for a collector is bounded, and is tried again at exact moments."""
+"""The queue for a collector is bounded, and retries have exact delays."""
 
 import pytest
 

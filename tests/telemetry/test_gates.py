@@ -1,4 +1,6 @@
-"""When a client may ask and push, in Kafka's order of checks (CONFORMANCE V89 to V93)."""
+"""When a client may get its subscription and push, in Kafka's order of checks. (Kafka:
+ClientMetricsManagerTest, ClientMetricsInstanceTest)
+"""
 
 import pytest
 
@@ -68,7 +70,7 @@ def test_of_two_pushes_at_the_same_moment_one_is_too_early(scene: Scene) -> None
 
 
 def test_a_client_that_this_broker_never_saw_may_push_with_the_right_id(scene: Scene) -> None:
-    """The id is a function of the subscription and the instance, so another broker has given the same."""
+    """The id is a function of subscription and instance, so another broker may have assigned it."""
     elsewhere = Scene()
     elsewhere.subscribe(interval_ms=str(INTERVAL_MS), metrics="*")
     stranger = elsewhere.join()

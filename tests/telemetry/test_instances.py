@@ -1,4 +1,4 @@
-"""Which instances there are, and when they are forgotten (CONFORMANCE V87, V88, V94)."""
+"""The client instances and their expiry. (Kafka: ClientMetricsManagerTest)"""
 
 import logging
 
@@ -58,7 +58,7 @@ def test_all_metrics_swallow_every_prefix() -> None:
 def test_the_subscription_id_is_that_of_kafka(
     metrics: tuple[str, ...], interval_ms: int, instance_id: str, expected: int
 ) -> None:
-    """What Java makes of CRC32C and Uuid.hashCode."""
+    """Java's results of CRC32C and Uuid.hashCode."""
     assert Effective(metrics, interval_ms).subscription_id(uuid_bytes(instance_id)) == expected
 
 

@@ -1,4 +1,4 @@
-"""The latest figures of each instance: differences are added up, and there is room for so many."""
+"""The latest values of each instance: deltas are added up, and the number of series is limited."""
 
 import pytest
 

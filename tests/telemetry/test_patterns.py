@@ -1,4 +1,4 @@
-"""Patterns match whole texts, in time that no pattern and no text can stretch."""
+"""Patterns match whole texts, in linear time."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""OTLP becomes figures; what is damaged, too large or hostile is refused or counted."""
+"""OTLP becomes values; invalid, too large or hostile data is refused or counted."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The queue of pushes has room for so many, and for so many bytes."""
+"""The queue of pushes is bounded by number and by bytes."""
 
 from broker.telemetry.push import MOST_WAITING, MOST_WAITING_BYTES, Intake, Push
 from tests.telemetry.scene import Scene

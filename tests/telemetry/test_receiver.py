@@ -1,4 +1,4 @@
-"""Receivers of one's own are found by class or by entry point, and what is wrong with one stops the start."""
+"""Custom receivers are found by class or by entry point, and an invalid one stops the start."""
 
 from collections.abc import Mapping
 from importlib import metadata

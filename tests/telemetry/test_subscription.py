@@ -1,4 +1,4 @@
-"""What a subscription may say, and whom it matches (CONFORMANCE V95, V96)."""
+"""The settings of a subscription, and the clients that it matches. (Kafka: ClientMetricsConfigsTest)"""
 
 import pytest
 

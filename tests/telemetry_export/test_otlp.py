@@ -1,6 +1,4 @@
-"""Pushes reach a collector, in batches, whatever happens to it meanwhile; on a mock clock, but for the
-socket.
-"""
+"""Pushes reach a collector in batches despite its failures; on a mock clock, with a real socket."""
 
 import threading
 import zlib
@@ -23,7 +21,7 @@ OK = Answered(200, "OK")
 
 
 class Collector:
-    """Answers what it is told to, then OK; notes when it was asked for what."""
+    """Responds as configured, then with OK; records the time of each request."""
 
     def __init__(self, *answers: Answered) -> None:
         self.answers = list(answers)

@@ -65,7 +65,7 @@ def fill(root: Path) -> None:
             (*at(ten), "two", "a", "alice", total, "sum", 2, None, None, None, 7.0, None, None),
         ],
     )
-    reason = "In 95% of 60 active minutes it stayed at or below 80.0 kB/s."
+    reason = "In 95% of 60 active minutes the rate was at most 80.0 kB/s."
     write(
         root,
         "quota_advice",
