@@ -14,7 +14,7 @@ static struct verdict judge_api_versions(struct cursor *cursor)
     uint32_t keys = get_unsigned_varint(cursor);
     if (error != 0)
         return bad("ApiVersions error", error);
-    return keys > 1 ? GOOD : bad("ApiVersions names no API", 0);
+    return keys > 1 ? GOOD : bad("ApiVersions lists no API", 0);
 }
 
 static struct verdict judge_metadata(struct cursor *cursor)
@@ -54,7 +54,7 @@ static struct verdict judge_produce(struct cursor *cursor)
     int16_t error = get_i16(cursor);
     int64_t base_offset = get_i64(cursor);
     if (topics != 1 + 1 || partitions != 1 + 1)
-        return bad("Produce does not answer one partition", 0);
+        return bad("Produce response does not have one partition", 0);
     if (error != 0)
         return bad("Produce error", error);
     return base_offset >= 0 ? GOOD : bad("Produce has no base offset", 0);
@@ -73,24 +73,24 @@ static struct verdict judge_fetch(struct cursor *cursor, int64_t expected_offset
     skip(cursor, 4); /* index */
     error = get_i16(cursor);
     if (topics != 1 + 1 || partitions != 1 + 1)
-        return bad("Fetch does not answer one partition", 0);
+        return bad("Fetch response does not have one partition", 0);
     if (error != 0)
         return bad("Fetch partition error", error);
     skip(cursor, 8 + 8 + 8); /* high watermark, last stable offset, log start offset */
     uint32_t aborted = get_unsigned_varint(cursor);
     if (aborted > 1)
-        return bad("Fetch names aborted transactions", 0);
+        return bad("Fetch lists aborted transactions", 0);
     skip(cursor, 4); /* preferred read replica */
     uint32_t records = get_unsigned_varint(cursor);
     int64_t base_offset = get_i64(cursor);
     skip(cursor, 4 + 4); /* batch length, partition leader epoch */
     int8_t magic = get_i8(cursor);
     if (records <= 1)
-        return bad("Fetch brought no records", 0);
+        return bad("Fetch has no records", 0);
     if (base_offset != expected_offset)
-        return bad("Fetch does not begin at the offset asked for", 0);
+        return bad("Fetch does not begin at the requested offset", 0);
     if (magic != 2)
-        return bad("Fetch brought a batch that is not of format 2", 0);
+        return bad("Fetch has a batch that is not of format 2", 0);
     return (struct verdict){.record_bytes = (int64_t)records - 1};
 }
 
@@ -100,8 +100,8 @@ struct verdict judge(const struct load *load, const uint8_t *head, size_t length
     struct cursor cursor = {.bytes = head, .length = length, .ok = true};
     struct verdict verdict = GOOD;
     if (get_i32(&cursor) != correlation_id)
-        return bad("the correlation id is another request's", 0);
-    if (load->ask != ASK_API_VERSIONS) /* whose answer has header 0, KIP-511 */
+        return bad("unexpected correlation id", 0);
+    if (load->ask != ASK_API_VERSIONS) /* its response has header 0, KIP-511 */
         skip_tags(&cursor);
     switch (load->ask) {
     case ASK_API_VERSIONS:
@@ -118,6 +118,6 @@ struct verdict judge(const struct load *load, const uint8_t *head, size_t length
         break;
     }
     if (verdict.fault == NULL && !cursor.ok)
-        return bad("the answer is cut short", 0);
+        return bad("truncated response", 0);
     return verdict;
 }

@@ -31,7 +31,7 @@ struct connection {
     int64_t fetch_offset;
     uint64_t started_ns;
     bool waits_to_write;
-    size_t received;                      /* of the answer, its size prefix included */
+    size_t received;                      /* of the response, including its size prefix */
     uint8_t head[PREFIX + ANSWER_HEAD];
 };
 
@@ -41,9 +41,9 @@ struct engine {
     int epoll;
     size_t batch_length;
     int busy; /* connections with a request in flight */
-    int timer; /* paced: tells when the next request is due */
-    uint64_t paced_from, paced; /* the first was due then; so many were asked since */
-    struct connection **idle; /* paced: a stack of those that wait for their turn */
+    int timer; /* paced: fires when the next request is due */
+    uint64_t paced_from, paced; /* the time of the first request; requests sent since */
+    struct connection **idle; /* paced: a stack of idle connections */
     int idle_count;
     bool starved; /* a request was due and no connection free */
     bool counting;
@@ -124,8 +124,8 @@ static uint64_t due_ns(const struct engine *engine)
     return engine->paced_from + (uint64_t)((double)engine->paced * 1e9 / engine->load->rate);
 }
 
-/* Whoever is due and has a connection asks. A request that finds none free is late through the broker's fault:
- * its time runs from when it was due. */
+/* Sends the due requests on free connections. A request without a free connection is late because of the broker:
+ * its time starts when it is due. */
 static void ask_when_due(struct engine *engine)
 {
     uint64_t now = now_ns();
@@ -154,7 +154,7 @@ static void ask_next(struct engine *engine, struct connection *connection)
     ask(engine, connection);
 }
 
-/* Bytes that the answer brought or confirmed; moves a fetching connection on, and round at the end. */
+/* Returns the fetched or acknowledged bytes; advances the fetch offset, and wraps it at the end. */
 static int64_t settle(struct engine *engine, struct connection *connection, int64_t record_bytes)
 {
     const struct load *load = engine->load;
@@ -164,7 +164,7 @@ static int64_t settle(struct engine *engine, struct connection *connection, int6
         return 0;
     int64_t whole = record_bytes / (int64_t)engine->batch_length;
     if (whole == 0)
-        fail(engine, "Fetch brought less than one batch", (int)record_bytes);
+        fail(engine, "Fetch has less than one batch", (int)record_bytes);
     connection->fetch_offset += whole * load->records;
     if (connection->fetch_offset >= load->batches * load->records)
         connection->fetch_offset = 0;
@@ -209,7 +209,7 @@ static void receive_on(struct engine *engine, struct connection *connection)
     memcpy(&size, connection->head, sizeof size);
     size = be32toh(size);
     if (connection->received > PREFIX + (size_t)size)
-        fail(engine, "more bytes than the answer has", (int)size);
+        fail(engine, "more bytes than the response's size", (int)size);
     else if (connection->received == PREFIX + (size_t)size)
         answered(engine, connection, size);
 }
@@ -237,7 +237,7 @@ static void pump(struct engine *engine)
     while (!ended(engine, counted_from, now)) {
         int ready = epoll_wait(engine->epoll, events, EVENTS, STALL_MS);
         if (ready == 0)
-            fail(engine, "no answer within milliseconds", STALL_MS);
+            fail(engine, "no response within milliseconds", STALL_MS);
         for (int i = 0; i < ready && engine->outcome->fault[0] == 0; i++) {
             struct connection *connection = events[i].data.ptr;
             if (connection == NULL) {
@@ -285,7 +285,7 @@ void run_load(const struct load *load, struct outcome *outcome)
     for (; opened < load->connections && outcome->fault[0] == 0; opened++) {
         struct connection *connection = &connections[opened];
         connection->request = encode_request(load, opened % load->partitions, &batch);
-        /* Readers of one partition begin spread over it, or they would all ask for the same page. */
+        /* Readers of one partition start at different offsets, so that they do not all fetch the same page. */
         connection->fetch_offset = load->batches * opened / load->connections * load->records;
         open_connection(&engine, connection);
     }

@@ -1,4 +1,4 @@
-/* See histogram.h. Values below 64 have a bucket each; above, every power of two is cut into 64. */
+/* See histogram.h. Values below 64 have a bucket each; above, every power of two has 64 buckets. */
 #include "histogram.h"
 
 static unsigned bucket_of(uint64_t value)
@@ -26,7 +26,7 @@ double histogram_quantile_us(const struct histogram *histogram, double share)
 {
     uint64_t wanted = (uint64_t)(share * (double)histogram->total);
     if (wanted >= histogram->total && wanted > 0)
-        wanted = histogram->total - 1; /* the greatest */
+        wanted = histogram->total - 1; /* the maximum */
     uint64_t seen = 0;
     for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
         seen += histogram->counts[bucket];

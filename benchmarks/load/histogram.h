@@ -1,4 +1,4 @@
-/* Latencies in nanoseconds, kept in buckets at most 1.6 % wide. */
+/* Latencies in nanoseconds, in buckets at most 1.6 % wide. */
 #ifndef WEIR_LOAD_HISTOGRAM_H
 #define WEIR_LOAD_HISTOGRAM_H
 

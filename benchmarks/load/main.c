@@ -1,7 +1,7 @@
-/* Load for a Kafka broker, so cheap that the broker is what is measured.
+/* A load generator for a Kafka broker, cheap enough that the broker is the bottleneck.
  *
- * Started by benchmarks/loads.py, one process per load; prints one line of JSON. Exits 1 with the reason when any
- * answer carries an error code, is for another request, or does not come.
+ * Started by benchmarks/loads.py, one process per load; prints one line of JSON. Exits 1 with the reason if a
+ * response has an error code, is for another request, or does not arrive.
  */
 #include "engine.h"
 
@@ -28,7 +28,7 @@ static enum ask parse_ask(int argc, char **argv)
     for (int i = 0; argc > 1 && i < 4; i++)
         if (strcmp(argv[1], ASKS[i]) == 0)
             return (enum ask)i;
-    refuse("the first argument names the request");
+    refuse("the first argument must be the request");
     return ASK_API_VERSIONS;
 }
 
@@ -37,7 +37,7 @@ static double number(const char *text)
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end != 0)
-        refuse("not a number");
+        refuse("expected a number");
     return value;
 }
 
@@ -81,13 +81,13 @@ static struct load parse(int argc, char **argv)
     if (load.rate < 0)
         refuse("--rate is 0 or more");
     if (load.ask == ASK_FETCH && load.batches < 1)
-        refuse("fetch wants --batches, how many lie in each partition");
+        refuse("fetch needs --batches, the number in each partition");
     return load;
 }
 
 int main(int argc, char **argv)
 {
-    static struct outcome outcome; /* static: the histogram would strain a stack */
+    static struct outcome outcome; /* static: the histogram is too large for a stack */
     struct load load = parse(argc, argv);
     run_load(&load, &outcome);
     if (outcome.fault[0] != 0) {

@@ -1,4 +1,4 @@
-/* See request.h. Versions that Kafka 4.1, tansu 0.6, kfake and Weir all speak, the newest that name topics:
+/* See request.h. The newest versions with topic names that Kafka 4.1, tansu 0.6, kfake and Weir all support:
  * ApiVersions 3, Metadata 12, Produce 9, Fetch 12; all flexible, so all have request header 2.
  */
 #include "request.h"
@@ -117,7 +117,7 @@ static size_t encode_fetch(struct frame *frame, const struct load *load, int par
     put_i32(frame, -1);  /* replica id */
     put_i32(frame, 500); /* max wait, ms */
     put_i32(frame, 1);   /* min bytes */
-    put_i32(frame, load->fetch_bytes); /* of the answer: it has one partition */
+    put_i32(frame, load->fetch_bytes); /* of the response, which has one partition */
     put_i8(frame, 0);    /* isolation level */
     put_i32(frame, 0);   /* session id */
     put_i32(frame, -1);  /* session epoch: no session */

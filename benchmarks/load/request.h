@@ -5,11 +5,11 @@
 #include "load.h"
 #include "wire.h"
 
-enum { CORRELATION_AT = 8 }; /* size, api key, version come before it */
+enum { CORRELATION_AT = 8 }; /* after size, api key and version */
 
 struct request {
     struct frame frame;
-    size_t offset_at;   /* fetch: where the fetch offset lies */
+    size_t offset_at;   /* fetch: position of the fetch offset */
 };
 
 /* A record batch of format 2: one CRC32C, no compression, no producer id. */

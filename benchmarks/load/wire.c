@@ -86,7 +86,7 @@ void patch_i64(uint8_t *at, int64_t value)
     memcpy(at, &big, sizeof big);
 }
 
-/* Bit by bit: frames are encoded before the clock starts, so speed buys nothing here. */
+/* Bit by bit: frames are encoded before the clock starts, so speed does not matter. */
 uint32_t crc32c(const uint8_t *bytes, size_t length)
 {
     uint32_t crc = 0xffffffffu;

@@ -1,6 +1,6 @@
-/* Bytes of the Kafka protocol: appending them to a frame, and reading them back within bounds.
+/* Encoding and bounds-checked decoding of the Kafka protocol.
  *
- * Used by request.c and answer.c. Knows nothing of any API: only Kafka's primitive types, big-endian.
+ * Used by request.c and answer.c. Kafka's primitive types only, big-endian; independent of the APIs.
  */
 #ifndef WEIR_LOAD_WIRE_H
 #define WEIR_LOAD_WIRE_H
@@ -20,8 +20,8 @@ void put_i8(struct frame *frame, int8_t value);
 void put_i16(struct frame *frame, int16_t value);
 void put_i32(struct frame *frame, int32_t value);
 void put_i64(struct frame *frame, int64_t value);
-void put_varint(struct frame *frame, int32_t value);           /* zigzag, as record fields have it */
-void put_unsigned_varint(struct frame *frame, uint32_t value);  /* as flexible versions have it */
+void put_varint(struct frame *frame, int32_t value);           /* zigzag, for record fields */
+void put_unsigned_varint(struct frame *frame, uint32_t value);  /* for flexible versions */
 void put_compact_string(struct frame *frame, const char *text);
 void put_string(struct frame *frame, const char *text);
 void put_no_tags(struct frame *frame);
@@ -30,7 +30,7 @@ void patch_i32(uint8_t *at, int32_t value);
 void patch_i64(uint8_t *at, int64_t value);
 uint32_t crc32c(const uint8_t *bytes, size_t length);
 
-/* Reads past the end return zero and clear `ok`, so an answer is walked first and judged once. */
+/* Reads past the end return zero and clear `ok`, so a response is read first and checked once. */
 struct cursor {
     const uint8_t *bytes;
     size_t length;

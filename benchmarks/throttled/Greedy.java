@@ -1,7 +1,7 @@
 /**
- * A producer or a consumer that takes what it can get, of Kafka's own Java client, until it is ended.
+ * A producer or a consumer of Kafka's own Java client that runs at full speed until it is stopped.
  *
- * Started by benchmarks.greedy as a single source file. Nothing is counted here: the broker is asked.
+ * Started by benchmarks.greedy as a single source file. Counts nothing: the broker counts.
  */
 
 import java.time.Duration;
@@ -19,7 +19,7 @@ class Greedy {
         Properties settings = new Properties();
         settings.put("bootstrap.servers", given[1]);
         settings.put("client.id", given[3]);
-        // As the system finds best: with Kafka's 128 kB a request of 1 MB takes many turns on a busy machine.
+        // The system's choice: with Kafka's 128 kB a request of 1 MB takes many turns on a busy machine.
         settings.put("send.buffer.bytes", "-1");
         settings.put("receive.buffer.bytes", "-1");
         String bytes = "org.apache.kafka.common.serialization.ByteArray";
@@ -50,7 +50,7 @@ class Greedy {
         }
     }
 
-    /** Reads the topic again and again. */
+    /** Reads the topic repeatedly. */
     private static void consume(Properties settings, TopicPartition partition, long records) {
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(settings)) {
             consumer.assign(List.of(partition));

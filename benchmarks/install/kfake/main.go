@@ -14,7 +14,7 @@ import (
 
 func main() {
 	port := flag.Int("port", 9092, "port on 127.0.0.1")
-	dataDir := flag.String("data-dir", "", "where topics are kept; writes are left to the page cache")
+	dataDir := flag.String("data-dir", "", "directory of the topics; writes stay in the page cache")
 	flag.Parse()
 
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(*port), kfake.DataDir(*dataDir))
