@@ -37,7 +37,7 @@ WARM_UP_S: Final = 0.5
 ALONE: Final = ("api_versions", "produce_100b")
 
 
-class WrongAnswer(Exception):  # noqa: N818 - the broker's fault, said to whoever runs this
+class WrongAnswer(Exception):  # noqa: N818 - a fault of the broker, reported to the user
     """A response has another size or another correlation id than the next request's."""
 
 

@@ -28,7 +28,7 @@ from broker.quotas.client_quotas import ClientQuotas
 
 HELD_TO: Final = 1_000_000
 WINDOW_S: Final = (
-    # quota.window.num x quota.window.size.seconds: the broker then forgets what was sent before the quota
+    # quota.window.num x quota.window.size.seconds: earlier traffic is then out of the window
     11.0
 )
 LOOPS: Final = 5_000_000

@@ -189,7 +189,7 @@ def main(
     if not in_time:
         sys.exit("the time limit ended the run; call it again to continue")
     if failures := cells.failures():
-        sys.exit(f"{len(failures)} cells failed; call it again to measure them anew")
+        sys.exit(f"{len(failures)} cells failed; call it again to repeat them")
 
 
 if __name__ == "__main__":

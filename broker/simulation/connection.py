@@ -1,8 +1,8 @@
 """A client's connection: a request in flight, its response, and the throttle of the quotas.
 
-Run by `engine`. Calls ClientQuotas as the Produce and Fetch handlers do: a produce is recorded and stands;
-a fetch is cut to what the windows allow, and one that violates its quota is unrecorded and repeated after
-the throttle.
+Run by `engine`. Calls ClientQuotas as the Produce and Fetch handlers do: a produce is recorded in full; a
+fetch is cut to the windows' limit, and one that violates its quota is unrecorded and repeated after the
+throttle.
 """
 
 from collections.abc import Iterator, Sequence

@@ -40,7 +40,7 @@ class IdlePeriods:
     def __init__(
         self, demands: Iterable[Demand], bound: float, window: Window, burst_ms: int | None = None
     ) -> None:
-        """`burst_ms` is a token bucket's, which looks back no longer than it takes to fill."""
+        """Compute the periods. `burst_ms` is a token bucket's fill time, the most that it looks back."""
         seen_ms = max(window.samples - 1, 1) * window.window_ms
         if burst_ms is not None:
             seen_ms = min(seen_ms, burst_ms)

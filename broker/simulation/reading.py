@@ -164,7 +164,7 @@ class _Client:
         start = self._fields.get("start", Place.moment, 0)
         stop = self._fields.get("stop", Place.moment, self._duration_us)
         if not start < stop:
-            self._place.refuse("start must come before stop and before the end")
+            self._place.refuse("start must be before stop and before the end")
         return start, min(stop, self._duration_us)
 
 

@@ -57,12 +57,12 @@ class Group:
     handling_ns: int = 0
 
     def names(self, number: int) -> tuple[str, str]:
-        """The time from the first demand to the last, pauses included."""
+        """Return user and client-id of a client, numbered from 1."""
         return self.user.replace(NUMBER, str(number)), self.client_id.replace(NUMBER, str(number))
 
     @property
     def present_us(self) -> int:
-        """One client of a recorded load: per second, the number of requests and their total bytes."""
+        """The time from the first demand to the last, pauses included."""
         return self.pieces[-1].end_us - self.pieces[0].start_us if self.pieces else 0
 
 

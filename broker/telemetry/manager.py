@@ -54,7 +54,7 @@ class TelemetryManager:
         self.subscriptions: dict[str, Subscription] = {}
         self.unknown_subscriptions = Meter(WINDOW)
         self.evicted = 0
-        """Instances that were forgotten for want of room."""
+        """Instances removed because the cache was full."""
         self._latest = latest
         self._new_id = new_id
         self._instances: OrderedDict[bytes, ClientInstance] = OrderedDict()

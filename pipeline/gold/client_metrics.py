@@ -223,8 +223,8 @@ def _after(
 ) -> DataFrame:
     """Return cumulative values with the one `before` in their series.
 
-    A value that `goes_on` is to be reduced by it; one that `is_whole` accrued since its start. With
-    neither, the increase is unknown.
+    If `goes_on`, the increase is the difference to it; if `is_whole`, the value accrued since its start.
+    Otherwise the increase is unknown.
     """
     in_order = Window.partitionBy(*SERIES).orderBy("TimeUnix", "StartTimeUnix")
     before, start = F.col("before"), F.col("StartTimeUnix")

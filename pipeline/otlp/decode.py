@@ -70,11 +70,10 @@ PORTION: Final = 8_192
 
 
 def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Turn records into rows with all columns of this module. A row is a point, or has a `reason` and
-    stands for a push.
+    """Turn records into rows with all columns of this module.
 
-    Records have the columns of `WHO` and `AS_IT_CAME`, `compression`, and `why`, the reason to refuse the
-    whole record.
+    A row is a point, or has a `reason` and represents a push. Records have the columns of `WHO` and
+    `AS_IT_CAME`, `compression`, and `why`, the reason to refuse the whole record.
     """
     for batch in batches:
         found = Points()

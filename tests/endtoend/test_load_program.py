@@ -132,9 +132,9 @@ def test_good_answers_are_counted(ask: str, answer: Answer, options: tuple[str, 
         ("produce", _appended(error_code=7), (), "Produce error (7)"),
         ("produce", _appended(base_offset=-1), (), "Produce has no base offset"),
         ("fetch", _fetched(BATCH, error_code=1), FETCH, "Fetch partition error (1)"),
-        ("fetch", _fetched(b""), FETCH, "Fetch brought no records"),
-        ("fetch", _fetched(BATCH[:-1]), FETCH, "Fetch brought less than one batch"),
-        ("fetch", _fetched(b"\0" * 7 + b"\1" + BATCH[8:]), FETCH, "does not begin at the offset asked for"),
+        ("fetch", _fetched(b""), FETCH, "Fetch has no records"),
+        ("fetch", _fetched(BATCH[:-1]), FETCH, "Fetch has less than one batch"),
+        ("fetch", _fetched(b"\0" * 7 + b"\1" + BATCH[8:]), FETCH, "does not begin at the requested offset"),
         ("api_versions", lambda _header, _message: None, (), "the broker closed the connection"),
     ],
 )
@@ -148,7 +148,7 @@ def test_a_wrong_answer_ends_the_load(ask: str, answer: Answer, options: tuple[s
 def test_the_answer_to_another_request_ends_the_load() -> None:
     done = _load("metadata", _topic(), correlation_shift=1)
     assert done.returncode == 1
-    assert "the correlation id is another request's" in done.stderr
+    assert "unexpected correlation id" in done.stderr
 
 
 def test_what_is_produced_is_a_batch_that_a_broker_takes() -> None:

@@ -119,7 +119,7 @@ def test_what_would_change_is_said_and_not_made(broker: BrokerProcess) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["resolve", "--if", "user=eve"], "not ENTITY:LIMITS"),
+        (["resolve", "--if", "user=eve"], "expected ENTITY:LIMITS"),
         (["resolve", "--if", "user=eve,user=bob:producer_byte_rate=1"], "user is given twice"),
         (["resolve", "--if", "colour=eve:producer_byte_rate=1"], "unknown"),
         (["resolve", "--if", "user=eve:producer_byte_rate=many"], "expected KEY=VALUE with a number"),
@@ -172,7 +172,7 @@ def test_what_makes_no_sense_is_said_and_changes_nothing(
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: 1}}, "
             "{entity: {ip: nowhere}, limits: {connection_creation_rate: 1}}]",
-            "nothing was changed:\n  ip nowhere: nowhere is not a valid IP",
+            "no quota was changed:\n  ip nowhere: nowhere is not a valid IP",
         ),
         (
             "quotas: [{entity: {user: eve}, limits: {producer_byte_rate: .nan}}]",

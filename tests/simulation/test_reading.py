@@ -117,7 +117,7 @@ def test_quotas_may_lie_in_a_file_beside_it(tmp_path):
         ),
         (f"clients: [{CLIENT}, schedule: {{bursts: {{every: 1m}}}}}}]", "bursts: for is missing"),
         (f"clients: [{CLIENT}, schedule: {{bursts: {{every: 1m, for: 1m}}}}}}]", "longer than for"),
-        (f"clients: [{CLIENT}, start: 5h, stop: 5h}}]", "clients[0]: start must come before stop"),
+        (f"clients: [{CLIENT}, start: 5h, stop: 5h}}]", "clients[0]: start must be before stop"),
         (f"clients: [{CLIENT}, start: 24:00}}]", "start: 24:00: expected a number"),
         (f"clients: [{CLIENT}}}, {CLIENT}}}]", "clients[1]: the name a is given twice"),
         (f"clients: [{CLIENT}, count: 60000, connections: 2}}]", "more than 100000 connections"),
