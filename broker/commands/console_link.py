@@ -33,7 +33,7 @@ def console_link(file: Path | None, overrides: tuple[str, ...]) -> None:
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
     except FileNotFoundError as error:
-        detail = f"no running broker with a console found in {directory}; give the FILE and --override"
+        detail = f"no running broker with a console in {directory}; give the FILE and --override of its start"
         raise click.ClickException(detail) from error
     except ValueError as error:
         raise click.ClickException(f"{Path(directory, FILE_NAME)} is not a broker's link file") from error

@@ -119,4 +119,4 @@ def test_without_a_broker_there_is_no_link(tmp_path: Path) -> None:
     for directory in (tmp_path, tmp_path / "nowhere"):
         refused = console_link(directory)
         assert refused.returncode == 1 and refused.stdout == ""
-        assert f"no broker with a console runs in {directory}" in refused.stderr
+        assert f"no running broker with a console in {directory}" in refused.stderr
