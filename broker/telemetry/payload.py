@@ -176,6 +176,8 @@ def _number(point: Any) -> float:
 def _point(
     name: str, attributes: Collection[Any], shape: Shape, value: float, *, is_delta: bool
 ) -> Point | None:
+    if len(attributes) > MOST_ATTRIBUTES:
+        return None
     pairs = tuple([(each.key, _text(each.value)) for each in attributes])
     written = _prometheus_names(name, pairs, shape)
     if written is None or (is_delta and not isfinite(value)):
