@@ -1,4 +1,4 @@
-"""The walk-through of a throttled Produce names functions that exist and computes what the broker computes."""
+"""The walk-through of a throttled Produce names functions that exist and quotes what they compute."""
 
 import ast
 import re
