@@ -1,8 +1,7 @@
-"""docs/protocol-support.md, made from the registry: `python -m broker.api.support`. A test holds that it is
-up to date.
+"""Writes docs/protocol-support.md from the registry: `python -m broker.api.support`. A test compares the two.
 
-What a handler does and leaves out is said once, in the header of its file; this puts the headers side by side
-with what Apache Kafka 4.1 brokers serve.
+The header of a handler's file says what the handler does and leaves out. The page collects these headers and
+compares the served versions with those of Apache Kafka 4.1 brokers.
 """
 
 import re
@@ -47,11 +46,11 @@ KAFKA: Final = {
 _HEAD: Final = """\
 # Protocol support
 
-Derived from the headers of `broker/api/a*.py` by `python -m broker.api.support`; not edited by hand.
+Generated from the headers of `broker/api/a*.py` by `python -m broker.api.support`; do not edit it by hand.
 
-ApiVersions announces exactly what is served. A request in any other version, or of any other API, closes
-its connection; only ApiVersions itself answers UNSUPPORTED_VERSION, in the format of version 0, with its own
-range.
+ApiVersions announces exactly the served versions. A request in another version, or of another API, closes
+its connection. The exception is ApiVersions: it answers UNSUPPORTED_VERSION in the format of
+version 0, with its own range.
 """
 
 
@@ -59,10 +58,10 @@ def render(registry: Registry) -> str:
     served = {entry.key.value: entry for entry in registry}
     parts = [_HEAD, "\n| key | API | served | Kafka 4.1 |\n|---|---|---|---|\n"]
     parts.extend(_row(entry) for entry in served.values())
-    parts.append("\n## What each does, and what it leaves out\n")
+    parts.append("\n## What each API does, and what it leaves out\n")
     for entry in served.values():
         parts.append(f"\n### {NAMES[entry.key]} ({entry.key.value})\n\n{_prose(entry.doc)}\n")
-    parts.append("\n## Not served\n\nKafka 4.1 brokers serve these besides:\n\n")
+    parts.append("\n## Not served\n\nKafka 4.1 brokers also serve:\n\n")
     parts.extend(f"- {NAMES[key]} ({key}): {versions}\n" for key, versions in _missing(served))
     return "".join(parts)
 
@@ -83,9 +82,7 @@ def _range(first: int, last: int) -> str:
 
 
 def _prose(doc: str) -> str:
-    """A file's header as paragraphs, without the name it begins with; what is left out is a paragraph of its
-    own.
-    """
+    """Return a file's header as paragraphs without the API's name; "Left out:" starts its own paragraph."""
     _, _, text = doc.strip().partition(": ")
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\s(?=Left out:)", text)]
     paragraphs[0] = paragraphs[0][0].upper() + paragraphs[0][1:]

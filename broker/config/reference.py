@@ -1,5 +1,6 @@
-"""docs/configuration.md, made from the table: `python -m broker.config.reference`. A test holds that it is up
-to date.
+"""Writes docs/configuration.md from the table of settings: `python -m broker.config.reference`.
+
+A test compares the two.
 """
 
 from collections.abc import Iterator
@@ -15,11 +16,11 @@ PATH: Final = Path(__file__).parents[2] / "docs" / "configuration.md"
 _TITLES: Final = {
     "broker": "The broker",
     "network": "Listeners, queues and buffers",
-    "automq": "AutoMQ's way of moving requests",
+    "automq": "AutoMQ's server mode",
     "connections": "Connections",
     "log": "Storage",
-    "topics": "How topics come to be",
-    "topic_settings": "How a topic's records are kept",
+    "topics": "Topic creation",
+    "topic_settings": "Topic defaults",
     "fetch": "Produce and Fetch",
     "groups": "Consumer groups",
     "quotas": "Client quotas",
@@ -36,26 +37,29 @@ _TITLES: Final = {
 _HEAD: Final = """\
 # Configuration
 
-Derived from `broker/config/sections` by `python -m broker.config.reference`; not edited by hand.
+Generated from `broker/config/sections` by `python -m broker.config.reference`; do not edit it by hand.
 
 `weir serve server.properties --override key=value` reads the file by Java's rules (comments with `#` or `!`,
-a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8, and lets the command
-line win. The keys are Kafka's where Kafka has them; *ours* marks those that it has not. A key that is not
-here is ignored with a warning, a key *without effect* is accepted with one, a value that is not allowed stops
-the start.
+a backslash continues a line, `=` or `:` between key and value, `\\uXXXX`), as UTF-8; the command line wins.
+The keys are Kafka's where Kafka has them; *ours* marks the others.
 
-A *dynamic* key can be changed while the broker runs, with `kafka-configs.sh --alter --entity-type brokers`
-or any other client's IncrementalAlterConfigs: for one broker (`--entity-name 1`), or for all
-(`--entity-default`) unless it is *dynamic for one broker*. What is set for one broker wins over what is set
-for all, which wins over the file and the command line; it is kept through restarts, until it is deleted.
-[operations.md](operations.md) says more.
+| a key or value | effect |
+| --- | --- |
+| an unknown key | ignored, with a warning |
+| a key *without effect* | accepted, with a warning |
+| a value that is not allowed | the start fails |
 
-A key that can be set for one listener is written behind `listener.name.<name>.`, with the listener's name in
-small letters, and wins over the common one. Where two spellings are given, the first one wins.
+A *dynamic* key can change while the broker runs, with `kafka-configs.sh --alter --entity-type brokers` or any
+other client's IncrementalAlterConfigs: for one broker (`--entity-name 1`), or for all (`--entity-default`)
+unless it is *dynamic for one broker*. A value for one broker wins over a value for all, which wins over the
+file and the command line; it survives restarts until it is deleted.
+[operations.md](operations.md#while-it-runs) says more.
 
-From the environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
-that holds it. Without either, the first start makes a token, and
-prints it at a terminal.
+To set a key for one listener, prefix it with `listener.name.<name>.`, with the listener's name in lower case;
+it wins over the common key. If a key has two spellings, the first one wins.
+
+Environment: `WEIR_ADMIN_TOKEN` is the first administrator's token, `WEIR_ADMIN_TOKEN_FILE` a file
+that contains it. Without either, the first start makes a token and prints it at a terminal.
 """
 
 
@@ -65,11 +69,11 @@ def render() -> str:
         parts.append(f"\n## {_TITLES[name]}\n")
         if section is TopicSettings:
             parts.append(
-                "\nThe broker's key is the default of all topics; the topic's key is set on one topic.\n"
+                "\nThe broker's key is the default of all topics; the topic's key applies to one topic.\n"
             )
         parts += _entries(section)
         if section is ReplicationConfig:
-            parts.append("\nWhich replicas are throttled is said on their topics only:\n")
+            parts.append("\nOnly topics select the throttled replicas:\n")
             parts += _entries(TopicThrottles)
     return "".join(parts)
 
