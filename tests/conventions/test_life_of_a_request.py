@@ -9,6 +9,7 @@ import pytest
 
 from broker.quotas.client_quotas import ClientQuotas
 from broker.quotas.entity import Entity
+from broker.quotas.verdict import Throttle
 from tests.conventions.sources import ROOT
 
 PAGE: Final = ROOT / "docs" / "life-of-a-request.md"
@@ -67,12 +68,21 @@ def test_a_name_that_does_not_exist_is_found_out() -> None:
     assert not _defines(path, ["run"])
 
 
-def test_the_example_is_what_the_quota_code_computes() -> None:
-    quotas = ClientQuotas()
+def _produce(quotas: ClientQuotas, at_ms: int) -> Throttle | None:
+    return quotas.produce.record("ANONYMOUS", "greedy", FRAME, at_ms)
+
+
+def _limited(*, paced: bool) -> ClientQuotas:
+    quotas = ClientQuotas(paced=paced)
     quotas.apply(Entity(client_id="greedy"), "producer_byte_rate", LIMIT, 0)
+    return quotas
+
+
+def test_the_example_is_what_the_quota_code_computes() -> None:
+    quotas = _limited(paced=True)
 
     def produce(at_ms: int) -> tuple[int, float] | None:
-        throttle = quotas.produce.record("ANONYMOUS", "greedy", FRAME, at_ms)
+        throttle = _produce(quotas, at_ms)
         return None if throttle is None else (throttle.throttle_ms, round(throttle.observed / 1e6, 1))
 
     assert [produce(at_ms) for at_ms in range(0, 1_000, 100)] == [None] * 10
@@ -83,3 +93,10 @@ def test_the_example_is_what_the_quota_code_computes() -> None:
     assert [round(sensor.observed(at_ms) / 1e6, 1) for at_ms in (2_000, 10_999)] == [1.2, 1.1]
     assert produce(11_000) == (1_000, 1.2)
     assert [produce(at_ms) for at_ms in range(12_000, 30_000, 1_000)] == [(1_000, 1.1)] * 18
+
+
+def test_kafkas_rule_lets_the_next_burst_through_when_the_first_has_left_the_windows() -> None:
+    quotas = _limited(paced=False)
+    throttles = [_produce(quotas, at_ms) for at_ms in [*range(0, 1_001, 100), 2_000, 4_000, 7_000, 11_000]]
+    assert [each.throttle_ms for each in throttles if each] == [1_000, 2_000, 3_000, 4_000, 4_000]
+    assert [_produce(quotas, at_ms) for at_ms in range(15_000, 15_800, 100)] == [None] * 8
