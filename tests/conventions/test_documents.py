@@ -12,6 +12,7 @@ from tests.conventions.sources import ROOT
 DOCUMENTS: Final = sorted(chain([ROOT / "README.md"], (ROOT / "docs").glob("*.md")))
 LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)")
 TEST: Final = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+ANCHOR: Final = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
 COMMAND: Final = re.compile(r"(?:^|`|\$ )(?:[A-Z_]+=\S+ )*make ([a-z][\w-]*)", re.MULTILINE)
 
 
@@ -29,6 +30,20 @@ def test_every_make_command_that_is_named_exists(document: Path) -> None:
 def test_every_link_and_picture_leads_somewhere(document: Path) -> None:
     links = LINK.findall(document.read_text(encoding="utf-8"))
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def _anchors(document: Path) -> set[str]:
+    """The anchors that a page's headings have on GitHub and GitLab."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_anchor_leads_to_a_heading(document: Path) -> None:
+    links = ANCHOR.findall(document.read_text(encoding="utf-8"))
+    pages = ((document.parent / name if name else document, anchor) for name, anchor in links)
+    assert [(page.name, anchor) for page, anchor in pages if anchor not in _anchors(page)] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
