@@ -17,12 +17,12 @@ CORES    := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := $(if $(filter-out 1,$(CORES)),--numprocesses 2 --dist worksteal)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check house format lock audit bench demo soak image-test test-clients test-pipeline jars test-all clean
+.PHONY: help run test check conventions format lock audit bench demo soak image-test test-clients test-pipeline jars test-all clean
 
 help:
 	@echo "make run [ARGS=...]    install what is needed and start the broker and its console"
 	@echo "make test              checks, then every test but the slow ones"
-	@echo "make check             format, lint, types, import contracts, house rules, Dockerfile"
+	@echo "make check             format, lint, types, import contracts, conventions, Dockerfile"
 	@echo "make test-clients      Kafka's own tools and its Java client (needs Java 17, Maven)"
 	@echo "make test-pipeline     the Spark pipeline (needs Java 17, Maven)"
 	@echo "make jars              what Spark needs beside itself, into pipeline/jars (needs Maven)"
@@ -68,9 +68,9 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports
 	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint Dockerfile; \
 	else echo "No hadolint for this machine: the Dockerfile is not linted."; fi
-	$(MAKE) --no-print-directory house
+	$(MAKE) --no-print-directory conventions
 
-house: $(VENV)/dev
+conventions: $(VENV)/dev
 	$(BIN)/pytest -q tests/conventions
 
 format: $(VENV)/dev

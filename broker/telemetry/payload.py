@@ -192,7 +192,7 @@ def _prometheus_names(name: str, pairs: Labels, shape: Shape) -> tuple[str, Labe
     Cached, because clients repeat the names with every push and this takes most of the time.
     """
     texts = (name, *(text for pair in pairs for text in pair))
-    if not name or len(pairs) > MOST_ATTRIBUTES or any(len(text) > LONGEST_TEXT for text in texts):
+    if not name or any(len(text) > LONGEST_TEXT for text in texts):
         return None
     family = _fit(name)
     if shape is Shape.COUNTER and not family.endswith("_total"):
