@@ -37,11 +37,12 @@ def plan_scram(command: AlterUserScramCredentials, at: Situation) -> Steps[Plan[
     by_user: dict[str, ScramDeletion | ScramUpsertion] = {}
     twice: set[str] = set()
     for at_once in range(0, len(command.alterations), COUNTED_AT_ONCE):
+        if at_once:
+            yield
         for each in command.alterations[at_once : at_once + COUNTED_AT_ONCE]:
             if each.user in by_user:
                 twice.add(each.user)
             by_user[each.user] = each
-        yield
     outcomes: list[UserOutcome] = []
     changes: list[Change] = []
     for alteration in by_user.values():

@@ -49,11 +49,11 @@ def staged(self, batch, **rest):
 partition.PartitionLog.stage = staged
 """
 
-BROKEN_FOLLOWER = """
-import broker.quotas.client_quotas as client_quotas
-def apply(self, *_):
+BROKEN_LISTENER = """
+import broker.config_listeners.metadata as metadata
+def follow(self, *_):
     raise KeyError("no such manager")
-client_quotas.ClientQuotas.apply = apply
+metadata.MetadataListener.follow = follow
 """
 
 
@@ -159,7 +159,7 @@ async def test_a_change_that_cannot_be_followed_ends_the_process_and_holds_after
     tmp_path: Path,
 ) -> None:
     """From the console, whose framework would answer 500 and go on."""
-    with running(tmp_path, BROKEN_FOLLOWER) as run:
+    with running(tmp_path, BROKEN_LISTENER) as run:
         set_a_quota(run.console)
         status, said = run.ended()
     assert status == 1
