@@ -71,8 +71,9 @@ async def _alter(
 
 
 def _results(outcomes: list[UserOutcome], done: list[ScramDeletion | ScramUpsertion]) -> Slices[Outcome]:
-    for _ in consumed(done):  # their salts and passwords may be 20 MB
-        yield None
+    for number, _ in enumerate(consumed(done)):  # their salts and passwords may be 20 MB
+        if number:
+            yield None
     results = yield from mapped(
         lambda each: AlterUserScramCredentialsResult(each.user, each.error, each.message), outcomes, Pace()
     )

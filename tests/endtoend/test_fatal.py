@@ -51,9 +51,12 @@ partition.PartitionLog.stage = staged
 
 BROKEN_LISTENER = """
 import broker.config_listeners.metadata as metadata
-def follow(self, *_):
-    raise KeyError("no such manager")
-metadata.MetadataListener.follow = follow
+follow = metadata.MetadataListener.follow
+def followed(self, old, new, delta):
+    if delta.quotas:
+        raise KeyError("no such manager")
+    return follow(self, old, new, delta)
+metadata.MetadataListener.follow = followed
 """
 
 
