@@ -1,7 +1,9 @@
-"""Records on the disk, in Kafka's own segment format. Synchronous; the wall clock is an argument.
+"""Partition logs on disk, in Kafka's segment format.
 
-Reading order: `layout` and `checkpoints` (names and small files), `disk` (the only door to the file system),
-`index` and `segment` (one file of batches), `producers` (whose sequence comes next), `slice` and `windows`
-(bytes on their way to a reader), `partition` (stage, commit, read), `store` (all partitions), `directories`
-(where they lie), `move` and `moves` (from one directory to another).
+Synchronous; the wall clock is an argument.
+
+Reading order: `layout` and `checkpoints` (names and small files), `disk` (all file system calls), `index` and
+`segment` (one file of batches), `producers` (idempotent producer state), `slice` and `windows` (sending bytes
+to a reader), `partition` (stage, commit, read), `store` (all partitions), `directories` (the log
+directories), `move` and `moves` (moving a partition between directories).
 """

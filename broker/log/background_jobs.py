@@ -1,11 +1,11 @@
-"""Work on the disk that takes too long for the event loop: flushing, removing, writing checkpoints.
+"""Disk work that takes too long for the event loop: flushing, removing, writing checkpoints.
 
-Handed out by the store. The composition root calls `run` in a thread and then `finish` on the event loop's
-thread, for every chore that it was given:
+Created by the store. The composition root calls `run` in a thread and then `finish` on the event loop's
+thread, for every job:
 
-    for chore in store.due_flushes(now_wall_ms):
-        await trio.to_thread.run_sync(chore.run)
-        chore.finish()
+    for job in store.due_flushes(now_wall_ms):
+        await trio.to_thread.run_sync(job.run)
+        job.finish()
 """
 
 import contextlib
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 
 
 class BackgroundJob(Protocol):
-    """`error` says after `finish` why it did not succeed."""
+    """After `finish`, `error` is the reason of a failure, or None."""
 
     error: OSError | None
 
     def run(self) -> None:
-        """Blocks; any thread may call it. Never raises OSError: it is kept for `finish`."""
+        """Do the work.
+
+        Blocks; any thread may call it. Keeps an OSError for `finish` and does not raise it.
+        """
 
     def finish(self) -> None:
-        """Draws the conclusions; does not block."""
+        """Apply the result. Does not block."""
 
 
 class Flush:
-    """Puts everything of a partition below `end_offset` on the disk.
+    """Flushes everything of a partition below `end_offset`.
 
-    One that fails is never tried again: the kernel may have dropped what it could not write, and would then
-    report success. The partition goes offline, and the next start reads what the disk really has.
+    A failed flush is never retried: the kernel may have dropped the pages it could not write, and would then
+    report success. The partition goes offline, and the next start recovers what is on disk.
     """
 
     def __init__(
@@ -47,8 +50,10 @@ class Flush:
         now_ms: int,
         not_begun: OSError | None = None,
     ) -> None:
-        """`files` stay open as long as this exists; `now_ms`: records that come later are not part of it.
-        `not_begun`: the files could not even be opened, which says nothing about the disk.
+        """Create the job.
+
+        `files` stay open while this object exists. `now_ms`: later records are not part of the flush.
+        `not_begun`: opening the files failed, which does not indicate a disk failure.
         """
         self.partition = partition
         self.end_offset = end_offset
@@ -62,14 +67,12 @@ class Flush:
         self._names_too = partition.has_new_names
 
     def leave_to(self, newer: "Flush") -> None:
-        """A later flush of the same partition puts there what this one would have, and is carried out in its
-        place.
-        """
+        """Delegate to a later flush of the same partition, which covers this one."""
         self._files = ()
         self._left_to = newer
 
     def in_effect(self) -> "Flush":
-        """The flush that does this one's work: itself, if it was not left to another."""
+        """Return the flush that does this one's work: itself unless delegated."""
         flush = self
         while flush._left_to is not None:
             flush = flush._left_to
@@ -92,7 +95,7 @@ class Flush:
     def finish(self) -> None:
         self.finished = True
         if self._directory != self.partition.directory:
-            # The partition has moved meanwhile; what holds of the old files says nothing of the new ones.
+            # The partition has moved meanwhile; the result does not apply to the new files.
             return
         if self.error is None:
             self.partition.flushed(self.end_offset, self.now_ms, names_too=self._names_too)
@@ -101,7 +104,7 @@ class Flush:
 
 
 class Removal:
-    """Removes files or directories that nobody looks up any more."""
+    """Removes renamed, unused files or directories."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
@@ -115,11 +118,11 @@ class Removal:
                 self.error = error
 
     def finish(self) -> None:
-        """What could not be removed is removed by the next start."""
+        """Do nothing: the next start removes what could not be removed."""
 
 
 class Checkpoint:
-    """Replaces small files by new content, whole."""
+    """Replaces small files atomically."""
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         self.contents = contents
@@ -133,6 +136,6 @@ class Checkpoint:
             self.error = error
 
     def finish(self) -> None:
-        """The old content stays where the new could not be written: the next start checks more than it
-        must.
+        """Do nothing: a file that could not be written keeps its old content, so the next start only checks
+        more.
         """

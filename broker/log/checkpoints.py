@@ -1,7 +1,7 @@
 """The small text files beside the segments, in Kafka's formats.
 
-Used by the store and the partitions. Parsing never raises: a file that cannot be read back is as good as
-missing, and recovery then does more work. Knows text and bytes; `disk` reads and writes.
+Used by the store and the partitions. Parsing never raises: an unreadable file counts as missing, and recovery
+then does more work.
 """
 
 import base64
@@ -19,8 +19,9 @@ CLEAN_SHUTDOWN_TEXT: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 def offsets_text(offsets: dict[PartitionKey, int]) -> bytes:
-    """`recovery-point-offset-checkpoint` and `log-start-offset-checkpoint`: version, count, one partition a
-    line.
+    """Format `recovery-point-offset-checkpoint` and `log-start-offset-checkpoint`.
+
+    The lines are the version, the count, and one line per partition.
     """
     lines = ["0", str(len(offsets))]
     lines += [f"{topic} {index} {offset}" for (topic, index), offset in sorted(offsets.items())]
@@ -35,7 +36,7 @@ def parse_offsets(content: bytes | None) -> dict[PartitionKey, int]:
 
 
 def epochs_text(epochs: list[tuple[int, int]]) -> bytes:
-    """`leader-epoch-checkpoint`: where each leader epoch begins."""
+    """Format `leader-epoch-checkpoint`: the start offset of each leader epoch."""
     lines = ["0", str(len(epochs))] + [f"{epoch} {offset}" for epoch, offset in epochs]
     return ("\n".join(lines) + "\n").encode()
 
@@ -45,7 +46,7 @@ def parse_epochs(content: bytes | None) -> list[tuple[int, int]]:
 
 
 def _entries(content: bytes | None, width: int) -> list[list[str]]:
-    """Lines behind the head, as many as the head says; none at all when anything is not as it should be."""
+    """Return the lines after the header; nothing if the header's count or any line is invalid."""
     try:
         version, count, *lines = (content or b"").decode().splitlines()
         entries = [line.split(" ") for line in lines]
@@ -57,12 +58,12 @@ def _entries(content: bytes | None, width: int) -> list[list[str]]:
 
 
 def partition_text(topic_id: bytes) -> bytes:
-    """`partition.metadata`; a topic id is 16 bytes, written as Kafka's Uuid.toString."""
+    """Format `partition.metadata`; a topic id is 16 bytes, written as Kafka's Uuid.toString."""
     return b"version: 0\ntopic_id: " + base64.urlsafe_b64encode(topic_id).rstrip(b"=")
 
 
 def parse_partition_text(content: bytes | None) -> bytes | None:
-    """The topic id."""
+    """Return the topic id."""
     for line in (content or b"").splitlines():
         name, _, value = line.partition(b": ")
         if name == b"topic_id":
@@ -75,29 +76,29 @@ def parse_partition_text(content: bytes | None) -> bytes | None:
 
 
 class OffsetFile:
-    """A file of offsets in a log directory with its content, which may be changed and then saved."""
+    """An offset checkpoint in a log directory, with its content in memory."""
 
     def __init__(self, directory: str, name: str) -> None:
         self.path = os.path.join(directory, name)
         self.offsets: dict[PartitionKey, int] = {}
 
     def read(self) -> None:
-        """Raises OSError."""
+        """Load the file. Raises OSError."""
         self.offsets = parse_offsets(disk.read_file(self.path))
 
     def keep(self, keys: Container[PartitionKey]) -> None:
-        """Forgets every other one. Raises OSError."""
+        """Remove all other keys. Raises OSError."""
         kept = {key: offset for key, offset in self.offsets.items() if key in keys}
         if kept != self.offsets:
             self.offsets = kept
             disk.replace_file(self.path, offsets_text(kept))
 
     def drop(self, key: PartitionKey) -> None:
-        """Raises OSError."""
+        """Remove a key. Raises OSError."""
         if self.offsets.pop(key, None) is not None:
             disk.replace_file(self.path, offsets_text(self.offsets))
 
     def set(self, key: PartitionKey, offset: int) -> None:
-        """Raises OSError, and then another `set` will save this one too."""
+        """Set an offset and save. Raises OSError; the next `set` then saves this one too."""
         self.offsets[key] = offset
         disk.replace_file(self.path, offsets_text(self.offsets))

@@ -1,6 +1,7 @@
-"""The directories of `log.dirs` together: which can be used, what lies in them, where a new partition goes.
+"""The directories of `log.dirs`: which are usable, which partitions they hold, where a new partition is
+created.
 
-Owned by the store. (Kafka: the bookkeeping of LogManager that KIP-112 and KIP-113 brought)
+Owned by the store. (Kafka: LogManager's directory handling, KIP-112 and KIP-113)
 """
 
 import os
@@ -19,13 +20,15 @@ from broker.log.report import Lost, Recovery, Twice
 from broker.log.segmented import SegmentedLog
 
 MOST_PREFERRED: Final = 10_000
-"""Partitions that do not exist, of which a directory is remembered; an administrator may name any."""
+"""Maximum number of nonexistent partitions with a preferred directory; an administrator may name any
+partition.
+"""
 
 Found = dict[tuple[str, int], PartitionLog]
 
 
 class LogDirectories:
-    """In the order of `log.dirs`. `removable` are paths that nobody wants any more."""
+    """All log directories, in the order of `log.dirs`. `removable` lists obsolete paths."""
 
     def __init__(self, paths: Iterable[str], context: LogContext) -> None:
         self._all = [LogDirectory(path, context) for path in paths]
@@ -41,12 +44,15 @@ class LogDirectories:
 
     @property
     def lost(self) -> LogDirectory | None:
-        """One that cannot be read, if there is any."""
+        """A directory that cannot be read, or None."""
         return next((each for each in self._all if each.offline is not None), None)
 
     def open(self, settings: TopicSettings, recovery: Recovery) -> Found:
-        """Every partition. Raises OSError when no directory can be used, or another broker uses one; one that
-        cannot be read is offline instead.
+        """Open every directory and return all partitions.
+
+        A directory that cannot be read goes offline.
+
+        Raises OSError when no directory is usable, or another broker uses one.
         """
         found: Found = {}
         for directory in self._all:
@@ -60,16 +66,19 @@ class LogDirectories:
                 continue
             for each in partitions:
                 key = each.topic, each.index
-                found[key] = self._better(found[key], each, recovery) if key in found else each
+                found[key] = self._choose_copy(found[key], each, recovery) if key in found else each
         if not self.online:
             raise recovery.lost[0].error
         return found
 
-    def _better(self, one: PartitionLog, two: PartitionLog, recovery: Recovery) -> PartitionLog:
-        """Of the two places where a partition lies, because a move was cut off between its last two steps.
-        The other is put aside, and removed only if it has nothing that this one has not. Raises OSError.
+    def _choose_copy(self, one: PartitionLog, two: PartitionLog, recovery: Recovery) -> PartitionLog:
+        """Choose between two copies of a partition that a move left behind when it was interrupted before its
+        last step.
+
+        Renames the other copy, and marks it for removal only if it holds nothing that the chosen one lacks.
+        Raises OSError.
         """
-        worse, better = sorted((one, two), key=_worth)
+        worse, better = sorted((one, two), key=_copy_rank)
         is_spare = (
             worse.offline is None
             and worse.topic_id == better.topic_id
@@ -82,7 +91,10 @@ class LogDirectories:
         return better
 
     def named(self, path: str) -> LogDirectory:
-        """Raises ApiError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR for one that is offline."""
+        """Return the directory with this path.
+
+        Raises ApiError LOG_DIR_NOT_FOUND, KAFKA_STORAGE_ERROR if it is offline.
+        """
         found = next((each for each in self._all if each.path == path), None)
         if found is None:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
@@ -91,24 +103,29 @@ class LogDirectories:
         return found
 
     def of(self, partition: SegmentedLog) -> LogDirectory:
-        """The one that it lies in."""
+        """Return the directory that holds the partition."""
         parent = os.path.dirname(partition.directory)
         return next(each for each in self._all if each.path == parent)
 
     def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
-        """Where a partition is to be made that does not exist yet."""
+        """Set the directory in which a nonexistent partition will be created."""
         self._preferred.pop((topic, index), None)
         self._preferred[topic, index] = directory
         if len(self._preferred) > MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
     def place(self, topic: str, index: int) -> LogDirectory:
-        """For a new partition: the one that was asked for, or else that with the fewest."""
+        """Choose the directory for a new partition: the preferred one, else the one with the fewest
+        partitions.
+        """
         preferred = self._preferred.pop((topic, index), None)
         return preferred or min(self.online, key=lambda each: each.count)
 
     def put_aside(self, partition: PartitionLog, suffix: str) -> str:
-        """Its directory under another name, at which no start will look. Raises OSError."""
+        """Rename the partition's directory so that no start opens it, and return the new path.
+
+        Raises OSError.
+        """
         partition.delete()
         self.of(partition).forget(partition)
         aside = aside_directory(partition.directory, uuid.uuid4().hex, suffix)
@@ -116,6 +133,6 @@ class LogDirectories:
         return aside
 
 
-def _worth(partition: PartitionLog) -> tuple[bool, bool, int]:
+def _copy_rank(partition: PartitionLog) -> tuple[bool, bool, int]:
     is_damaged = any(segment.verified.damage for segment in partition.segments)
     return partition.offline is None, not is_damaged, partition.high_watermark

@@ -1,6 +1,6 @@
-"""One directory of `log.dirs`: its partitions' directories and the files about all of them.
+"""One directory of `log.dirs`: its partition directories and its checkpoint files.
 
-Owned by the store. Knows names and checkpoints; no batch.
+Owned by the store.
 """
 
 import os
@@ -21,13 +21,15 @@ from broker.log.segment import Segment
 from broker.log.segmented import Place
 
 NO_TOPIC_ID: Final = bytes(16)
-"""Of a partition whose partition.metadata is lost; the topic that claims the name gets it."""
+"""Topic id of a partition without partition.metadata; the topic that claims the name sets it."""
 
 
 class LogDirectory:
-    """`count` partitions lie in it or are on their way to it. `offline`: why nothing in it can be used, until
-    the next start. `futures` are copies that an earlier process has begun: (topic, index), directory.
-    `absent` are partitions without a folder that had flushed records before the offset.
+    """A log directory.
+
+    `count`: partitions in it or being moved to it. `offline`: why the directory is unusable until the next
+    start. `futures`: copies that an earlier process started, as (topic, index), directory. `absent`:
+    partitions without a folder that had flushed records before the given offset.
     """
 
     def __init__(self, path: str, context: LogContext) -> None:
@@ -38,11 +40,11 @@ class LogDirectory:
         self.absent: dict[tuple[str, int], int] = {}
         self.recovery_points = OffsetFile(self.path, layout.RECOVERY_POINTS)
         self.starts = OffsetFile(self.path, layout.START_OFFSETS)
-        self._shared = context
+        self._context = context
         self._lock: OpenFile | None = None
 
     def open(self, settings: TopicSettings, recovery: Recovery) -> Iterator[PartitionLog]:
-        """Makes it where it is not there, and finds its partitions. Raises OSError."""
+        """Create the directory if missing, lock it and yield its partitions. Raises OSError."""
         disk.make_directory(self.path)
         self._lock = disk.lock_directory(self._file(layout.LOCK))
         if exposure := tighten(self.path):
@@ -71,22 +73,22 @@ class LogDirectory:
             recovery.unclean.append(self.path)
 
     def go_offline(self, error: OSError) -> None:
-        """It cannot be read; what lies in it is not known."""
+        """Mark the directory as unreadable; its content is unknown."""
         self.offline = error
         self.count = 0
         self.futures.clear()
         self._lock = None
 
     def placeholder(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> PartitionLog:
-        """An offline partition that may lie in this directory, which is offline."""
+        """Return an offline partition that may be stored in this offline directory."""
         assert self.offline is not None
         path = self._file(layout.partition_directory(topic, index))
         place = Place(topic, index, topic_id, path, self.starts)
         return self._offline_partition(place, settings, self.offline)
 
     def _offline_partition(self, place: Place, settings: TopicSettings, error: OSError) -> PartitionLog:
-        nothing = Loaded([Segment(self._shared.files, place.directory, 0)], Producers(), 0, 0, 0)
-        partition = PartitionLog(place, settings, self._shared, nothing)
+        nothing = Loaded([Segment(self._context.files, place.directory, 0)], Producers(), 0, 0, 0)
+        partition = PartitionLog(place, settings, self._context, nothing)
         partition.go_offline(error)
         return partition
 
@@ -99,7 +101,7 @@ class LogDirectory:
             metadata = disk.read_file(os.path.join(path, layout.PARTITION_METADATA))
             topic_id = checkpoints.parse_partition_text(metadata) or NO_TOPIC_ID
             loaded = load(
-                self._shared.files,
+                self._context.files,
                 path,
                 start_offset=self.starts.offsets.get(key, 0),
                 recovery_point=self.recovery_points.offsets.get(key, 0),
@@ -115,35 +117,35 @@ class LogDirectory:
         recovery.missing += [Missing(topic, index, *gap) for gap in loaded.gaps]
         if loaded.cut:
             recovery.cut.append(CutTail(topic, index, loaded.end_offset, loaded.cut))
-        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
+        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._context, loaded)
 
     def create(
         self, topic: str, topic_id: bytes, index: int, settings: TopicSettings, first_offset: int = 0
     ) -> PartitionLog:
-        """`first_offset`: what was before it is missing. Raises OSError."""
+        """Create a partition; records before `first_offset` count as missing. Raises OSError."""
         path = self._file(layout.partition_directory(topic, index))
         self.starts.drop((topic, index))
         self.recovery_points.offsets.pop((topic, index), None)
         disk.make_directory(path)
         disk.replace_file(os.path.join(path, layout.PARTITION_METADATA), checkpoints.partition_text(topic_id))
         disk.replace_file(os.path.join(path, layout.LEADER_EPOCHS), checkpoints.epochs_text([(0, 0)]))
-        segment = Segment(self._shared.files, path, first_offset)
+        segment = Segment(self._context.files, path, first_offset)
         segment.open(make=True)
         self.count += 1
         gaps = [Gap(0, first_offset)] if first_offset else []
         loaded = Loaded(
             [segment], Producers(), first_offset, first_offset, first_offset, is_new=True, gaps=gaps
         )
-        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._shared, loaded)
+        return PartitionLog(Place(topic, index, topic_id, path, self.starts), settings, self._context, loaded)
 
     def name(self, partition: PartitionLog, topic_id: bytes) -> None:
-        """Raises OSError."""
+        """Store the topic id of a partition. Raises OSError."""
         path = os.path.join(partition.directory, layout.PARTITION_METADATA)
         disk.replace_file(path, checkpoints.partition_text(topic_id))
         partition.topic_id = topic_id
 
     def forget(self, partition: PartitionLog) -> None:
-        """It is being deleted. Raises OSError."""
+        """Remove a partition that is being deleted. Raises OSError."""
         self.count -= 1
         self.starts.drop((partition.topic, partition.index))
 
@@ -156,14 +158,16 @@ class LogDirectory:
         return checkpoints.offsets_text(points)
 
     def write_recovery_points(self, partitions: Iterable[PartitionLog]) -> None:
-        """Without a flush, so that a folder that was removed is not looked for after a kill. Raises
-        OSError.
+        """Write the recovery points, so that a removed folder is not missed after a kill.
+
+        Does not flush. Raises OSError.
         """
         disk.replace_file(self.recovery_points.path, self.recovery_points_text(partitions))
 
     def close(self, partitions: Sequence[PartitionLog]) -> list[OSError]:
-        """Raises nothing: without the mark of a clean end, the next start looks at everything that is in
-        doubt.
+        """Flush the partitions and mark the shutdown as clean; return the errors and never raise.
+
+        Without the clean shutdown mark, the next start checks everything that is in doubt.
         """
         errors = [each.offline for each in partitions if each.offline is not None]
         ended = [each for each in partitions if each.offline is None]

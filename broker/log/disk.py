@@ -1,10 +1,10 @@
-"""Everything that the log asks of the file system; the only file of the room that opens, flushes or maps one.
+"""All file system access of the log; no other file of the package opens, flushes or maps a file.
 
-Called by the segments, the checkpoints and the store. Knows paths, descriptors and bytes; no offset, no
-batch. An `OSError` passes through as it came: the caller knows what it means for the log.
+Called by the segments, the checkpoints and the store. Works on paths, descriptors and bytes. Passes every
+`OSError` on unchanged: the caller decides what it means for the log.
 
-`OpenFiles` lends descriptors and belongs to the event loop's thread. The functions hold no state, so any
-thread may call them.
+`OpenFiles` caches descriptors and belongs to the event loop's thread. The functions are stateless and
+thread-safe.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 NO_DESCRIPTORS: Final = frozenset({EMFILE, ENFILE})
 
 FEWEST_OPEN: Final = 8
-"""Files that are held open where there are hardly any descriptors."""
+"""Files kept open even if the process runs out of descriptors."""
 
 _MOST_BUFFERS: Final = 1_024
-"""IOV_MAX of Linux: buffers that one writev takes."""
+"""IOV_MAX of Linux: the maximum number of buffers per writev."""
 
 _COPIED_TOGETHER: Final = 1_048_576
 
@@ -41,12 +41,13 @@ _serials = count(1)
 
 _FILE_MODE: Final = 0o640
 _FOLDER_MODE: Final = 0o750
-"""At most: a umask takes more away. Other users of the machine read no records."""
+"""Maximum modes, reduced further by the umask. Other users of the machine cannot read records."""
 
 
 class OpenFile:
-    """A descriptor that is closed when the last one who holds it lets go: a slice on its way to a socket
-    keeps the bytes of a segment readable that has been evicted, or deleted, meanwhile.
+    """A descriptor that closes with its last reference.
+
+    A slice on its way to a socket keeps the bytes of an evicted or deleted segment readable.
     """
 
     __slots__ = ("fd", "serial")
@@ -65,15 +66,15 @@ NOTHING: Final = OpenFile(-1)
 
 
 def open_file(path: str, *, make: bool = False) -> OpenFile:
-    """For reading and writing; `make` it when it is missing. Raises OSError."""
+    """Open for reading and writing; `make` creates a missing file. Raises OSError."""
     return OpenFile(os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), _FILE_MODE))
 
 
 class OpenFiles:
-    """At most `capacity` files held open; the one that was unused the longest is let go for the next.
+    """LRU cache of at most `capacity` open files.
 
-    Where the process has no descriptor left, files are let go until there is one, and `capacity` becomes half
-    of what was held, so that connections find some too; `recover` raises it again step by step.
+    When the process runs out of descriptors, files are closed until one is free, and `capacity` is halved so
+    that connections get descriptors too; `recover` raises it again step by step.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -84,7 +85,7 @@ class OpenFiles:
         return len(self._files)
 
     def get(self, path: str, *, make: bool = False) -> OpenFile:
-        """The file for reading and writing; `make` it when it is missing. Raises OSError."""
+        """Return the file, open for reading and writing; `make` creates a missing file. Raises OSError."""
         files = self._files
         file = files.get(path)
         if file is not None:
@@ -96,29 +97,31 @@ class OpenFiles:
             if error.errno not in NO_DESCRIPTORS:
                 raise
             self.shrink(error)
-            file = self._open_at_any_price(path, make=make)
+            file = self._open_evicting(path, make=make)
         while len(files) >= self.capacity:
             files.popitem(last=False)
         files[path] = file
         return file
 
     def shrink(self, error: OSError) -> None:
-        """There was no descriptor: holds half as many files from now on."""
+        """Halve the capacity after the process ran out of descriptors."""
         capacity = max(len(self._files) // 2, FEWEST_OPEN)
         if capacity < self.capacity:
             words = {"held": len(self._files), "now": capacity, "reason": str(error)}
-            logger.warning("no descriptor is left: fewer segments are held open", extra=words)
+            logger.warning("out of file descriptors: fewer segment files are kept open", extra=words)
             self.capacity = capacity
         while len(self._files) > self.capacity:
             self._files.popitem(last=False)
 
     def recover(self) -> None:
-        """Holds twice as many files again, up to what it began with."""
+        """Double the capacity, up to its initial value."""
         self.capacity = min(self.capacity * 2, self._most)
 
-    def _open_at_any_price(self, path: str, *, make: bool) -> OpenFile:
-        """A slice on its way to a reader keeps its descriptor, so one let go may not be one more. Raises
-        OSError when none is held any more.
+    def _open_evicting(self, path: str, *, make: bool) -> OpenFile:
+        """Open the file, closing cached files until a descriptor is free.
+
+        A slice in flight keeps its descriptor, so closing one cached file may free none. Raises OSError when
+        the cache is empty.
         """
         while True:
             try:
@@ -129,7 +132,7 @@ class OpenFiles:
             self._files.popitem(last=False)
 
     def forget(self, path: str) -> None:
-        """Nobody will ask for this path again, or it will mean another file."""
+        """Remove a path that is obsolete or will name another file."""
         self._files.pop(path, None)
 
     def clear(self) -> None:
@@ -137,7 +140,7 @@ class OpenFiles:
 
 
 class Sender(Protocol):
-    """The part of socket.socket that a slice sends into."""
+    """The part of socket.socket that a slice needs."""
 
     def fileno(self) -> int: ...
 
@@ -145,9 +148,9 @@ class Sender(Protocol):
 
 
 def is_cached(file: OpenFile, position: int) -> bool | None:
-    """Whether the byte at `position` can be read without the disk; None where the file system cannot tell."""
+    """Return whether the byte at `position` is in the page cache; None if the file system cannot tell."""
     try:
-        # Nothing is read where somebody else has shortened the file.
+        # Reads nothing if another process has truncated the file.
         return os.preadv(file.fd, (_one_byte,), position, os.RWF_NOWAIT) == 1
     except BlockingIOError:
         return False
@@ -156,9 +159,9 @@ def is_cached(file: OpenFile, position: int) -> bool | None:
 
 
 def write_at(file: OpenFile, buffers: Sequence[Buffer], position: int) -> int:
-    """Writes all of them, one after the other, and returns where they end; a short write is continued.
+    """Write all buffers in order and return the end position; continues short writes.
 
-    Raises OSError after which any part of the bytes may be there.
+    Raises OSError, after which any part of the bytes may be written.
     """
     fd = file.fd
     wanted = position + sum(map(len, buffers))
@@ -183,7 +186,7 @@ def _left(buffers: Sequence[Buffer], written: int) -> list[memoryview]:
 
 
 def read_at(file: OpenFile, position: int, length: int) -> bytes:
-    """All of them. Raises OSError, also where the file ends before."""
+    """Read exactly `length` bytes. Raises OSError, also if the file ends earlier."""
     piece = os.pread(file.fd, length, position)
     if len(piece) == length:
         return piece
@@ -199,9 +202,10 @@ def read_at(file: OpenFile, position: int, length: int) -> bytes:
 
 
 def copy(source: OpenFile, target: OpenFile, position: int, length: int) -> None:
-    """The same bytes to the same position of another file, which nobody else writes to. One call as a rule: a
-    thread that must take turns with a busy event loop would wait for each. Raises OSError, after which any
-    part of them may be there.
+    """Copy bytes to the same position of another file, which has no other writer.
+
+    Usually one system call: a thread waits for a busy event loop's GIL after each. Raises OSError, after
+    which any part of the bytes may be written.
     """
     os.lseek(target.fd, position, os.SEEK_SET)
     end = position + length
@@ -213,12 +217,12 @@ def copy(source: OpenFile, target: OpenFile, position: int, length: int) -> None
 
 
 def too_short() -> OSError:
-    """Somebody else has shortened the file."""
-    return OSError(EIO, "a file of the log is shorter than it was")
+    """Return the error for a file that was truncated by another process."""
+    return OSError(EIO, "a log file was truncated")
 
 
 def read_into(file: OpenFile, view: memoryview, position: int) -> None:
-    """Fills the whole view. Raises OSError, also where the file ends before it."""
+    """Fill the whole view. Raises OSError, also if the file ends earlier."""
     filled = os.preadv(file.fd, (view,), position)
     while filled < len(view):
         more = os.preadv(file.fd, (view[filled:],), position + filled)
@@ -228,7 +232,7 @@ def read_into(file: OpenFile, view: memoryview, position: int) -> None:
 
 
 def send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
-    """Page cache to socket by sendfile(2). Raises BlockingIOError when the socket takes nothing now."""
+    """Send from the page cache by sendfile(2). Raises BlockingIOError when the socket's buffer is full."""
     sent = os.sendfile(sender.fileno(), file.fd, position, length)
     if sent == 0:
         raise too_short()
@@ -236,7 +240,7 @@ def send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int
 
 
 def map_window(file: OpenFile, position: int, length: int) -> mmap.mmap:
-    """A readable view of at most `length` bytes from `position` (a multiple of the page size) that exist."""
+    """Map at most `length` existing bytes read-only from `position`, a multiple of the page size."""
     exists = min(length, size(file) - position)
     if exists <= 0:
         raise too_short()
@@ -244,7 +248,7 @@ def map_window(file: OpenFile, position: int, length: int) -> mmap.mmap:
 
 
 def size(file: OpenFile) -> int:
-    """Bytes."""
+    """Return the size in bytes."""
     return os.fstat(file.fd).st_size
 
 
@@ -253,14 +257,15 @@ def truncate(file: OpenFile, length: int) -> None:
 
 
 def flush(file: OpenFile) -> None:
-    """Blocks until the bytes are on the disk. An error must not be answered by trying again: the kernel may
-    have dropped the pages and would report success.
+    """Block until the bytes are on disk.
+
+    The caller must not retry after an error: the kernel may have dropped the pages and would report success.
     """
     os.fdatasync(file.fd)
 
 
 def flush_directory(path: str) -> None:
-    """Makes names that were added, renamed or removed in it last."""
+    """Make names that were added, renamed or removed in the directory durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -269,9 +274,7 @@ def flush_directory(path: str) -> None:
 
 
 def flush_file_system(path: str) -> None:
-    """As `flush`, for everything on the file system that the directory lies on: one call instead of some for
-    each of a thousand files and their directories.
-    """
+    """Flush the directory's file system: one call instead of several for each of a thousand files."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
@@ -281,13 +284,13 @@ def flush_file_system(path: str) -> None:
 
 
 def space(path: str) -> tuple[int, int]:
-    """(bytes, bytes that we may still use) of the volume that a path lies on. Raises OSError."""
+    """Return (bytes, bytes available to this process) of the volume. Raises OSError."""
     volume = os.statvfs(path)
     return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
 
 
 def size_of(path: str) -> int:
-    """Bytes; 0 for a file that is not there."""
+    """Return the size in bytes; 0 for a missing file."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
@@ -295,7 +298,7 @@ def size_of(path: str) -> int:
 
 
 def modified_ms(path: str) -> int:
-    """When it was last written, by the wall clock."""
+    """Return the modification time by the wall clock."""
     return os.stat(path).st_mtime_ns // 1_000_000
 
 
@@ -308,7 +311,7 @@ def is_directory(path: str) -> bool:
 
 
 def read_file(path: str) -> bytes | None:
-    """None for a file that is not there."""
+    """Return the content; None for a missing file."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -318,7 +321,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
-    """The whole content, over what was there; nothing where `path` is not there. Raises OSError."""
+    """Replace `to` by the content of `path`; does nothing if `path` is missing. Raises OSError."""
     try:
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -331,7 +334,7 @@ def copy_file(path: str, to: str, *, flushed: bool = False) -> None:
 
 
 def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
-    """The file holds the old bytes or the new ones, never a part; `flushed`: also after a loss of power."""
+    """Replace the content atomically; with `flushed` also across a power loss."""
     fresh = path + ".tmp"
     with open(fresh, "wb", opener=_private) as file:
         file.write(content)
@@ -344,8 +347,9 @@ def replace_file(path: str, content: bytes, *, flushed: bool = False) -> None:
 
 
 def lock_directory(path: str) -> OpenFile:
-    """Held as long as the returned file is, or the process lives. Raises BlockingIOError when another process
-    has it.
+    """Lock the directory until the returned file or the process ends.
+
+    Raises BlockingIOError when another process holds the lock.
     """
     file = OpenFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE))
     fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -353,7 +357,7 @@ def lock_directory(path: str) -> OpenFile:
 
 
 def make_directory(path: str) -> None:
-    """With the parents that are missing; only the last one is kept from others. Raises OSError."""
+    """Create the directory and missing parents; only the last one gets a restricted mode. Raises OSError."""
     os.makedirs(path, _FOLDER_MODE, exist_ok=True)
 
 
@@ -366,7 +370,7 @@ def rename(old: str, new: str) -> None:
 
 
 def remove(path: str) -> None:
-    """A file or a directory of files; one that is not there is removed already."""
+    """Remove a file or a directory of files; ignores a missing one."""
     with contextlib.suppress(FileNotFoundError):
         if not os.path.isdir(path):
             os.unlink(path)
@@ -377,5 +381,5 @@ def remove(path: str) -> None:
 
 
 def names_in(path: str) -> list[str]:
-    """Sorted."""
+    """Return the sorted names."""
     return sorted(os.listdir(path))

@@ -1,6 +1,6 @@
-"""Which partitions have a folder in the log directories, before anything is opened.
+"""Lists the partition folders in the log directories without opening them.
 
-Called at the start to compare them with the metadata. Changes nothing on the disk.
+Called at startup to compare the folders with the metadata. Changes nothing on disk.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from broker.log.checkpoints import parse_partition_text
 
 
 class PartitionFolder(NamedTuple):
-    """`topic_id` is 16 bytes; None where partition.metadata is missing or unreadable."""
+    """A partition's folder. `topic_id` has 16 bytes; None if partition.metadata is missing or unreadable."""
 
     topic: str
     partition: int
@@ -22,8 +22,10 @@ class PartitionFolder(NamedTuple):
 
 
 def partition_folders(directories: Iterable[str]) -> list[PartitionFolder]:
-    """In the order of the directories. A directory or a folder that cannot be read has none: opening the logs
-    takes it offline. A folder with neither partition.metadata nor a segment is no partition.
+    """Return the partition folders in the order of the directories.
+
+    Skips directories and folders that cannot be read, because opening the logs takes them offline. A folder
+    without partition.metadata and without a segment is not a partition.
     """
     found: list[PartitionFolder] = []
     for directory in directories:

@@ -1,13 +1,12 @@
-"""The sparse indexes beside a segment: pairs of numbers in ascending order, in Kafka's file format.
+"""Sparse indexes of a segment: pairs of numbers in ascending order, in Kafka's file format.
 
 Owned by a Segment; `offsets` maps the last offset of a batch to the batch's position (`.index`, 8 bytes an
-entry), `times` maps the greatest timestamp so far to the offset that carries it (`.timeindex`, 12 bytes).
-Offsets are relative to the segment. Knows nothing of batches.
+entry), `times` maps the greatest timestamp so far to the offset that has it (`.timeindex`, 12 bytes). Offsets
+are relative to the segment. Independent of batches.
 
-An index can be made again from its segment, so entries are collected and written some hundreds at a time.
-What is written is looked up in the file, so that a partition costs no memory for its indexes; only the offset
-indexes that readers used last are held, as numbers, because consumers ask for the same segments again and
-again.
+An index can be rebuilt from its segment, so entries are buffered and written some hundreds at a time. Written
+entries are looked up in the file, so an index uses no memory; only the most recently used offset indexes are
+cached as numbers, because consumers read the same segments again and again.
 """
 
 import sys
@@ -28,11 +27,11 @@ WRITTEN_TOGETHER: Final = 256
 _first = itemgetter(0)
 
 RESIDENT_ENTRIES: Final = 1_048_576
-"""Entries of offset indexes held in memory, over all segments: 8 MB, enough for 4 GB of small batches."""
+"""Offset index entries cached in memory, over all segments: 8 MB, enough for 4 GB of small batches."""
 
 
 class Resident:
-    """The offset indexes that were asked last, each as an array of keys and one of values."""
+    """LRU cache of offset indexes, each as an array of keys and one of values."""
 
     def __init__(self, most: int = RESIDENT_ENTRIES) -> None:
         self._most = most
@@ -40,7 +39,7 @@ class Resident:
         self.entries = 0
 
     def get(self, index: "SparseIndex") -> tuple["array[int]", "array[int]"]:
-        """Read now if they are not held. Raises OSError."""
+        """Return the index's arrays, read from the file on a miss. Raises OSError."""
         found = self._held.get(index)
         if found is not None:
             self._held.move_to_end(index)
@@ -59,7 +58,7 @@ class Resident:
         return found
 
     def extend(self, index: "SparseIndex", entries: list[tuple[int, int]]) -> None:
-        """These were written behind the others."""
+        """Add entries that were appended to the index file."""
         found = self._held.get(index)
         if found is not None:
             found[0].extend([key for key, _ in entries])
@@ -67,7 +66,7 @@ class Resident:
             self.entries += len(entries)
 
     def forget(self, index: "SparseIndex") -> None:
-        """Nobody will ask for it, or all of it has changed."""
+        """Remove a deleted or changed index."""
         found = self._held.pop(index, None)
         if found is not None:
             self.entries -= len(found[0])
@@ -77,7 +76,7 @@ _resident = Resident()
 
 
 class SparseIndex:
-    """A sequence of (key, value), found by the greatest key that is not above the one asked for.
+    """A sequence of (key, value), searched for the greatest key that is not above the given one.
 
     Every method may raise OSError.
     """
@@ -85,7 +84,7 @@ class SparseIndex:
     __slots__ = ("_entry", "_files", "_last_key", "_stored", "_unwritten", "path")
 
     def __init__(self, files: OpenFiles, path: str, entry: Struct, *, fresh: bool) -> None:
-        """Touches no file. `fresh`: nothing in the file counts."""
+        """Create the index without touching the file. `fresh`: ignore the file's content."""
         self.path = path
         self._files = files
         self._entry = entry
@@ -99,7 +98,7 @@ class SparseIndex:
         return self._stored + len(self._unwritten)
 
     def __getitem__(self, at: int) -> tuple[int, int]:
-        """Not from the end; `at` is below the length."""
+        """Return the entry at `at`, which is from 0 to below the length."""
         stored = self._stored
         if at >= stored:
             return self._unwritten[at - stored]
@@ -109,23 +108,23 @@ class SparseIndex:
 
     @property
     def size(self) -> int:
-        """Bytes, written or not."""
+        """Bytes, including unwritten entries."""
         return len(self) * self._entry.size
 
     def last_key(self) -> int:
-        """-1 where there is none."""
+        """Return the greatest key, or -1 if empty."""
         if self._last_key is None:
             count = len(self)
             self._last_key = self[count - 1][0] if count else -1
         return self._last_key
 
     def append(self, key: int, value: int) -> None:
-        """`key` is greater than every key before."""
+        """Add an entry; `key` is greater than every earlier key."""
         self._last_key = key
         self._unwritten.append((key, value))
 
     def at_or_before(self, key: int) -> tuple[int, int] | None:
-        """The last entry whose key is not above `key`."""
+        """Return the last entry whose key is not above `key`."""
         unwritten = self._unwritten
         if unwritten and unwritten[0][0] <= key:
             return unwritten[bisect_right(unwritten, key, key=_first) - 1]
@@ -134,9 +133,7 @@ class SparseIndex:
         return self[found - 1] if found else None
 
     def around(self, key: int) -> tuple[int, int | None]:
-        """The value of the last entry below `key`, 0 where there is none, and of the first one at or
-        above it.
-        """
+        """Return the value of the last entry below `key` (0 if none) and of the first one at or above it."""
         unwritten = self._unwritten
         keys, values = _resident.get(self)
         stored = len(keys)
@@ -148,22 +145,22 @@ class SparseIndex:
         return values[at - 1] if at else 0, values[at]
 
     def read_stored(self) -> bytes:
-        """What is in the file."""
+        """Return the file's content."""
         size = self.stored_bytes
         return disk.read_at(self._files.get(self.path), 0, size) if size else b""
 
     @property
     def stored_bytes(self) -> int:
-        """Those that are in the file."""
+        """Bytes in the file."""
         return (len(self) - len(self._unwritten)) * self._entry.size
 
     @property
     def unwritten(self) -> int:
-        """Entries that are collected."""
+        """Number of buffered entries."""
         return len(self._unwritten)
 
     def spill(self) -> None:
-        """Writes the collected entries. They are kept where that fails."""
+        """Write the buffered entries. A failure keeps them."""
         unwritten = self._unwritten
         if unwritten:
             pack, stored = self._entry.pack, len(self) - len(unwritten)
@@ -174,11 +171,11 @@ class SparseIndex:
             _resident.extend(self, unwritten)
 
     def let_go(self) -> None:
-        """Its segment is gone."""
+        """Drop the cached entries of a deleted segment."""
         _resident.forget(self)
 
     def clear(self) -> None:
-        """Forgets every entry, also in the file."""
+        """Remove every entry, also from the file."""
         disk.truncate(self._files.get(self.path, make=True), 0)
         self._stored = 0
         self._unwritten = []

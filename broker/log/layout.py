@@ -1,7 +1,4 @@
-"""How the log's files are named: Kafka's names, so that Kafka's tools find what they look for.
-
-Used by the segments, the partitions and the store. Pure text.
-"""
+"""File and directory names of the log: Kafka's names, so that Kafka's tools work on them."""
 
 import os
 import re
@@ -12,7 +9,7 @@ OFFSET_INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 SNAPSHOT: Final = ".snapshot"
 DELETED: Final = ".deleted"
-"""Behind the name of a segment's file that waits for its removal."""
+"""Suffix of a segment file that waits for its removal."""
 
 DELETED_DIRECTORY: Final = "-delete"
 FUTURE_DIRECTORY: Final = "-future"
@@ -32,12 +29,15 @@ _SEGMENT_FILE = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
 
 
 def partition_directory(topic: str, index: int) -> str:
-    """Raises ValueError for a topic that could not be read back from the name; `control` refuses those
-    earlier.
+    """Return the partition's directory name.
+
+    Raises ValueError for a topic name that would not parse back.
+
+    `control` rejects such names earlier.
     """
     name = f"{topic}-{index}"
     if parse_partition(name) != (topic, index):
-        raise ValueError(f"{topic!r} is no legal topic name")
+        raise ValueError(f"{topic!r} is not a valid topic name")
     return name
 
 
@@ -47,8 +47,9 @@ def parse_partition(directory: str) -> tuple[str, int] | None:
 
 
 def future_directory(topic: str, index: int, unique: str) -> str:
-    """Where a partition is copied to, beside its later place; `unique` are 32 hex digits. Raises ValueError
-    where that is longer than a name may be.
+    """Return the name of the directory for a move's copy; `unique` are 32 hex digits.
+
+    Raises ValueError if the name is too long.
     """
     name = f"{partition_directory(topic, index)}.{unique}{FUTURE_DIRECTORY}"
     if len(name) > _LONGEST_NAME:
@@ -62,7 +63,7 @@ def parse_future(directory: str) -> tuple[str, int] | None:
 
 
 def aside_directory(directory: str, unique: str, suffix: str) -> str:
-    """Another name beside a partition's directory; as much of the old one as a name may have bytes."""
+    """Return another name in the same parent directory, with the old name truncated to the length limit."""
     parent, name = os.path.split(directory)
     behind = f".{unique}{suffix}"
     return os.path.join(parent, name[: _LONGEST_NAME - len(behind)] + behind)
@@ -73,6 +74,6 @@ def segment_file(base_offset: int, suffix: str) -> str:
 
 
 def parse_segment_file(name: str) -> tuple[int, str] | None:
-    """(base offset, suffix)."""
+    """Return (base offset, suffix)."""
     found = _SEGMENT_FILE.fullmatch(name)
     return (int(found["offset"]), found["suffix"]) if found else None

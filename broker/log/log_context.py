@@ -1,7 +1,6 @@
-"""What the partitions of a store have in common: descriptors, the way to sockets, and lists of what is to be
-done.
+"""State shared by all partitions of a store: descriptors, the transfer to sockets, and lists of pending work.
 
-Made by the store, handed to every partition. Belongs to the event loop's thread.
+Created by the store and passed to every partition. Used only from the event loop's thread.
 """
 
 from collections.abc import Callable
@@ -17,18 +16,21 @@ if TYPE_CHECKING:
 
 
 MOST_MARKS: Final = 4_096
-"""Offsets of which the position is remembered, over all partitions: about 1 MB, which a broker of forty
-appends a second reaches in two minutes. Readers of one partition often ask for the same offsets, one
-group after the other.
+"""Maximum number of offsets with a cached position, over all partitions: about 1 MB.
+
+A broker with forty appends a second reaches it in two minutes. Readers of one partition often ask for the
+same offsets, one group after the other.
 """
 
 
 class LogContext:
-    """`dirty` have staged batches. `unflushed` have records that their topic wants on the disk some time,
-    with the time of the oldest; `overdue` have more of them than the topic allows; `rolled` have closed a
-    segment that is not flushed. `offline` cannot be used until the next start; `went_offline` is told each
-    once. `gapped` lack records that they had. `inspected` are the records that were read since the last
-    commit, before their batches were taken.
+    """Shared state and work lists.
+
+    `dirty`: partitions with staged batches. `unflushed`: partitions with records that their topic's settings
+    flush, with the time of the oldest. `overdue`: partitions with more unflushed records than the topic
+    allows. `rolled`: partitions with a closed, unflushed segment. `offline`: partitions that are unusable
+    until the next start; `went_offline` is called once for each. `gapped`: partitions with missing records.
+    `inspected`: records read since the last commit by checks before staging.
     """
 
     __slots__ = (
@@ -63,7 +65,7 @@ class LogContext:
         self.inspected = 0
 
     def count_mark(self, partition: "SegmentedLog") -> None:
-        """The partition is about to remember one more; all are forgotten when there are too many."""
+        """Count a position that the partition is about to cache; drop all cached positions at the limit."""
         if self._marks >= MOST_MARKS:
             for each in self._marked:
                 each.forget_marks()
@@ -73,7 +75,7 @@ class LogContext:
         self._marked[partition] = None
 
     def forget(self, partition: "SegmentedLog") -> None:
-        """It is gone, or offline."""
+        """Remove a deleted or offline partition from the work lists."""
         self.unflushed.pop(partition, None)
         self.overdue.pop(partition, None)
         self.rolled.pop(partition, None)

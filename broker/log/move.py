@@ -1,10 +1,12 @@
-"""One partition on its way to another log directory while it is written to. (Kafka: future replica, KIP-113)
+"""Copies one partition to another log directory while it is written to.
 
-Made and ended by `moves`; the composition root carries its steps out in threads. Knows files and segments.
+(Kafka: future replica, KIP-113)
 
-The copy is the same bytes in files of the same names, so nothing that is known of a segment (positions,
-proofs, indexes) changes when the partition goes over to it. Segments are copied in order, and each is flushed
-before the next is begun: after a crash every one but the last is whole. The original is only read.
+`moves` starts and ends a move; the composition root runs its steps in threads.
+
+The copy has the same bytes in files of the same names, so a segment's positions, verified ranges and indexes
+stay valid when the partition switches to it. Segments are copied in order, and each is flushed before the
+next is started: after a crash every one but the last is complete. The original is only read.
 """
 
 import os
@@ -31,7 +33,7 @@ _position = itemgetter(1)
 
 
 class Step:
-    """A chore that copies records, or finishes a segment."""
+    """A background job that copies records or completes a segment."""
 
     def __init__(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         self.error: OSError | None = None
@@ -50,7 +52,10 @@ class Step:
 
 
 class Move:
-    """`directory` is where the copy grows, in `target`; `copied` are bytes of records, since this start."""
+    """A partition move.
+
+    `directory` holds the copy, in `target`; `copied` counts bytes of records since startup.
+    """
 
     def __init__(self, partition: PartitionLog, target: LogDirectory, directory: str) -> None:
         self.partition = partition
@@ -63,14 +68,15 @@ class Move:
         self._file: OpenFile | None = None
 
     def begin(self) -> None:
-        """Makes the directory. Raises OSError."""
+        """Create the directory. Raises OSError."""
         disk.make_directory(self.directory)
         for name in (PARTITION_METADATA, LEADER_EPOCHS):
             disk.copy_file(os.path.join(self.partition.directory, name), self._path(name))
 
     def resume(self) -> None:
-        """Goes on behind the segments that were finished before this start; begins afresh where they are not
-        those of the original. Raises OSError.
+        """Continue after the segments that were completed before this start.
+
+        Starts over if those differ from the original's. Raises OSError.
         """
         names = disk.names_in(self.directory)
         sizes = {
@@ -78,12 +84,12 @@ class Move:
             for name in names
             if (parsed := parse_segment_file(name)) is not None and parsed[1] == LOG
         }
-        begun = max(sizes, default=self._base)
+        first_incomplete = max(sizes, default=self._base)
         segments = self.partition.segments
-        whole = [each for each in segments if each.base_offset < begun]
-        is_known = begun <= segments[-1].base_offset
-        if is_known and all(sizes.get(each.base_offset) == each.size for each in whole):
-            self._base = max(begun, self._base)
+        completed = [each for each in segments if each.base_offset < first_incomplete]
+        is_known = first_incomplete <= segments[-1].base_offset
+        if is_known and all(sizes.get(each.base_offset) == each.size for each in completed):
+            self._base = max(first_incomplete, self._base)
         else:
             for name in names:
                 disk.remove(self._path(name))
@@ -97,12 +103,12 @@ class Move:
 
     @property
     def flushed_offset(self) -> int:
-        """The copy has everything before it on the disk."""
+        """The copy's records before this offset are on disk."""
         return self._base
 
     @property
     def end_offset(self) -> int:
-        """The copy has everything before it, and as much more as lies between two entries of an index."""
+        """Offset up to which the copy is complete, to within one index entry."""
         segments = self.partition.segments
         at = bisect_left(segments, self._base, key=_base_offset)
         segment = segments[at]
@@ -110,7 +116,7 @@ class Move:
             return self._base
         if self._position >= segment.size:
             return segments[at + 1].base_offset if at + 1 < len(segments) else self.partition.high_watermark
-        # The batch that the last entry names may be there in part only; the one before is whole.
+        # The batch of the last entry may be partly copied; the one before is complete.
         try:
             before = bisect_right(segment.offsets, self._position, key=_position) - 2
             return self._base + segment.offsets[before][0] + 1 if before >= 0 else self._base
@@ -119,29 +125,29 @@ class Move:
 
     @property
     def lag(self) -> int:
-        """Offsets that the copy lacks, to within an entry of an index."""
+        """Number of offsets that the copy lacks, to within one index entry."""
         return self.partition.high_watermark - self.end_offset
 
     @property
     def missing(self) -> int | None:
-        """Bytes of records that the copy lacks; None as long as more than those is missing."""
+        """Bytes of the active segment that the copy lacks; None while earlier segments are incomplete."""
         active = self.partition.segments[-1]
         if active.base_offset != self._base or not self._is_prepared:
             return None
         return active.size - self._position
 
     def next_step(self, most: int) -> Step:
-        """What is to be done now, with `most` bytes of records at most. Raises OSError."""
+        """Return the next step, which copies at most `most` bytes of records. Raises OSError."""
         segment = self._segment()
         left = segment.size - self._position
-        # Who waited for the end of a segment that is written to all the time would wait for ever.
+        # Waiting for the end of a segment under constant writes would never finish.
         is_almost_there = segment is self.partition.segments[-1] and left <= most and not self._is_prepared
         if left and not is_almost_there:
             return self._copy(segment, min(left, most))
         return self._complete(segment)
 
     def catch_up(self) -> None:
-        """Copies what the active segment has got since, here and now. Raises OSError."""
+        """Copy the latest records of the active segment synchronously. Raises OSError."""
         segment = self._segment()
         step = self._copy(segment, segment.size - self._position)
         step.run()
@@ -149,7 +155,7 @@ class Move:
             raise step.error
         step.finish()
         for index in (segment.offsets, segment.times):
-            # Entries that are not written yet will be, in the new place, behind these.
+            # Unwritten entries will be appended to the new file.
             path = self._path(os.path.basename(index.path))
             have = disk.size_of(path)
             if index.stored_bytes > have:
@@ -158,13 +164,13 @@ class Move:
         self._file = None
 
     def stale_files(self) -> list[str]:
-        """Those of segments that the original has let go meanwhile. Raises OSError."""
+        """Return files of segments that retention has removed from the original meanwhile. Raises OSError."""
         kept = {each.base_offset for each in self.partition.segments}
         found = [(name, parse_segment_file(name)) for name in disk.names_in(self.directory)]
         return [self._path(name) for name, parsed in found if parsed is not None and parsed[0] not in kept]
 
     def _segment(self) -> Segment:
-        """The one that is being copied, or the next one if retention has taken it. Raises OSError."""
+        """Return the segment to copy, or the next one if retention has removed it. Raises OSError."""
         segments = self.partition.segments
         segment = segments[bisect_left(segments, self._base, key=_base_offset)]
         if segment.base_offset != self._base:
@@ -192,9 +198,7 @@ class Move:
         return Step(lambda: disk.copy(source, target, position, nbytes), done)
 
     def _complete(self, segment: Segment) -> Step:
-        """Indexes and producers, and all of it on the disk. That is not the end of the active segment, which
-        may grow meanwhile.
-        """
+        """Copy indexes and producer snapshot, and flush everything. The active segment may still grow."""
         target = self._file
         assert target is not None
         is_active = segment is self.partition.segments[-1]

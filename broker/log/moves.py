@@ -1,12 +1,12 @@
-"""The partitions that move from one log directory to another, begun, carried on, ended and undone (Kafka's
-ReplicaAlterLogDirsManager, KIP-113).
+"""Starts, runs, completes and cancels moves between log directories (Kafka's ReplicaAlterLogDirsManager,
+KIP-113).
 
-Held by the store; the composition root asks for steps, carries them out in threads and decides on their pace.
+Owned by the store; the composition root requests steps, runs them in threads and sets their rate.
 
-A partition goes over in one go on the event loop: its last records are copied, the copy's directory gets the
-partition's name, and the log object goes on with the new files. The old directory keeps its name until the
-disk has all of the new one. So at every moment one directory at least holds every record, and a start that
-finds two takes the one that has more.
+A partition switches over synchronously on the event loop: its last records are copied, the copy's directory
+is renamed to the partition's name, and the log object continues with the new files. The old directory keeps
+its name until the new files are flushed. So at least one directory holds every record at any time, and a
+start that finds two uses the more complete one.
 """
 
 import os
@@ -23,13 +23,14 @@ from broker.log.move import Move, Step
 from broker.log.partition import PartitionLog
 
 SWAPPED_AT_ONCE: Final = 4_194_304
-"""The most bytes of records that are copied while nobody else is served: some milliseconds' work. Who writes
-faster than this for each slice that is copied would hold up the end for ever.
+"""Maximum bytes of records copied on the event loop, which takes some milliseconds.
+
+A producer that writes more than this during each copied slice postpones the switch indefinitely.
 """
 
 
 class Original(NamedTuple):
-    """What a partition left behind, in `source`."""
+    """The old directory of a moved partition, in `source`."""
 
     partition: PartitionLog
     source: LogDirectory
@@ -37,8 +38,10 @@ class Original(NamedTuple):
 
 
 class Moves:
-    """`running` moves have a copy that grows. `originals` wait until the disk has what took their place.
-    `on_begun` is called when there is work; `remove(paths, due_wall_ms)` takes what may go.
+    """All moves.
+
+    `running` moves have a growing copy. `originals` wait until the new files are flushed. `on_begun` is
+    called when a move is added; `remove(paths, due_wall_ms)` schedules removal.
     """
 
     def __init__(self, remove: Callable[[list[str], int], None]) -> None:
@@ -49,10 +52,9 @@ class Moves:
         self._remove = remove
 
     def request(self, partition: PartitionLog, source: LogDirectory, target: LogDirectory) -> None:
-        """The partition is to lie in `target`: a move elsewhere that is running ends, one that goes there
-        goes on, and where it lies there already nothing is left to do.
+        """Move the partition to `target`, replacing a running move to another directory.
 
-        Raises ApiError INVALID_TOPIC_EXCEPTION, OSError.
+        A running move to `target` continues. Raises ApiError INVALID_TOPIC_EXCEPTION, OSError.
         """
         running = self.running.get(partition)
         if running is not None and running.target is target:
@@ -69,7 +71,7 @@ class Moves:
         self._add(move)
 
     def resume(self, partition: PartitionLog, target: LogDirectory, directory: str) -> None:
-        """Goes on with a copy that was found at the start, one for each partition."""
+        """Continue with a copy that was found at startup, at most one per partition."""
         move = Move(partition, target, directory)
         if partition in self.running:
             self.discard(directory)
@@ -87,20 +89,20 @@ class Moves:
         self.on_begun()
 
     def cancel(self, partition: PartitionLog) -> None:
-        """Ends its move, if there is one; the copy is removed."""
+        """Cancel the partition's move, if any, and remove the copy."""
         move = self.running.pop(partition, None)
         if move is not None:
             move.target.count -= 1
             self.discard(move.directory)
 
     def fail(self, partition: PartitionLog) -> None:
-        """Its move has met an error."""
+        """Cancel the partition's move and count the failure."""
         if partition in self.running:
             self.failed += 1
             self.cancel(partition)
 
     def discard(self, directory: str) -> None:
-        """A copy that nobody wants. If it cannot be put aside, the next start finds it again."""
+        """Remove an obsolete copy. If it cannot be renamed, the next start finds it again."""
         aside = directory.removesuffix(FUTURE_DIRECTORY) + DELETED_DIRECTORY
         try:
             disk.rename(directory, aside)
@@ -109,7 +111,7 @@ class Moves:
         self._remove([aside], 0)
 
     def forget(self, partition: PartitionLog) -> None:
-        """The partition is being deleted. Raises OSError."""
+        """Cancel and clean up the moves of a partition that is being deleted. Raises OSError."""
         self.cancel(partition)
         for each in [each for each in self.originals if each.partition is partition]:
             self.originals.remove(each)
@@ -119,8 +121,9 @@ class Moves:
         return self.running.get(move.partition) is move
 
     def next_step(self, move: Move, most: int, source: LogDirectory) -> Step | None:
-        """What has to be done in a thread now, with `most` bytes of records at most; None when the partition
-        has gone over. Raises OSError, ApiError of a partition that is offline; the original is as it was.
+        """Return the next step to run in a thread, at most `most` bytes of records; None after the switch.
+
+        Raises OSError, ApiError for an offline partition; the original is unchanged.
         """
         if move.partition.offline is not None:
             raise move.partition.refusal()
@@ -150,12 +153,14 @@ class Moves:
         self._remove([os.path.join(directory, os.path.basename(path) + DELETED) for path in stale], 0)
 
     def flush(self, original: Original, now_wall_ms: int) -> Flush:
-        """What has to be on the disk before the original may go."""
+        """Return the flush that must succeed before the original is removed."""
         return original.partition.flush(now_wall_ms)
 
     def let_go(self, original: Original, flushed: Flush, now_wall_ms: int) -> None:
-        """The flush has ended. Where it failed, the original stays for the next start, which takes the better
-        of the two. Raises OSError.
+        """Remove the original after its flush.
+
+        If the flush failed, the original stays for the next start, which uses the better copy. Raises
+        OSError.
         """
         if original in self.originals:
             self.originals.remove(original)

@@ -1,11 +1,11 @@
-"""One partition's log: batches in, slices out (Kafka's UnifiedLog without replication).
+"""One partition's log: appends batches and reads slices (Kafka's UnifiedLog without replication).
 
-Called by the Produce and Fetch handlers through the store, and by whoever keeps an internal topic. Knows
-batches, offsets and segments; no request, no task, no clock.
+Called by the Produce and Fetch handlers through the store, and by the services that own internal topics.
+Independent of requests, tasks and clocks.
 
-An append has two steps. `stage` checks a batch, gives it its offsets and queues it; `commit` writes
-everything that is queued with one system call. Only then do readers see it: `next_offset` runs ahead of
-`high_watermark` in between. What cannot be written is taken back whole, as if it had never been staged.
+An append has two steps. `stage` checks a batch, assigns its offsets and queues it; `commit` writes the whole
+queue with one system call and makes it visible to readers. In between, `next_offset` is ahead of
+`high_watermark`. A failed commit is rolled back completely.
 """
 
 from bisect import bisect_right
@@ -38,24 +38,24 @@ from broker.records.rewrite import stamp_append_time, stamp_max_timestamp
 from broker.records.slices import Slices, run_through
 from broker.records.validate import check_batch
 
-_UNUSUAL: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
-_FARTHEST: Final = 0x7FFF_FFFF
-"""How far an offset may lie from the base of its segment: indexes store the distance in four bytes."""
-_FOR_EVER: Final = 0x7FFF_FFFF_FFFF_FFFF
+_SPECIAL_FLAGS: Final = APPEND_TIME_FLAG | CONTROL_FLAG | TRANSACTIONAL_FLAG
+_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
+"""Largest distance of an offset from its segment's base offset: indexes store it in four bytes."""
+_UNLIMITED: Final = 0x7FFF_FFFF_FFFF_FFFF
 _UNKNOWN: Final = -2
 
 INSPECTED_AT_ONCE: Final = 2_048
-"""Records that are read between two commits without a pause in between; ours. They take a millisecond."""
+"""Records read between two commits without a pause; ours. They take a millisecond."""
 
 BYTES_AS_A_RECORD: Final = 128
-"""Compressed bytes that take as long to unpack as a record takes to read; ours."""
+"""Compressed bytes that take as long to decompress as one record takes to read; ours."""
 
 _base_offset = attrgetter("base_offset")
 _write_prefix = PREFIX.pack_into
 
 
 class PartitionLog(SegmentedLog):
-    """Everything here belongs to the event loop's thread."""
+    """A partition's log. Used only from the event loop's thread."""
 
     def __init__(self, place: Place, settings: TopicSettings, context: LogContext, loaded: Loaded) -> None:
         super().__init__(place, settings, context, loaded)
@@ -68,28 +68,28 @@ class PartitionLog(SegmentedLog):
         self.configure(settings)
 
     def adopt(self, settings: TopicSettings) -> None:
-        """A topic that exists has claimed the log, so its retention may be applied."""
+        """Mark the log as claimed by an existing topic, so that retention applies to it."""
         self.adopted = True
         self.configure(settings)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Holds from the next append on; when the disk must have it, for what was appended before too."""
+        """Apply new settings from the next append on. Flush settings also apply to unflushed records."""
         self.settings = settings
         self._max_bytes = settings.max_message_bytes
         self._max_records = settings.max_message_records
         self._stamps = settings.uses_append_time
-        self._ahead_ms = _FOR_EVER if self._stamps else settings.message_timestamp_after_max_ms
-        bounded = settings.message_timestamp_before_max_ms < _FOR_EVER and not self._stamps
+        self._ahead_ms = _UNLIMITED if self._stamps else settings.message_timestamp_after_max_ms
+        bounded = settings.message_timestamp_before_max_ms < _UNLIMITED and not self._stamps
         if settings.compacts or bounded or settings.record_validation == "full":
             self.inspects_from = int(Codec.NONE)
         elif settings.record_validation == "compressed":
             self.inspects_from = int(Codec.GZIP)
         else:
             self.inspects_from = CODEC_MASK + 1
-        self._flushes = settings.flush_ms < _FOR_EVER or settings.flush_messages < _FOR_EVER
+        self._flushes = settings.flush_ms < _UNLIMITED or settings.flush_messages < _UNLIMITED
         if self._flushes and self.high_watermark > self.recovery_point:
             self._note_unflushed()
-        # The next append finds out what the active segment takes.
+        # The next append computes the limits of the active segment.
         self._roll_bytes = self._roll_ms = self._roll_offset = -1
 
     def stage(
@@ -101,13 +101,15 @@ class PartitionLog(SegmentedLog):
         internal: bool = False,
         inspected: bool = False,
     ) -> Staged:
-        """Takes one batch, writing its offset and the epoch into the (writable) buffer, which the caller
-        keeps as it is until the commit. `inspected`: the caller has run `inspect` to its end, if the batch
-        needed it when the request came; else that is done here, in one go.
+        """Queue one batch for the next commit.
 
-        Raises ApiError as records.validate, producers and the topic's settings have it;
-        UNKNOWN_TOPIC_OR_PARTITION after the partition was deleted; KAFKA_STORAGE_ERROR when it is offline or
-        a new segment cannot be made. Then nothing has changed.
+        Writes offset and epoch into the writable buffer, which the caller leaves unchanged until the commit.
+        `inspected`: the caller has run `inspect` to its end if the batch needed it; otherwise `stage` does so
+        in one go.
+
+        Raises ApiError from records.validate, producers and the topic's settings; UNKNOWN_TOPIC_OR_PARTITION
+        after the partition was deleted; KAFKA_STORAGE_ERROR when it is offline or a new segment cannot be
+        created. The log is then unchanged.
         """
         if self.offline is not None or self.deleted:
             raise self.refusal()
@@ -117,7 +119,7 @@ class PartitionLog(SegmentedLog):
         base_offset, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, sequence, _ = (
             header
         )
-        if base_offset or attributes & _UNUSUAL or max_timestamp - now_wall_ms > self._ahead_ms:
+        if base_offset or attributes & _SPECIAL_FLAGS or max_timestamp - now_wall_ms > self._ahead_ms:
             self._check_unusual(header, internal)
             self._check_latest(max_timestamp, now_wall_ms)
         if producer_id >= 0:
@@ -147,7 +149,7 @@ class PartitionLog(SegmentedLog):
             self.producers.add(producer_id, epoch, batch, now_wall_ms)
         staged = Staged(offset, last_offset, self.log_start_offset, stamp, max_timestamp, size)
         if not self._staged:
-            self._shared.dirty.append(self)
+            self._context.dirty.append(self)
             self._staged_ms = now_wall_ms
         self._staged.append(staged)
         self._buffers.append(records)
@@ -156,8 +158,9 @@ class PartitionLog(SegmentedLog):
         return staged
 
     def commit(self) -> bool:
-        """Writes what is staged, or says no: then it is noted in every Staged and in the store's list. Raises
-        nothing.
+        """Write the staged batches and return whether that succeeded.
+
+        A failure is recorded in every Staged and in the store's list. Never raises.
         """
         staged, buffers = self._staged, self._buffers
         if not staged:
@@ -168,11 +171,11 @@ class PartitionLog(SegmentedLog):
         try:
             segment.append(buffers, staged, self.settings.index_interval_bytes)
         except HalfWritten as error:
-            self._take_back(staged, error)
+            self._roll_back(staged, error)
             self.go_offline(error)
             return False
         except OSError as error:
-            self._take_back(staged, error)
+            self._roll_back(staged, error)
             return False
         self.producers.settle()
         if self._repeats:
@@ -188,12 +191,12 @@ class PartitionLog(SegmentedLog):
         return True
 
     def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
-        """Bytes from the batch that holds `offset` on, at most `max_bytes`, so that the last batch may be cut
+        """Return bytes from the batch that holds `offset` on, at most `max_bytes`; the last batch may be cut
         off.
 
-        When the first batch is larger than that: it alone and whole with `min_one_batch`, nothing without. At
-        the high watermark: nothing. Fewer bytes where the page cache does not have them (`check_readable`).
-        Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
+        When the first batch is larger than `max_bytes`: that batch alone, whole, with `min_one_batch`, else
+        nothing. At the high watermark: nothing. Returns fewer bytes if the page cache lacks them
+        (`check_readable`). Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
         KAFKA_STORAGE_ERROR.
         """
         mark = self._marks.get(offset)
@@ -207,7 +210,7 @@ class PartitionLog(SegmentedLog):
             if not min_one_batch:
                 return EMPTY
             length = batch_bytes
-        context = self._shared
+        context = self._context
         try:
             if segment.verified.doubtful:
                 _, length = segment.verified.clip(segment, position, length)
@@ -219,8 +222,9 @@ class PartitionLog(SegmentedLog):
         return found
 
     def _read_found(self, offset: int, max_bytes: int, min_one_batch: bool) -> FileSlice:
-        """`read` of an offset that was not appended or read lately, whose records the page cache may not
-        have, however few they are.
+        """`read` for an offset without a cached position.
+
+        The page cache may lack even a small slice of it.
         """
         if self._find(offset) is None:
             return EMPTY
@@ -230,7 +234,8 @@ class PartitionLog(SegmentedLog):
         return found
 
     def check_lent(self, lent: FileSlice) -> None:
-        """For a small slice that is sent when the response has begun: an error of the disk is known before.
+        """Check a small slice before its response is sent, so that a disk error is known in time.
+
         Raises ApiError KAFKA_STORAGE_ERROR.
         """
         try:
@@ -265,11 +270,11 @@ class PartitionLog(SegmentedLog):
         return None
 
     def _remember(self, offset: int, mark: Mark) -> None:
-        self._shared.count_mark(self)
+        self._context.count_mark(self)
         self._marks[offset] = mark
 
     def delete(self) -> None:
-        """Nobody may use it from now on; what is staged fails. The files are the store's business."""
+        """Refuse all further use and fail the staged batches. The store removes the files."""
         for each in (*self._staged, *self._repeats):
             each.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._staged, self._buffers, self._repeats = [], [], []
@@ -280,7 +285,7 @@ class PartitionLog(SegmentedLog):
         start = self.log_start_offset
         staged = Staged(taken.base_offset, taken.last_offset, start, stamp, taken.max_timestamp, 0, True)
         if taken.base_offset >= self.high_watermark:
-            # The first one is not written yet: both succeed, or both fail.
+            # The original batch is still staged: both succeed or both fail.
             self._repeats.append(staged)
         return staged
 
@@ -308,18 +313,19 @@ class PartitionLog(SegmentedLog):
             )
 
     def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
-        """Reads every record of a batch that `stage` may take; to be done before it where the codec of the
-        batch is at least `inspects_from`. Writes the largest timestamp of the records into the (writable)
-        batch where its header says another, as Kafka does, and changes nothing else. Raises ApiError as
-        records.validate and records.inspect have it.
+        """Check every record of a batch before `stage`; required if the batch's codec is at least
+        `inspects_from`.
 
-        It begins with a pause where much has been read since the last commit, so that many batches of one
-        turn do not keep others waiting.
+        Writes the largest record timestamp into the writable batch where its header differs, as Kafka does,
+        and changes nothing else. Raises ApiError from records.validate and records.inspect.
+
+        Starts with a pause if many records were read since the last commit, so that the batches of one event
+        loop turn do not delay other tasks.
         """
         header = check_batch(records, self._max_bytes, self._max_records)
-        if header[0] or header[5] & _UNUSUAL:
+        if header[0] or header[5] & _SPECIAL_FLAGS:
             self._check_unusual(header, internal=False)
-        context = self._shared
+        context = self._context
         if context.inspected > INSPECTED_AT_ONCE:
             yield None
         context.inspected += header[12] + len(records) // BYTES_AS_A_RECORD
@@ -327,14 +333,14 @@ class PartitionLog(SegmentedLog):
         earliest_ms, latest_ms = -UNBOUNDED, UNBOUNDED
         if not self._stamps:
             earliest_ms = now_wall_ms - settings.message_timestamp_before_max_ms
-            latest_ms = min(now_wall_ms + self._ahead_ms, _FOR_EVER)
+            latest_ms = min(now_wall_ms + self._ahead_ms, _UNLIMITED)
         rules = RecordRules(settings.compacts, earliest_ms, latest_ms, settings.max_message_records)
         largest = yield from check_records(records, rules)
         if largest != header[8] and not self._stamps:
             stamp_max_timestamp(records, largest)
 
     def _make_space(self, size: int, max_timestamp: int, delta: int) -> None:
-        """Sees to it that the active segment takes the batch, by rolling if it must. Raises ApiError."""
+        """Roll if the active segment cannot take the batch. Raises ApiError."""
         settings = self.settings
         if size > settings.segment_bytes:
             raise ApiError(
@@ -352,8 +358,8 @@ class PartitionLog(SegmentedLog):
         if self._end == 0:
             self._first_ms = max_timestamp
         self._roll_bytes = settings.segment_bytes
-        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _FOR_EVER
-        self._roll_offset = active.base_offset + _FARTHEST
+        self._roll_ms = self._first_ms + settings.segment_ms if self._first_ms >= 0 else _UNLIMITED
+        self._roll_offset = active.base_offset + _MAX_RELATIVE_OFFSET
         if self._end and (
             active.index_bytes >= settings.segment_index_bytes
             or self._end + size > self._roll_bytes
@@ -364,18 +370,19 @@ class PartitionLog(SegmentedLog):
             self._make_space(size, max_timestamp, delta)
 
     def roll(self) -> None:
-        """Writes what is staged, closes the active segment and opens the next one. Raises ApiError
-        KAFKA_STORAGE_ERROR.
+        """Write the staged batches, close the active segment and open the next one.
+
+        Raises ApiError KAFKA_STORAGE_ERROR.
         """
         if not self.commit():
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "What was appended before could not be written")
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Earlier batches could not be written")
         if self.segments[-1].size:
             super().roll()
             self._end = 0
             self._first_ms = _UNKNOWN
             self._roll_bytes = -1
 
-    def _take_back(self, staged: list[Staged], error: OSError) -> None:
+    def _roll_back(self, staged: list[Staged], error: OSError) -> None:
         for each in (*staged, *self._repeats):
             each.error = ErrorCode.KAFKA_STORAGE_ERROR
         self._repeats = []
@@ -384,7 +391,7 @@ class PartitionLog(SegmentedLog):
         self._end = self.segments[-1].size
         self._roll_bytes = -1
         self._first_ms = _UNKNOWN
-        self._shared.failed.append(FailedAppend(self, staged, error))
+        self._context.failed.append(FailedAppend(self, staged, error))
 
     def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:
         super().move_to(directory, starts, flushed_offset)
@@ -392,14 +399,15 @@ class PartitionLog(SegmentedLog):
             self._note_unflushed()
 
     def _note_unflushed(self) -> None:
-        context, settings = self._shared, self.settings
+        context, settings = self._context, self.settings
         context.unflushed.setdefault(self, self._staged_ms)
         if self.high_watermark - self.recovery_point >= settings.flush_messages:
             context.overdue[self] = None
 
     def slice_failed(self, error: OSError) -> None:
-        """Bytes that a reader was lent could not be read when its response was to be sent. Rare, as `read`
-        reads large slices that are not in the page cache beforehand.
+        """Count a slice whose bytes could not be read while its response was sent.
+
+        Rare, because `read` reads large slices ahead if they are not in the page cache.
         """
         self.traffic.failed_reads += 1
         self.unreadable(error)

@@ -1,13 +1,17 @@
-"""What went into one partition and out of it, for the figures of its topic. (Kafka: BrokerTopicMetrics)
+"""Append and read counters of one partition.
 
-Held by PartitionLog and added to by whoever appends and reads; made sense of by `services.partitions`. What
-the log knows anyway, how many records and bytes came in, is not counted again here.
+(Kafka: BrokerTopicMetrics)
+
+A PartitionLog owns the counters; appenders and readers increment them; `services.partitions` exports them.
+Records and bytes in are not counted here because the log derives them from its offsets and sizes.
 """
 
 
 class PartitionMetrics:
-    """Since the log was opened. `appends` are batches that were written, `failed_appends` those that were
-    refused or could not be; `reads` were made for fetches, `failed_reads` by the broker's fault.
+    """Counters since the log was opened.
+
+    `appends` counts batches written, `failed_appends` batches that were refused or could not be written,
+    `reads` fetch reads, `failed_reads` fetch reads that failed through the broker's fault.
     """
 
     __slots__ = ("appends", "bytes_out", "failed_appends", "failed_reads", "reads")

@@ -1,7 +1,7 @@
-"""Modes of what is kept on disk: files 0640 at most, folders 0750 at most, whatever umask the process has.
+"""File modes on disk: at most 0640 for files and 0750 for folders, independent of the process's umask.
 
-New files are made so by broker.log.disk; a start takes rights away from files that an earlier version, Kafka
-or a copy left readable by everybody. Called with each log directory that is opened.
+broker.log.disk creates files with these modes; at startup, `tighten` reduces the modes of files that an
+earlier version, Kafka or a copy left readable by others. Called for each opened log directory.
 """
 
 import os
@@ -21,9 +21,11 @@ _ASIDE: Final = (layout.DELETED_DIRECTORY, layout.FUTURE_DIRECTORY, layout.STRAY
 
 @dataclass(slots=True)
 class Exposure:
-    """`tightened` files and folders were open to others. `error` is the first that could not be changed.
-    `mode` is the log directory's own where others may list it or write to it, 0 where not: it may hold what
-    is not ours, so it stays as it is.
+    """Result of tightening one log directory.
+
+    `tightened` files and folders were open to others. `error` is the first that could not be changed. `mode`
+    is the log directory's own mode if others may list it or write to it, else 0: the directory may hold
+    foreign files, so its mode is not changed.
     """
 
     directory: str
@@ -36,9 +38,10 @@ class Exposure:
 
 
 def tighten(directory: str) -> Exposure:
-    """Takes the rights of others, and the group's right to write, from the log's files and folders in
-    `directory`. Links are not followed; files of other names are left alone. Raises OSError where the
-    directory itself cannot be read.
+    """Remove the rights of others, and the group's write right, from the log's files and folders in
+    `directory`.
+
+    Does not follow links and ignores files with other names. Raises OSError if the directory cannot be read.
     """
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     exposure = Exposure(directory, mode=mode if mode & 0o007 else 0)
@@ -56,7 +59,7 @@ def tighten(directory: str) -> Exposure:
 
 
 def _entries(directory: str, exposure: Exposure) -> Iterator[tuple["os.DirEntry[str]", int]]:
-    """Each file and folder of the log, with the most that its mode may be."""
+    """Yield each file and folder of the log with its maximum mode."""
     with os.scandir(directory) as found:
         for entry in found:
             if entry.is_symlink():

@@ -1,8 +1,7 @@
-"""Which sequence number of an idempotent producer comes next, per partition (KIP-98; Kafka's
-ProducerStateManager).
+"""Sequence numbers of idempotent producers, per partition (KIP-98; Kafka's ProducerStateManager).
 
-Owned by a PartitionLog: `check` before a batch is taken, `add` when it is staged, `undo` when staged batches
-could not be written. Pure; `snapshot` knows how it lies on the disk. Transactions are not tracked yet.
+Owned by a PartitionLog: `check` before a batch is staged, `add` when it is staged, `undo` when staged batches
+could not be written. Pure; `snapshot` defines the file format. Transactions are not tracked yet.
 """
 
 from typing import Final, NamedTuple
@@ -10,17 +9,16 @@ from typing import Final, NamedTuple
 from broker.errors import ApiError, ErrorCode
 
 REMEMBERED_BATCHES: Final = 5
-"""Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the most that a producer has in flight, so a retry is
-recognised.
+"""Batches kept per producer to recognise retries: the most that a producer has in flight.
+
+Kafka's ProducerStateEntry.NUM_BATCHES_TO_RETAIN.
 """
 
 _SEQUENCE_MAX: Final = 0x7FFF_FFFF
 
 
 class TakenBatch(NamedTuple):
-    """A batch that is in the log: sequences and offsets of its first and last record, its greatest
-    timestamp.
-    """
+    """A batch in the log: sequences and offsets of its first and last record, and its greatest timestamp."""
 
     first_sequence: int
     last_sequence: int
@@ -30,8 +28,10 @@ class TakenBatch(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """`seen_ms` is the broker's wall clock at the last append. `batches` has the newest last, and is never
-    empty.
+    """State of one producer.
+
+    `seen_ms` is the broker's wall clock at the last append. `batches` is never empty and ends with the
+    newest.
     """
 
     epoch: int
@@ -40,12 +40,12 @@ class Producer(NamedTuple):
 
 
 def sequence_after(first: int, delta: int) -> int:
-    """Sequences go from 0 to 2^31 - 1 and start again at 0."""
+    """Return the sequence `delta` after `first`; sequences wrap from 2^31 - 1 to 0."""
     return (first + delta) & _SEQUENCE_MAX
 
 
 class Producers:
-    """Every producer that a partition remembers."""
+    """The producer states of one partition."""
 
     __slots__ = ("_before", "_producers")
 
@@ -63,11 +63,11 @@ class Producers:
         return self._producers.get(producer_id)
 
     def restore(self, producer_id: int, producer: Producer) -> None:
-        """From a snapshot."""
+        """Set a producer's state from a snapshot."""
         self._producers[producer_id] = producer
 
     def check(self, producer_id: int, epoch: int, first_sequence: int, delta: int) -> TakenBatch | None:
-        """None: it comes next, or nothing is known of the producer. A batch: this is that one again.
+        """Return the stored batch that this one repeats, or None for the next batch or an unknown producer.
 
         Raises ApiError: INVALID_PRODUCER_EPOCH (a newer instance of the producer has written),
         OUT_OF_ORDER_SEQUENCE_NUMBER (batches are missing, or a new epoch does not start at 0).
@@ -103,7 +103,7 @@ class Producers:
         return None
 
     def add(self, producer_id: int, epoch: int, batch: TakenBatch, now_ms: int) -> None:
-        """`check` has been asked about it. Stays undoable until `settle`."""
+        """Record a staged batch that passed `check`. `undo` reverts it until `settle`."""
         known = self._producers.get(producer_id)
         if producer_id not in self._before:
             self._before[producer_id] = known
@@ -114,12 +114,12 @@ class Producers:
         self._producers[producer_id] = Producer(epoch, now_ms, batches)
 
     def settle(self) -> None:
-        """What was added is written."""
+        """Make the added batches permanent after they were written."""
         if self._before:
             self._before = {}
 
     def undo(self) -> None:
-        """Nothing of what was added since `settle` has been written."""
+        """Revert every `add` since the last `settle`."""
         for producer_id, producer in self._before.items():
             if producer is None:
                 del self._producers[producer_id]
@@ -128,7 +128,7 @@ class Producers:
         self._before = {}
 
     def expire(self, before_ms: int) -> int:
-        """Forgets producers that were last seen at `before_ms` or earlier, and says how many."""
+        """Remove producers last seen at `before_ms` or earlier and return their number."""
         gone = [each for each, producer in self._producers.items() if producer.seen_ms <= before_ms]
         for producer_id in gone:
             del self._producers[producer_id]

@@ -1,11 +1,11 @@
-"""Finds out what a partition's directory holds when the broker starts (Kafka's LogLoader).
+"""Recovers a partition's directory when the broker starts (Kafka's LogLoader).
 
-Called by the store for each directory, before anybody may append or read. After a clean end only the tail is
-looked at; otherwise every segment from the recovery point on is read and checked batch by batch, its indexes
-are made again, and what was half written at the end is cut off.
+Called by the store for each directory, before any append or read. After a clean shutdown only the tail is
+checked; otherwise every segment from the recovery point on is read and checked batch by batch, its indexes
+are rebuilt, and an incomplete batch at the end is cut off.
 
-Bad bytes with good batches behind them are kept where they are, reported, and never lent to a reader: cutting
-there, as Kafka does, would lose acknowledged records and give their offsets out again.
+Damaged bytes before good batches stay in place, are reported, and are never sent to a reader: cutting there,
+as Kafka does, would lose acknowledged records and assign their offsets again.
 """
 
 import os
@@ -29,14 +29,14 @@ from broker.log.segment import Segment
 from broker.log.snapshot import parse_snapshot
 from broker.records.header import HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, header_at
 
-_MOST_BELIEVED: Final = 1 << 62
-"""A recovery point beyond it is a damaged checkpoint."""
+_MAX_RECOVERY_POINT: Final = 1 << 62
+"""A larger recovery point indicates a damaged checkpoint."""
 
 _LEFT_OVER: Final = (DELETED, ".tmp", ".swap", ".cleaned")
 
 
 class DamagedStretch(NamedTuple):
-    """Bytes of a segment's file that are no good batches."""
+    """Bytes of a segment file that are not valid batches."""
 
     path: str
     start: int
@@ -44,16 +44,18 @@ class DamagedStretch(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Offsets from `start` to before `end` that were given out and whose bytes are not there."""
+    """Offsets from `start` to before `end` that were assigned and whose records are missing."""
 
     start: int
     end: int
 
 
 class Loaded(NamedTuple):
-    """What a partition is made from. `segments` has at least one; `cut` counts the bytes that were cut off at
-    the end, `scanned` those that were checked. `snapshot_at`: the producers as of this offset are on the
-    disk; -1 for none. `gaps` are sorted, and behind the log start.
+    """The recovered state of a partition.
+
+    `segments` has at least one element; `cut` counts the bytes cut off at the end, `scanned` the bytes
+    checked. `snapshot_at`: offset of the producer snapshot on disk; -1 for none. `gaps` are sorted and after
+    the log start offset.
     """
 
     segments: list[Segment]
@@ -78,9 +80,10 @@ def load(
     clean: bool,
     index_interval: int,
 ) -> Loaded:
-    """`recovery_point`: everything before it has been flushed; after a `clean` end it is the end of the log.
+    """Recover a partition's directory.
 
-    Raises OSError.
+    `recovery_point`: everything before it has been flushed; after a `clean` shutdown it is the log end
+    offset. Raises OSError.
     """
     bases, snapshots = _list(directory)
     if not bases:
@@ -105,10 +108,10 @@ def load(
             segments, producers, start_offset, recovery_point, recovery_point, snapshot_at, gaps=gaps
         )
     producers, replayed_from = _restore(directory, snapshots, bases[-1])
-    first = min(_holding(bases, recovery_point), len(bases) - 1)
+    first = min(_segment_index(bases, recovery_point), len(bases) - 1)
     damage: list[DamagedStretch] = []
     scanned = cut = 0
-    for segment in segments[_holding(bases, replayed_from) : first]:
+    for segment in segments[_segment_index(bases, replayed_from) : first]:
         for found in segment.batches():
             _replay(producers, found.header, replayed_from, disk.modified_ms(segment.path))
     end_offset = bases[first]
@@ -124,9 +127,9 @@ def load(
             segment.seal()
         damage += [DamagedStretch(segment.path, *stretch) for stretch in segment.verified.damage]
         ends.append(_end_of_checked(segment, size, end_offset))
-    is_short = end_offset < recovery_point < _MOST_BELIEVED
+    is_short = end_offset < recovery_point < _MAX_RECOVERY_POINT
     if is_short:
-        # Flushed records are gone from the end. Their offsets are not given out a second time.
+        # Flushed records are missing at the end. Their offsets are not assigned again.
         segments.append(Segment(files, directory, recovery_point))
         segments[-1].open(make=True)
         end_offset = recovery_point
@@ -146,7 +149,7 @@ def load(
 
 
 def _gaps(segments: Sequence[Segment], ends: Sequence[int | None], start_offset: int) -> list[Gap]:
-    """Between the end of each segment, None where that is not known, and the base of the next one."""
+    """Return the gaps between each segment's end (None if unknown) and the next base offset."""
     found = [
         Gap(max(end, start_offset), following.base_offset)
         for end, following in zip(ends, segments[1:], strict=False)
@@ -156,16 +159,18 @@ def _gaps(segments: Sequence[Segment], ends: Sequence[int | None], start_offset:
 
 
 def _end_of(segment: Segment) -> int | None:
-    """One past the last offset of a segment that is not scanned, by the headers behind its last index entry;
-    None where they make no sense, which the first reader finds out. Raises OSError.
+    """Return one past the last offset of an unscanned segment, from the headers after its last index entry.
+
+    None if the headers are inconsistent; the first read then finds the damage. Raises OSError.
     """
     end, position = segment.last_extent()
     return end if position == segment.size or _is_cut_off(segment, position, segment.size, end) else None
 
 
 def _end_of_checked(segment: Segment, size: int, end_offset: int) -> int | None:
-    """The same of a segment of `size` bytes that was scanned: None where bad bytes stand at the end, which
-    are damage and no gap.
+    """Return the end offset of a scanned segment of `size` bytes.
+
+    None if it ends in bad bytes, which count as damage and not as a gap.
     """
     tail = segment.verified.damage[-1].start if segment.verified.damage else size
     is_whole = not segment.verified.damage or segment.verified.damage[-1].end < size
@@ -173,7 +178,10 @@ def _end_of_checked(segment: Segment, size: int, end_offset: int) -> int | None:
 
 
 def _is_cut_off(segment: Segment, position: int, size: int, offset: int) -> bool:
-    """Whether the file ends within the batch at `position`, which begins with `offset`. Raises OSError."""
+    """Return whether the file ends within the batch at `position`, which starts at `offset`.
+
+    Raises OSError.
+    """
     if size - position < HEADER_BYTES:
         return True
     header = header_at(disk.read_at(segment.open(), position, HEADER_BYTES), 0)
@@ -181,7 +189,7 @@ def _is_cut_off(segment: Segment, position: int, size: int, offset: int) -> bool
 
 
 def _list(directory: str) -> tuple[list[int], list[int]]:
-    """The base offsets of segments and the offsets of snapshots, in order; what was left over is removed."""
+    """Return the sorted base offsets of segments and offsets of snapshots; remove leftover files."""
     bases: list[int] = []
     snapshots: list[int] = []
     indexes: list[tuple[int, str]] = []
@@ -205,13 +213,13 @@ def _list(directory: str) -> tuple[list[int], list[int]]:
     return bases, snapshots
 
 
-def _holding(bases: list[int], offset: int) -> int:
-    """Which segment an offset is in."""
+def _segment_index(bases: list[int], offset: int) -> int:
+    """Return the index of the segment that holds the offset."""
     return max(sum(base <= offset for base in bases) - 1, 0)
 
 
 def _ends_at(active: Segment, end_offset: int) -> bool:
-    """Whether the last batch is whole and good, ends the file, and has the offset before `end_offset`."""
+    """Return whether the last batch is valid, ends the file, and ends at `end_offset`."""
     entry = active.offsets.at_or_before(end_offset - active.base_offset)
     position, offset = 0, active.base_offset
     for found in active.batches(entry[1] if entry else 0):
@@ -220,9 +228,7 @@ def _ends_at(active: Segment, end_offset: int) -> bool:
 
 
 def _restore(directory: str, snapshots: list[int], latest: int) -> tuple[Producers, int]:
-    """The newest snapshot that is readable and not after `latest`, and its offset; (nobody, 0) without
-    one.
-    """
+    """Return the newest readable snapshot up to `latest` and its offset; (no producers, 0) without one."""
     for offset in reversed(snapshots):
         if offset <= latest:
             content = disk.read_file(os.path.join(directory, segment_file(offset, SNAPSHOT)))
@@ -251,7 +257,7 @@ def _recover(
     ceiling: int | None,
     index_interval: int,
 ) -> int:
-    """Checks every batch, makes the indexes anew, and returns the offset after the last one."""
+    """Check every batch, rebuild the indexes, and return the offset after the last batch."""
     size = segment.size
     seen_ms = disk.modified_ms(segment.path)
     segment.restart()
@@ -270,7 +276,7 @@ def _recover(
 
 
 def _cut_tail(active: Segment) -> int:
-    """Bytes behind the last good batch, which are gone now."""
+    """Truncate the file after the last good batch and return the number of bytes removed."""
     left = disk.size_of(active.path) - active.size
     if left:
         disk.truncate(active.open(), active.size)

@@ -1,4 +1,4 @@
-"""What the start found out about the logs; the composition root writes it into the broker's own log."""
+"""Findings of log recovery at startup; the composition root logs them."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from broker.log.recovery import DamagedStretch
 
 
 class CutTail(NamedTuple):
-    """A partition whose last bytes were no whole batch; it ends at `end_offset` now."""
+    """A partition that lost an incomplete batch at its end; it now ends at `end_offset`."""
 
     topic: str
     partition: int
@@ -17,7 +17,7 @@ class CutTail(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A partition that is offline until the next start."""
+    """A partition that stays offline until the next start."""
 
     topic: str
     partition: int
@@ -25,7 +25,7 @@ class Unreadable(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Records of a partition that were flushed, from `start` to before `end`, and are not there."""
+    """Flushed records of a partition that are missing, from `start` to before `end`."""
 
     topic: str
     partition: int
@@ -34,14 +34,14 @@ class Missing(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A log directory that is offline until the next start."""
+    """A log directory that stays offline until the next start."""
 
     directory: str
     error: OSError
 
 
 class Twice(NamedTuple):
-    """A partition that lay in two log directories: a move was cut off. The one in `kept` is used."""
+    """A partition found in two log directories after an interrupted move. The copy in `kept` is used."""
 
     topic: str
     partition: int
@@ -51,8 +51,10 @@ class Twice(NamedTuple):
 
 @dataclass(slots=True)
 class Recovery:
-    """`unclean`: log directories that were not closed. `damage`: bytes that stay where they are and are not
-    served.
+    """The result of opening all log directories.
+
+    `unclean` lists log directories without a clean shutdown. `damage` lists byte ranges that stay on disk and
+    are not served.
     """
 
     partitions: int = 0

@@ -1,7 +1,7 @@
-"""Which segments a partition may let go of, by age, by size and by its log start offset (Kafka's
+"""Selects the segments that a partition may delete, by age, size and log start offset (Kafka's
 deleteOldSegments).
 
-Called by PartitionLog.retire. Decides, and touches nothing.
+Called by PartitionLog.retire. Changes nothing.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,11 @@ def expired(
     log_start_offset: int,
     now_wall_ms: int,
 ) -> int:
-    """How many segments, from the oldest on, may go. All of them only when the newest record of the active
-    segment is too old as well: the caller then opens a new one first. Raises OSError.
+    """Return how many of the oldest segments may be deleted.
+
+    Raises OSError.
+
+    All of them only if the active segment's newest record is also too old: the caller then rolls first.
     """
     count = 0
     if settings.deletes:
@@ -52,7 +55,7 @@ def _too_old(segments: Sequence[Segment], retention_ms: int, now_wall_ms: int) -
 
 
 def _too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
-    """The active segment is never too many."""
+    """Return how many segments exceed the size limit, never counting the active one."""
     if retention_bytes == KEPT_FOR_EVER:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes

@@ -1,10 +1,10 @@
-"""Reads a segment batch by batch and tells good bytes from bad ones.
+"""Scans a segment batch by batch and separates good bytes from damaged ones.
 
-Called by recovery for whole segments and by a Segment for a stretch that nobody has checked since the start.
-Knows the bytes of a file and what a batch looks like; what follows from a bad one is decided elsewhere.
+Called by recovery for whole segments and by a Segment for ranges not yet verified since startup. The callers
+decide how to handle damage.
 
-Bytes behind a bad stretch are not given up: a batch carries a magic number, a length and a CRC over nearly
-all of it, so the next good one is found by trying, and nothing but the damaged bytes is lost.
+Bytes after damage are still usable: a batch has a magic number, a length and a CRC over nearly all of it, so
+the scan tries positions until it finds the next good batch, and only the damaged bytes are lost.
 """
 
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ from broker.records.header import (
 
 _CHUNK: Final = 262_144
 _LARGEST_BATCH: Final = 268_435_456
-"""More than any request can carry: a length beyond it is damage, and is not read."""
+"""More than any request can carry: a larger length is damage and is not read."""
 
-_FARTHEST: Final = 0x7FFF_FFFF
+_MAX_RELATIVE_OFFSET: Final = 0x7FFF_FFFF
 _MAGIC_BYTE: Final = bytes([MAGIC])
 _unpack = HEADER.unpack_from
 
 
 Good: TypeAlias = tuple[int, HeaderFields]
-"""Where a good batch lies, and its header. Plain tuples: recovery looks at millions of them."""
+"""Position and header of a good batch. Plain tuples: recovery creates millions of them."""
 
 
 class Damage(NamedTuple):
-    """Bytes of a segment, from `start` to before `end`, that are no good batches."""
+    """Bytes of a segment, from `start` to before `end`, that are not valid batches."""
 
     start: int
     end: int
@@ -46,12 +46,13 @@ class Damage(NamedTuple):
 def scan(
     file: OpenFile, position: int, end: int, expected: int, *, exact: bool, ceiling: int | None
 ) -> Iterator[list[Good] | Damage]:
-    """Everything from `position` to `end` in order, as runs of batches that are whole and have a good CRC.
+    """Yield everything from `position` to `end` in order: runs of complete batches with a good CRC, and
+    damage.
 
-    The CRC does not cover a batch's offset, so that is checked against its neighbours'. `expected` is the
-    offset that the first batch has, if `exact`, or the least that it may have. Later ones follow without a
-    gap, unless the batch behind agrees with the gap. All offsets are below `ceiling`; where that is not
-    known, the last batch may not leave a gap. Raises OSError.
+    The CRC does not cover a batch's offset, so the scan checks it against the neighbouring batches.
+    `expected` is the first batch's offset if `exact`, else its minimum. Later batches must follow without a
+    gap, unless the next batch confirms the gap. All offsets are below `ceiling`; if that is unknown, no gap
+    is allowed before the last batch. Raises OSError.
     """
     window = _Window(file, position, end, ceiling)
     while position < end:
@@ -70,7 +71,7 @@ def scan(
 
 
 class _Window:
-    """A part of the file in memory, moved along."""
+    """A sliding part of the file in memory."""
 
     __slots__ = ("_ceiling", "_chunk", "_end", "_file", "_start")
 
@@ -82,7 +83,7 @@ class _Window:
         self._chunk = memoryview(b"")
 
     def good_run(self, position: int, expected: int, *, exact: bool) -> list[Good]:
-        """Batches that follow one another from `position` on, up to about a chunk of them."""
+        """Return consecutive good batches from `position` on, up to about one chunk."""
         first = self.good_batch(position, expected, exact=exact)
         if first is None:
             return []
@@ -110,39 +111,39 @@ class _Window:
         return run
 
     def good_batch(self, position: int, expected: int, *, exact: bool) -> HeaderFields | None:
-        """The batch at `position`, by every rule there is."""
+        """Return the header of the batch at `position` if it passes every check."""
         if self._end - position < HEADER_BYTES:
             return None
-        at = self._show(position, HEADER_BYTES)
+        at = self._load(position, HEADER_BYTES)
         header: HeaderFields = _unpack(self._chunk, at)
         base_offset, length, _, magic, crc, _, delta, *_ = header
         size = length + LENGTH_OVERHEAD
         if (
             magic != MAGIC
             or not HEADER_BYTES <= size <= min(self._end - position, _LARGEST_BATCH)
-            or not expected <= base_offset <= expected + _FARTHEST
+            or not expected <= base_offset <= expected + _MAX_RELATIVE_OFFSET
             or delta < 0
         ):
             return None
-        at = self._show(position, size)
+        at = self._load(position, size)
         if crc32c(self._chunk[at + CRC_FROM : at + size]) != crc:
             return None
         if exact and base_offset == expected:
             return header
-        return header if self._agrees(position + size, base_offset + delta, exact) else None
+        return header if self._confirms_offsets(position + size, base_offset + delta, exact) else None
 
-    def _agrees(self, position: int, last_offset: int, exact: bool) -> bool:
-        """Whether what stands behind a batch speaks for its offsets."""
+    def _confirms_offsets(self, position: int, last_offset: int, exact: bool) -> bool:
+        """Return whether the bytes after a batch confirm its offsets."""
         if self._end - position >= HEADER_BYTES:
-            at = self._show(position, HEADER_BYTES)
+            at = self._load(position, HEADER_BYTES)
             following: HeaderFields = _unpack(self._chunk, at)
             return following[0] > last_offset
         return not exact if self._ceiling is None else last_offset < self._ceiling
 
     def next_good(self, position: int, expected: int) -> int:
-        """The position of the next good batch, or the end."""
+        """Return the position of the next good batch, or the end."""
         while self._end - position >= HEADER_BYTES:
-            at = self._show(position, HEADER_BYTES)
+            at = self._load(position, HEADER_BYTES)
             chunk, start = self._chunk.obj, self._start
             assert isinstance(chunk, bytes)
             found = chunk.find(_MAGIC_BYTE, at + MAGIC_AT)
@@ -155,8 +156,8 @@ class _Window:
             position += 1
         return self._end
 
-    def _show(self, position: int, length: int) -> int:
-        """Where in the chunk `position` is, with `length` bytes behind it, which exist."""
+    def _load(self, position: int, length: int) -> int:
+        """Load `length` bytes at `position`, which exist, and return their index in the chunk."""
         at = position - self._start
         if at < 0 or at + length > len(self._chunk):
             wanted = min(max(length, _CHUNK), self._end - position)

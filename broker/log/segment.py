@@ -1,8 +1,7 @@
 """One file of batches with its two indexes: `<base offset>.log`, `.index`, `.timeindex` (Kafka's LogSegment).
 
-Owned by a PartitionLog. Appends what it is told to, at the position it knows to be the end, and finds batches
-by their offsets. Decides nothing: what may be appended, when to roll and what to delete is the partition's
-business.
+Owned by a PartitionLog. Appends at the known end and finds batches by offset. The partition decides what to
+append, when to roll and what to delete.
 """
 
 import contextlib
@@ -28,7 +27,7 @@ from broker.records.header import (
 )
 
 _READ_AHEAD: Final = 4_096
-"""What lies between two entries of the index, so that a batch is usually found with one read."""
+"""The bytes between two index entries, so that one read usually finds a batch."""
 
 _read_extent = EXTENT.unpack_from
 
@@ -41,11 +40,11 @@ class Found(NamedTuple):
 
 
 class HalfWritten(OSError):  # noqa: N818 - a state of the file
-    """An append failed and could not be taken back: nobody knows what the file holds."""
+    """An append failed and could not be undone: the file's content is unknown."""
 
 
 class Segment:
-    """`size` is the end that readers may see; `index_bytes` are those of the larger index."""
+    """A segment. `size` is the end visible to readers; `index_bytes` is the size of the larger index."""
 
     __slots__ = (
         "_files",
@@ -71,8 +70,10 @@ class Segment:
         size: int = 0,
         ceiling: int | None = None,
     ) -> None:
-        """`size` more than 0: the files are there, and their bytes are taken for unproven; all their offsets
-        are below `ceiling`, if that is known. Touches no file.
+        """Create the segment without touching files.
+
+        With `size` above 0 the files exist and their bytes are unverified; all their offsets are below
+        `ceiling`, if known.
         """
         self._files = files
         self.directory = directory
@@ -92,7 +93,7 @@ class Segment:
         return os.path.join(self.directory, segment_file(self.base_offset, suffix))
 
     def move_to(self, directory: str) -> None:
-        """The same bytes lie in another directory now."""
+        """Switch to the same files in another directory."""
         self.directory = directory
         self.path = self.file(LOG)
         self.offsets.path = self.file(OFFSET_INDEX)
@@ -100,30 +101,32 @@ class Segment:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Everything that goes when the segment goes."""
+        """Files that are deleted with the segment."""
         return tuple(self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX, SNAPSHOT))
 
     @property
     def durable_paths(self) -> list[str]:
-        """What has to be on the disk before recovery may pass the segment over."""
+        """Existing files that must be flushed before recovery may skip the segment."""
         paths = [self.file(suffix) for suffix in (LOG, OFFSET_INDEX, TIME_INDEX)]
         return [path for path in paths if disk.exists(path)]
 
     def open(self, *, make: bool = False) -> OpenFile:
-        """Raises OSError."""
+        """Return the open file. Raises OSError."""
         return self._files.get(self.path, make=make)
 
     def newest(self) -> tuple[int, int]:
-        """The greatest timestamp (-1: no batch has one), and the last offset of the batch that has it. Raises
-        OSError.
+        """Return the greatest timestamp (-1 if none) and the last offset of the batch that has it.
+
+        Raises OSError.
         """
         if self._max_timestamp is None:
             self._max_timestamp, self._max_timestamp_offset = self._read_newest()
         return self._max_timestamp, self._max_timestamp_offset
 
     def _read_newest(self) -> tuple[int, int]:
-        """The last entry of the time index, if the batch agrees: retention deletes by it. Else all batches
-        are asked.
+        """Read the last entry of the time index, and scan all batches if its batch disagrees.
+
+        Retention deletes by this timestamp.
         """
         count = len(self.times)
         if count:
@@ -139,16 +142,15 @@ class Segment:
         return greatest
 
     def prepare(self) -> None:
-        """Before the first append after a start: reads what appending has to know. Raises OSError."""
+        """Read the state needed by the first append after a start. Raises OSError."""
         self.newest()
         self.times.last_key()
         self._count_index_bytes()
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[Staged], index_interval: int) -> None:
-        """Buffers are the bytes of the batches, one each.
+        """Append one buffer per batch.
 
-        Raises OSError, and then nothing of it is in the segment; HalfWritten, and then the segment is of no
-        use.
+        Raises OSError with the segment unchanged; HalfWritten if the segment is unusable.
         """
         file = self._files.get(self.path)
         try:
@@ -166,10 +168,9 @@ class Segment:
             raise HalfWritten(error.errno, error.strerror) from error
 
     def note(self, size: int, last_offset: int, max_timestamp: int, index_interval: int) -> None:
-        """A batch lies at the end of what is known: makes the index entries that Kafka makes, and moves the
-        end.
+        """Account for a batch at the end: add the index entries that Kafka adds, and advance the end.
 
-        `prepare` has been called before.
+        Requires `prepare`.
         """
         greatest = self._max_timestamp
         assert greatest is not None
@@ -187,8 +188,8 @@ class Segment:
         self._since_index += size
 
     def _spill(self) -> None:
-        """A full disk is no reason to refuse an append that has succeeded: the entries wait for better
-        times.
+        """Write buffered index entries; on a full disk they stay buffered, because the append itself has
+        succeeded.
         """
         with contextlib.suppress(OSError):
             self.offsets.spill()
@@ -203,14 +204,14 @@ class Segment:
             self.times.append(timestamp, offset - self.base_offset)
 
     def seal(self) -> None:
-        """Nothing is appended for now: the indexes are completed and written. Raises OSError."""
+        """Complete and write the indexes when appends stop. Raises OSError."""
         if self.size and self._max_timestamp is not None:
             self._index_time()
         self.offsets.spill()
         self.times.spill()
 
     def restart(self) -> None:
-        """Forgets what is known of the content; recovery notes the good batches anew. Raises OSError."""
+        """Reset the segment before recovery notes the good batches again. Raises OSError."""
         self.offsets.clear()
         self.times.clear()
         self.size = self._since_index = self.index_bytes = 0
@@ -218,19 +219,22 @@ class Segment:
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
 
     def locate(self, offset: int) -> tuple[int, int] | None:
-        """(position, bytes) of the first batch whose last offset is not below `offset`. Raises OSError."""
+        """Return (position, bytes) of the first batch whose last offset is not below `offset`.
+
+        Raises OSError.
+        """
         position, likely = self.offsets.around(offset - self.base_offset)
         if self.verified.doubtful:
-            for found in self.batches(self._believed(position, offset)):
+            for found in self.batches(self._checked_position(position, offset)):
                 if found.header.last_offset >= offset:
                     return found.position, found.header.size
             return None
         if likely is not None:
-            # Where every batch has its entry, the one sought is the one that the index names.
-            named = self._named(likely)
+            # If every batch has an index entry, this is the batch.
+            named = self._batch_at(likely)
             if named is not None and named[0] <= offset <= named[1]:
                 return likely, named[2]
-        position = self._believed(position, offset)
+        position = self._checked_position(position, offset)
         file, size = self._files.get(self.path), self.size
         while size - position >= HEADER_BYTES:
             chunk = disk.read_at(file, position, min(_READ_AHEAD, size - position))
@@ -244,13 +248,14 @@ class Segment:
         return None
 
     def last_extent(self) -> tuple[int, int]:
-        """One past the last offset, and the position behind the batch that has it, by the headers behind the
-        last entry of the index. The position is before the end of the file where no batch follows. Raises
-        OSError.
+        """Return one past the last offset and the position after its batch, from the headers after the last
+        index entry.
+
+        The position is before the end of the file if no batch follows. Raises OSError.
         """
         count = len(self.offsets)
         position = self.offsets[count - 1][1] if count and self.size else 0
-        named = self._named(position) if position else None
+        named = self._batch_at(position) if position else None
         if named is None:
             position = 0
         end, file = self.base_offset, self._files.get(self.path)
@@ -270,17 +275,19 @@ class Segment:
         return end, position
 
     def near(self, offset: int) -> int:
-        """The position of a batch that is not behind the one with `offset`. Raises OSError."""
-        return self._believed(self.offsets.around(offset - self.base_offset)[0], offset)
+        """Return the position of a batch at or before the one with `offset`. Raises OSError."""
+        return self._checked_position(self.offsets.around(offset - self.base_offset)[0], offset)
 
-    def _believed(self, position: int, offset: int) -> int:
-        """What the index says, if there is a batch before `offset`; else the beginning."""
-        named = self._named(position) if position else None
+    def _checked_position(self, position: int, offset: int) -> int:
+        """Return the index's position if a batch before `offset` starts there, else 0."""
+        named = self._batch_at(position) if position else None
         return position if named is not None and named[1] < offset else 0
 
-    def _named(self, position: int) -> tuple[int, int, int] | None:
-        """First and last offset and bytes of the batch at a position from the index, which has no checksum
-        and may be wrong: None if there can be no batch.
+    def _batch_at(self, position: int) -> tuple[int, int, int] | None:
+        """Return first offset, last offset and bytes of the batch at a position from the index; None if it is
+        invalid.
+
+        The index has no checksum and may be wrong.
         """
         left = self.size - position
         if not position >= 0 or left < HEADER_BYTES:
@@ -293,7 +300,7 @@ class Segment:
         return base_offset, base_offset + delta, size
 
     def batches(self, position: int = 0) -> Iterator[Found]:
-        """The headers from a batch's position on, damaged stretches left out. Raises OSError."""
+        """Yield the headers from a batch's position on, skipping damaged ranges. Raises OSError."""
         file = self._files.get(self.path)
         start, chunk = position, b""
         while True:
@@ -310,5 +317,5 @@ class Segment:
             position += header.size
 
     def batch(self, found: Found) -> bytes:
-        """The whole of it. Raises OSError."""
+        """Return the batch's bytes. Raises OSError."""
         return disk.read_at(self._files.get(self.path), found.position, found.header.size)

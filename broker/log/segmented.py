@@ -1,7 +1,9 @@
-"""The segments of one partition and everything that is rarely done to them: rolling, letting go, flushing,
-lookups by time, going offline. `partition.PartitionLog` adds what is done all the time.
+"""The segments of one partition and the infrequent operations on them: rolling, retention, flushing, lookups
+by time, going offline.
 
-Knows offsets, files and settings; no batch that is on its way in, no request, no clock.
+`partition.PartitionLog` adds the hot paths.
+
+Works on offsets, files and settings; independent of requests, incoming batches and clocks.
 """
 
 import os
@@ -23,12 +25,14 @@ from broker.log.snapshot import snapshot
 from broker.records.slices import Slices
 
 OUT_OF_RESOURCES: Final = frozenset({EMFILE, ENFILE, ENOMEM})
-"""Errors of opening and reading that say nothing of the disk."""
+"""Errors of opening and reading that do not indicate a disk failure."""
 
 
 class Place(NamedTuple):
-    """Whose log it is, and where. `topic_id` is 16 bytes; `starts` are the log start offsets of the log
-    directory that `directory` lies in.
+    """Identity and location of a partition's log.
+
+    `topic_id` has 16 bytes; `starts` holds the log start offsets of the log directory that contains
+    `directory`.
     """
 
     topic: str
@@ -39,7 +43,7 @@ class Place(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Where a reader that asks for a certain offset starts."""
+    """Cached start position for reads at one offset."""
 
     segment: Segment
     position: int
@@ -47,7 +51,7 @@ class Mark(NamedTuple):
 
 
 class SegmentedLog:
-    """`recovery_point`: everything before it is on the disk, as far as this process knows."""
+    """A partition's segments and state. `recovery_point`: this process has flushed everything before it."""
 
     def __init__(self, place: Place, settings: TopicSettings, context: LogContext, loaded: Loaded) -> None:
         self.topic, self.index, self.topic_id, self.directory, self._starts = place
@@ -62,7 +66,7 @@ class SegmentedLog:
         self.offline: OSError | None = None
         self.deleted = False
         self.adopted = False
-        self._shared = context
+        self._context = context
         self._marks: dict[int, Mark] = {}
         self._snapshot_at = loaded.snapshot_at
         self.traffic = PartitionMetrics()
@@ -70,11 +74,11 @@ class SegmentedLog:
         self.gaps: list[Gap] = []
         self.note_gaps(loaded.gaps)
         self._bytes_before = self.size
-        """Of all that was ever written: what was here at the opening, less what has been let go since."""
+        """Size at opening, less the bytes that retention has removed since."""
 
     @property
     def log_end_offset(self) -> int:
-        """One past the last record that readers may see."""
+        """One past the last record that is visible to readers."""
         return self.high_watermark
 
     @property
@@ -84,44 +88,45 @@ class SegmentedLog:
 
     @property
     def messages_in(self) -> int:
-        """Offsets that were given out since the log was opened."""
+        """Offsets assigned since the log was opened."""
         return self.high_watermark - self._end_at_opening
 
     @property
     def bytes_in(self) -> int:
-        """Bytes that were written since the log was opened."""
+        """Bytes written since the log was opened."""
         return self.size - self._bytes_before
 
     @property
     def missing(self) -> int:
-        """Offsets whose records were there and are not."""
+        """Number of offsets whose records are missing."""
         return sum(gap.end - gap.start for gap in self.gaps)
 
     def note_gaps(self, gaps: Iterable[Gap]) -> None:
-        """They are shown until the log start has passed them."""
+        """Add gaps; they are reported until the log start offset passes them."""
         self.gaps += gaps
         if self.gaps:
-            self._shared.gapped[self] = None
+            self._context.gapped[self] = None
 
     def past_gap(self, offset: int) -> int:
-        """The offset itself, or the end of the gap that it is in: for who reads what there is."""
+        """Return the end of the gap that contains `offset`, or `offset` itself."""
         return next((gap.end for gap in self.gaps if gap.start <= offset < gap.end), offset)
 
     def _forget_passed_gaps(self) -> None:
         if self.gaps:
             self.gaps = [gap for gap in self.gaps if gap.end > self.log_start_offset]
             if not self.gaps:
-                self._shared.gapped.pop(self, None)
+                self._context.gapped.pop(self, None)
 
     def offset_for_timestamp(self, timestamp: int) -> Slices[tuple[int, int] | None]:
-        """(offset, timestamp) of the first record that is not older. Raises ApiError."""
+        """Find (offset, timestamp) of the first record with at least this timestamp. Raises ApiError."""
         return self._lookup(
             lambda segments: timestamps.first_at_or_after(segments, timestamp, self.log_start_offset)
         )
 
     def max_timestamp(self) -> Slices[tuple[int, int] | None]:
-        """(offset, timestamp) of the newest record by its own time; None where no record has one. Raises
-        ApiError.
+        """Find (offset, timestamp) of the record with the greatest timestamp; None if no record has one.
+
+        Raises ApiError.
         """
         return self._lookup(timestamps.newest)
 
@@ -137,11 +142,11 @@ class SegmentedLog:
                 self.check_usable()
                 if set(segments) <= set(self.segments):
                     raise self.unreadable(error) from error
-                # Retention took a segment between two slices.
+                # Retention removed a segment between two slices; search again.
 
     def delete_records_before(self, offset: int) -> int:
-        """Moves the log start, at once and for good; files follow with the next retention. Returns the low
-        watermark.
+        """Advance the log start offset durably and return the low watermark; the next retention removes the
+        files.
 
         Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
@@ -162,8 +167,9 @@ class SegmentedLog:
         return self.log_start_offset
 
     def retire(self, now_wall_ms: int) -> list[str]:
-        """Lets go of the segments that retention no longer keeps, and returns the files that may be removed:
-        they have been renamed, nobody looks them up any more. Raises ApiError KAFKA_STORAGE_ERROR.
+        """Remove the segments that retention no longer keeps, and return their renamed files for removal.
+
+        Raises ApiError KAFKA_STORAGE_ERROR.
         """
         if self.offline is not None:
             return []
@@ -176,11 +182,11 @@ class SegmentedLog:
         try:
             if count == len(self.segments):
                 self.roll()
-            return self._let_go(count)
+            return self._remove_oldest(count)
         except OSError as error:
             raise storage_error(error) from error
 
-    def _let_go(self, count: int) -> list[str]:
+    def _remove_oldest(self, count: int) -> list[str]:
         gone = self.segments[:count]
         if not gone:
             return []
@@ -199,20 +205,22 @@ class SegmentedLog:
         return removable
 
     def roll(self) -> None:
-        """Closes the active segment, which has records, and opens the next one. Nothing is staged.
+        """Close the active segment and open the next one.
 
-        Raises ApiError KAFKA_STORAGE_ERROR, and then the active segment is as it was.
+        The active segment has records, and nothing is staged.
+
+        Raises ApiError KAFKA_STORAGE_ERROR and leaves the active segment unchanged.
         """
         try:
             self.segments[-1].seal()
             self._write_snapshot()
-            fresh = Segment(self._shared.files, self.directory, self.high_watermark)
+            fresh = Segment(self._context.files, self.directory, self.high_watermark)
             fresh.open(make=True)
         except OSError as error:
             raise storage_error(error) from error
         self.segments.append(fresh)
         self.has_new_names = True
-        self._shared.rolled[self] = None
+        self._context.rolled[self] = None
 
     def _write_snapshot(self) -> None:
         offset = self.high_watermark
@@ -227,7 +235,7 @@ class SegmentedLog:
         return self.has_new_names or self.recovery_point != self.high_watermark
 
     def flush(self, now_ms: int, *, sealed_only: bool = False) -> Flush:
-        """The work of putting everything on the disk that readers see now, or what lies in closed
+        """Return a flush job for everything that readers see now, or with `sealed_only` for the closed
         segments.
         """
         *sealed, active = self.segments
@@ -236,7 +244,7 @@ class SegmentedLog:
             paths.append(active.path)
         end_offset = active.base_offset if sealed_only else self.high_watermark
         try:
-            files = [self._shared.files.get(path) for path in paths]
+            files = [self._context.files.get(path) for path in paths]
         except OSError as error:
             return Flush(self, [], end_offset, now_ms, not_begun=error)
         return Flush(self, files, end_offset, now_ms)
@@ -246,11 +254,11 @@ class SegmentedLog:
         return [segment for segment, end in zip(sealed, ends, strict=True) if end > self.recovery_point]
 
     def flushed(self, end_offset: int, now_ms: int, *, names_too: bool) -> None:
-        """A Flush has succeeded; what came after `now_ms` waits for the next one."""
+        """Record a successful Flush. Records appended after `now_ms` wait for the next one."""
         self.recovery_point = max(self.recovery_point, end_offset)
         if names_too:
             self.has_new_names = False
-        unflushed = self._shared.unflushed
+        unflushed = self._context.unflushed
         if self in unflushed:
             if self.recovery_point == self.high_watermark:
                 del unflushed[self]
@@ -258,8 +266,9 @@ class SegmentedLog:
                 unflushed[self] = now_ms
 
     def move_to(self, directory: str, starts: OffsetFile, flushed_offset: int) -> None:
-        """The same files, byte for byte, lie in another log directory now; everything goes on there. The disk
-        has what is before `flushed_offset`. Slices that were lent still read the old ones.
+        """Switch to the same files in another log directory.
+
+        The disk has everything before `flushed_offset`. Existing slices still read the old files.
         """
         for segment in self.segments:
             self._forget_files(segment)
@@ -270,60 +279,65 @@ class SegmentedLog:
         self._snapshot_at = -1
 
     def delete(self) -> None:
-        """Nobody may use it from now on. The files are the store's business."""
+        """Refuse all further use. The store removes the files."""
         self.deleted = True
         self._marks.clear()
-        self._shared.offline.pop(self, None)
-        self._shared.gapped.pop(self, None)
-        self._shared.forget(self)
+        self._context.offline.pop(self, None)
+        self._context.gapped.pop(self, None)
+        self._context.forget(self)
         for segment in self.segments:
             self._forget_files(segment)
 
     def _forget_files(self, segment: Segment) -> None:
         segment.offsets.let_go()
         for path in segment.paths:
-            self._shared.files.forget(path)
+            self._context.files.forget(path)
 
     def forget_marks(self) -> None:
-        """The store remembers too many places at which readers start."""
+        """Drop the cached positions when the store's limit is reached."""
         self._marks.clear()
 
     def refusal(self) -> ApiError:
-        """What is answered for a partition that is deleted or offline."""
+        """Return the error for a deleted or offline partition."""
         if self.deleted:
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic}-{self.index} was deleted")
         why = f"{self.topic}-{self.index} is offline: {self.offline}"
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, why)
 
     def go_offline(self, error: OSError) -> None:
-        """Nothing is appended or read until the broker is started again and has read what the disk really
-        holds.
-        """
-        is_news = self.offline is None
+        """Refuse appends and reads until the next start has recovered what is on disk."""
+        was_online = self.offline is None
         self.offline = error
         self._marks.clear()
-        context = self._shared
+        context = self._context
         context.forget(self)
-        if is_news and not self.deleted:
+        if was_online and not self.deleted:
             context.offline[self] = None
             if context.went_offline is not None:
                 context.went_offline(self)
 
     def unreadable(self, error: OSError) -> ApiError:
-        """The answer for a read that failed. The partition goes offline, as one that recovery could not read,
-        unless the error says nothing of the disk: without descriptors or memory the next read may succeed.
+        """Return the error for a failed read, and take the partition offline.
+
+        The partition stays online for errors that do not indicate a disk failure: without descriptors or
+        memory, the next read may succeed.
         """
         if error.errno not in OUT_OF_RESOURCES and not self.deleted and self.offline is None:
             self.go_offline(error)
         return storage_error(error)
 
     def check_usable(self) -> None:
-        """Raises ApiError KAFKA_STORAGE_ERROR, UNKNOWN_TOPIC_OR_PARTITION."""
+        """Raise ApiError KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION if the partition is offline or
+        deleted.
+        """
         if self.offline is not None or self.deleted:
             raise self.refusal()
 
     def seal(self) -> None:
-        """For a clean end: indexes and producers are written. Blocks for many files. Raises OSError."""
+        """Write the indexes and the producer snapshot for a clean shutdown.
+
+        Blocks for many files. Raises OSError.
+        """
         for segment in self.segments:
             segment.seal()
         if self.high_watermark > self.log_start_offset or len(self.producers):

@@ -1,7 +1,7 @@
-"""A run of a segment's bytes on its way to a reader, which no Python object ever holds.
+"""A range of a segment's bytes on its way to a reader, sent without copying into Python objects.
 
-Made by PartitionLog.read, measured (`len`) by the encoder of the Fetch response, sent by
-network.connection.send. Knows no batch and no offset. Everything here belongs to the event loop's thread.
+Created by PartitionLog.read, measured (`len`) by the encoder of the Fetch response, sent by
+network.connection.send. Independent of batches and offsets. Used only from the event loop's thread.
 """
 
 from errno import EBADMSG, EFAULT, EIO, ENODATA, ESTALE, EUCLEAN
@@ -13,35 +13,36 @@ from broker.log.disk import NOTHING, OpenFile, Sender
 from broker.log.windows import COPIED, IN_COPIES, MAPPED_FROM, Transfer
 
 DISK_ERRORS: Final = frozenset({EBADMSG, EIO, ENODATA, ESTALE, EUCLEAN})
-"""What sendfile reports of the file; no socket fails with one of these."""
+"""Errors that sendfile reports for the file; no socket operation fails with one of these."""
 
 READ_AHEAD: Final = 1_048_576
-"""Bytes that are not in the page cache and are read at once, before a response promises them; the default of
-max.partition.fetch.bytes.
-"""
+"""Uncached bytes read at once before a response promises them; the default of max.partition.fetch.bytes."""
 
 CHECKED_FROM: Final = MAPPED_FROM
-"""A smaller slice is copied before the first byte of its response is sent, unless much stands before it."""
+"""Smaller slices are copied before the first byte of their response is sent, unless many bytes precede them.
+"""
 
 _SAMPLED: Final = 262_144
-"""The kernel reads and evicts pages in runs, so one byte of each 256 KiB tells whether they are cached."""
+"""The kernel reads and evicts pages in runs, so one byte per 256 KiB tells whether they are cached."""
 
 _read_ahead: Final = memoryview(bytearray(COPIED))
-"""Takes what is read only to know that it can be."""
+"""Buffer for bytes that are read only to check that they are readable."""
 
 
 class Lender(Protocol):
-    """The log that a slice is of."""
+    """The log that owns a slice."""
 
     def slice_failed(self, error: OSError) -> None:
-        """Some of the bytes could not be read. Raises nothing."""
+        """Handle bytes that could not be read. Never raises."""
 
 
 class FileSlice:
-    """`len(slice)` and `remaining` are the bytes that are still to be sent; an empty one is false. The lender
-    is told where they cannot be read.
+    """Bytes of a segment file.
 
-    The bytes stay readable as long as the slice exists, whatever happens to their segment.
+    Reports read errors to its lender.
+
+    `len(slice)` and `remaining` are the unsent bytes; an empty slice is false. The bytes stay readable as
+    long as the slice exists, even if the segment is deleted.
     """
 
     __slots__ = ("_file", "_lender", "_transfer", "position", "remaining")
@@ -59,11 +60,10 @@ class FileSlice:
         return self.remaining
 
     def send_to(self, sender: Sender) -> int:
-        """Sends as much as a non-blocking socket takes, and returns how much that was: 0 only if nothing is
-        left.
+        """Send as much as a non-blocking socket accepts and return the bytes sent; 0 only if nothing remains.
 
-        Raises BlockingIOError when the socket takes nothing; UnreadableRegion when the disk fails, OSError
-        when the socket does. A part may have been sent before.
+        Raises BlockingIOError when the socket's buffer is full; UnreadableRegion when the disk fails, OSError
+        when the socket does. Part of the slice may have been sent before.
         """
         total = 0
         while self.remaining:
@@ -84,9 +84,11 @@ class FileSlice:
         return total
 
     def piece(self, used: int = 0) -> memoryview | None:
-        """The first bytes that are left, to be sent together with others and dropped at once; None where only
-        `send_to` will do. `used` bytes of other pieces stand before it in the same system call. `advance`
-        says afterwards how many went. Raises UnreadableRegion.
+        """Return the first unsent bytes, to be sent with others and dropped at once; None if only `send_to`
+        works.
+
+        `used` is the number of bytes of earlier pieces in the same system call. The caller reports the bytes
+        sent to `advance`. Raises UnreadableRegion.
         """
         try:
             return self._transfer.piece(self._file, self.position, self.remaining, used)
@@ -94,16 +96,19 @@ class FileSlice:
             raise self._unreadable(error) from error
 
     def failed(self, error: OSError) -> OSError:
-        """What to raise where sending a piece of it has failed: UnreadableRegion where the disk is to blame,
-        be it for a page of a mapping, which the kernel calls a bad address; else the error itself.
+        """Return the error to raise after sending a piece failed: UnreadableRegion for a disk error, else
+        `error`.
+
+        The kernel reports an unreadable page of a mapping as a bad address (EFAULT).
         """
         if error.errno == EFAULT:
             return self._unreadable(OSError(EIO, f"bytes at {self.position} cannot be read"))
         return self._unreadable(error) if error.errno in DISK_ERRORS else error
 
     def is_readable(self) -> bool:
-        """Whether the disk gives its bytes, as far as `check_readable` reads them. Where it does not, the
-        lender is told.
+        """Return whether the bytes are readable, as far as `check_readable` reads them.
+
+        Reports a failure to the lender.
         """
         try:
             self.check_readable(self.remaining)
@@ -120,12 +125,12 @@ class FileSlice:
         return unreadable
 
     def advance(self, sent: int) -> None:
-        """So many bytes of the last piece are gone."""
+        """Skip the bytes sent from the last piece."""
         self.position += sent
         self.remaining -= sent
 
     def is_cached(self) -> bool | None:
-        """Whether its first and its last byte are in the page cache; None where the file system cannot
+        """Return whether the first and the last byte are in the page cache; None if the file system cannot
         tell.
         """
         if not self.remaining:
@@ -134,18 +139,18 @@ class FileSlice:
         return first and disk.is_cached(self._file, self.position + self.remaining - 1)
 
     def copies(self) -> None:
-        """From now on its bytes are copied by read calls, since its sender reads them in this process: in a
-        mapping, a page that cannot be read would kill the process.
+        """Copy the bytes by read calls from now on.
+
+        Required if the sender reads them in this process: an unreadable page of a mapping would kill it.
         """
         self._transfer = IN_COPIES
 
     def check_readable(self, least: int) -> None:
-        """Makes sure that the page cache has the bytes, so that an error of the disk is known before a
-        response promises them.
+        """Bring the bytes into the page cache, so that a disk error is known before a response promises them.
 
-        Where it does not, `READ_AHEAD` bytes are read, and the slice ends behind them, though not before its
-        first `least` bytes: the reader asks for the others with its next request. Nothing is read where the
-        file system cannot tell what is cached. Raises OSError; the lender is not told.
+        Reads `READ_AHEAD` uncached bytes and shortens the slice to end after them, but not within its first
+        `least` bytes: the reader requests the others next. Reads nothing if the file system cannot tell what
+        is cached. Raises OSError without reporting it to the lender.
         """
         file, position = self._file, self.position
         end = position + self.remaining
@@ -164,8 +169,9 @@ class FileSlice:
             cached += len(piece)
 
     def read(self) -> bytes:
-        """What is left, copied; for TLS and for small answers. Sends nothing and moves nothing. Raises
-        UnreadableRegion.
+        """Return a copy of the unsent bytes, for TLS and small responses.
+
+        Does not advance. Raises UnreadableRegion.
         """
         if not self.remaining:
             return b""
@@ -176,4 +182,4 @@ class FileSlice:
 
 
 EMPTY: Final = FileSlice(NOTHING, 0, 0, IN_COPIES)
-"""What a read at the end of the log gives."""
+"""The result of a read at the end of the log."""

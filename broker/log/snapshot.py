@@ -1,9 +1,9 @@
-"""A partition's producers as bytes: Kafka's `.snapshot` file (ProducerSnapshot, version 1).
+"""Kafka's `.snapshot` file of a partition's producers (ProducerSnapshot, version 1).
 
     version i16 | crc32c u32 over what follows | count i32 | count entries of 48 bytes
 
-Used when a segment is rolled, at a clean end and at the start. Only the last batch of each producer is kept,
-as in Kafka; the older ones come back where recovery walks the log. Pure.
+Used when a segment is rolled, at a clean shutdown and at startup. Only the last batch of each producer is
+stored, as in Kafka; recovery restores earlier ones from the log. Pure.
 """
 
 from struct import Struct
@@ -45,7 +45,7 @@ def snapshot(producers: Producers) -> bytes:
 
 
 def parse_snapshot(content: bytes) -> Producers | None:
-    """None for a file that is damaged, or of a version that is not known."""
+    """Return the producers; None for a damaged file or an unknown version."""
     if len(content) < _HEAD.size:
         return None
     version, crc, count = _HEAD.unpack_from(content)

@@ -1,6 +1,6 @@
-"""What becomes of an append: the answer to one, and the report of those that failed.
+"""The outcome of an append: a staged batch, and the report of failed ones.
 
-Made by PartitionLog, read by the Produce handler and whoever else appends.
+Created by PartitionLog, read by the Produce handler and by internal appenders.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Staged:
-    """A batch that will be written by the next commit; its offsets are valid if `error` is None after that.
+    """A batch that the next commit writes; its offsets are valid if `error` is None after the commit.
 
-    `log_append_time` is -1 unless the topic stamps its records. `duplicate`: the batch is in the log already,
-    under the offsets given here, and is not written again.
+    `log_append_time` is -1 unless the topic uses LogAppendTime. `duplicate`: the batch is already in the log
+    at these offsets and is not written again.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class Staged:
 
 
 class FailedAppend(NamedTuple):
-    """What a commit could not write, and took back."""
+    """Staged batches that a commit could not write and rolled back."""
 
     partition: "PartitionLog"
     staged: list[Staged]

@@ -1,10 +1,9 @@
-"""All partitions on this machine's disks (Kafka's LogManager).
+"""All partitions on this broker's disks (Kafka's LogManager).
 
-Built once by the composition root and asked by the services. Knows directories and partitions; what lies
-inside a partition is the partition's business.
+Created once by the composition root and called by the services. Manages directories and partitions.
 
-`open` and `close` block; the others belong to the event loop's thread. What takes long they hand out as
-chores, which run in other threads.
+`open` and `close` block; the other methods belong to the event loop's thread and return long-running work as
+background jobs, which run in other threads.
 """
 
 import contextlib
@@ -33,29 +32,31 @@ _NONE_FAILED: Final[tuple[FailedAppend, ...]] = ()
 
 
 class LogStore:
-    """`open` before anything else, `close` last."""
+    """All partition logs. Call `open` first and `close` last."""
 
     def __init__(self, config: LogConfig, descriptors: int | None = None) -> None:
-        """`descriptors`: as many as the process may have (RLIMIT_NOFILE); at most half of them are for
-        segments, whatever log.max.open.files says.
+        """Create the store.
+
+        `descriptors`: the process's limit (RLIMIT_NOFILE); segments use at most half of it, regardless of
+        log.max.open.files.
         """
         self.config = config
         transfer: Transfer = (
             MappedWindows(config.mapped_max_bytes) if config.transfer == "mmap" else Sendfile()
         )
         most = config.max_open_files if descriptors is None else min(config.max_open_files, descriptors // 2)
-        self._shared = LogContext(OpenFiles(most), transfer)
-        self.directories = LogDirectories(config.dirs, self._shared)
+        self._context = LogContext(OpenFiles(most), transfer)
+        self.directories = LogDirectories(config.dirs, self._context)
         self._partitions: Found = {}
         self._removable: list[tuple[int, list[str]]] = []
         self._clock_steps = ClockSteps()
         self.moves = Moves(lambda paths, due_ms: self._removable.append((due_ms, paths)))
 
     def open(self, defaults: TopicSettings | None = None) -> Recovery:
-        """Finds every partition; `defaults` hold for each until `create_partition` says what its topic has.
+        """Open every partition with the settings `defaults` until `create_partition` sets the topic's own.
 
-        Blocks for as long as recovery takes. Raises OSError when no directory can be used, or another broker
-        uses one; a directory or a partition that cannot be read is offline instead.
+        Blocks for as long as recovery takes. A directory or partition that cannot be read goes offline.
+        Raises OSError when no directory is usable, or another broker uses one.
         """
         recovery = Recovery()
         self._partitions = self.directories.open(defaults or TopicSettings(), recovery)
@@ -74,24 +75,22 @@ class LogStore:
             self.moves.resume(partition, target, copy)
 
     def reconfigure(self, config: LogConfig) -> None:
-        """producer.id.expiration.ms has changed; the next round of `retention` goes by it. The rest is
-        fixed.
-        """
+        """Apply a new producer.id.expiration.ms from the next `retention` on. Other keys are static."""
         self.config = config
 
-    def on_offline(self, tell: Callable[[SegmentedLog], None]) -> None:
-        """`tell` is called whenever a partition goes offline from now on."""
-        self._shared.went_offline = tell
+    def on_offline(self, callback: Callable[[SegmentedLog], None]) -> None:
+        """Set the callback for each partition that goes offline."""
+        self._context.went_offline = callback
 
     @property
     def gapped(self) -> Collection[SegmentedLog]:
-        """The partitions that lack records that they had."""
-        return self._shared.gapped.keys()
+        """Partitions with missing records."""
+        return self._context.gapped.keys()
 
     @property
     def offline(self) -> Collection[SegmentedLog]:
-        """The partitions that cannot be used until the next start."""
-        return self._shared.offline.keys()
+        """Partitions that are unusable until the next start."""
+        return self._context.offline.keys()
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._partitions.values())
@@ -105,17 +104,16 @@ class LogStore:
     def create_partition(
         self, topic: str, topic_id: bytes, index: int, settings: TopicSettings
     ) -> PartitionLog:
-        """The partition with these settings, made where it is not there. A log under this name that belongs
-        to another topic id is removed first.
+        """Return the partition with these settings, creating it if missing.
 
-        Raises ApiError KAFKA_STORAGE_ERROR.
+        A log of this name with another topic id is put aside first. Raises ApiError KAFKA_STORAGE_ERROR.
         """
         try:
             known = self._open_or_make(topic, topic_id, index, settings)
         except OSError as error:
             if error.errno not in NO_DESCRIPTORS:
                 raise storage_error(error) from error
-            self._shared.files.shrink(error)
+            self._context.files.shrink(error)
             try:
                 known = self._open_or_make(topic, topic_id, index, settings)
             except OSError as again:
@@ -125,14 +123,14 @@ class LogStore:
         return known
 
     def _open_or_make(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> PartitionLog:
-        """Raises OSError."""
+        """Return the existing log or create one. Raises OSError."""
         known = self._known(topic, topic_id, index)
         return known or self.directories.place(topic, index).create(topic, topic_id, index, settings)
 
     @property
     def most_open_files(self) -> int:
-        """Segment and index files that may be held open."""
-        return self._shared.files.capacity
+        """Maximum number of open segment and index files."""
+        return self._context.files.capacity
 
     def _known(self, topic: str, topic_id: bytes, index: int) -> PartitionLog | None:
         known = self._partitions.get((topic, index))
@@ -141,13 +139,14 @@ class LogStore:
         if known.topic_id == NO_TOPIC_ID:
             self.directories.of(known).name(known, topic_id)
             return known
-        # Its topic may be gone, or its partition.metadata damaged: nobody's records are deleted for that.
-        self._take_away(known, STRAY_DIRECTORY)
+        # Its topic may be deleted, or its partition.metadata damaged: neither justifies deleting records.
+        self._put_aside(known, STRAY_DIRECTORY)
         return None
 
     def give_up(self, topic: str, topic_id: bytes, index: int, settings: TopicSettings) -> None:
-        """A partition that exists, and is in no directory that can be read: it is offline where it may lie in
-        one that cannot. Made anew it would begin at offset 0.
+        """Mark a partition as offline if no readable directory has it but an offline one may.
+
+        A new log would start at offset 0.
         """
         lost = self.directories.lost
         if lost is not None and (topic, index) not in self._partitions:
@@ -156,8 +155,9 @@ class LogStore:
     def restore_absent(
         self, topic: str, topic_id: bytes, count: int, settings: TopicSettings
     ) -> list[Missing]:
-        """Makes those of an old topic's partitions anew whose folders are gone though they had flushed
-        records: they go on where those ended, so that no offset is given out twice. Raises ApiError
+        """Recreate partitions of an existing topic whose folders are missing though they had flushed records.
+
+        Each continues after its last flushed offset, so that no offset is assigned twice. Raises ApiError
         KAFKA_STORAGE_ERROR.
         """
         missing = []
@@ -174,16 +174,18 @@ class LogStore:
         return missing
 
     def forget_deleted(self) -> None:
-        """Partitions were deleted: the recovery points forget them, so that a topic of the same name is not
-        taken for one that has lost its folders. One file for each directory, whatever was deleted.
+        """Remove deleted partitions from the recovery points, with one file write per directory.
+
+        Otherwise a new topic of the same name would look like one that has lost its folders.
         """
         for directory in self.directories.online:
             with contextlib.suppress(OSError):
                 directory.write_recovery_points(self)
 
     def move(self, partition: PartitionLog, target: LogDirectory) -> None:
-        """Begins to move it; ends a move, if it lies there already. Raises ApiError
-        INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
+        """Start moving the partition to `target`, or cancel a move if the partition is already there.
+
+        Raises ApiError INVALID_TOPIC_EXCEPTION, KAFKA_STORAGE_ERROR.
         """
         if partition.offline is not None or partition.deleted:
             raise partition.refusal()
@@ -193,12 +195,15 @@ class LogStore:
             raise storage_error(error) from error
 
     def next_step_of(self, move: Move, most: int) -> Step | None:
-        """As `Moves.next_step`."""
+        """Return `Moves.next_step`."""
         return self.moves.next_step(move, most, self.directories.of(move.partition))
 
     def delete_partition(self, topic: str, index: int) -> None:
-        """Gone for every caller at once; slices on their way to readers stay readable, and the files go with
-        the next `retention`. Raises ApiError KAFKA_STORAGE_ERROR.
+        """Delete the partition for every caller at once.
+
+        Raises ApiError KAFKA_STORAGE_ERROR.
+
+        Slices on their way to readers stay readable; the next `retention` removes the files.
         """
         gone = self._partitions.get((topic, index))
         if gone is None:
@@ -208,21 +213,19 @@ class LogStore:
             gone.delete()
             return
         try:
-            self._removable.append((0, [self._take_away(gone, DELETED_DIRECTORY)]))
+            self._removable.append((0, [self._put_aside(gone, DELETED_DIRECTORY)]))
         except OSError as error:
             raise storage_error(error) from error
 
-    def _take_away(self, partition: PartitionLog, suffix: str) -> str:
-        """Its directory under another name, at which no start will look. Raises OSError."""
+    def _put_aside(self, partition: PartitionLog, suffix: str) -> str:
+        """Forget the partition and rename its directory so that no start opens it. Raises OSError."""
         del self._partitions[partition.topic, partition.index]
         self.moves.forget(partition)
         return self.directories.put_aside(partition, suffix)
 
     def commit(self) -> Sequence[FailedAppend]:
-        """Writes everything that is staged, each partition with one system call, and says what could not
-        be.
-        """
-        context = self._shared
+        """Write everything that is staged, one system call per partition, and return the failed appends."""
+        context = self._context
         dirty, failed = context.dirty, context.failed
         context.inspected = 0
         if dirty:
@@ -231,26 +234,26 @@ class LogStore:
             dirty.clear()
         if not failed:
             return _NONE_FAILED
-        told = tuple(failed)
+        reported = tuple(failed)
         failed.clear()
-        return told
+        return reported
 
     @property
     def has_overdue_flushes(self) -> bool:
-        """Whether answers to what was committed have to wait for `overdue_flushes`."""
-        return bool(self._shared.overdue)
+        """Whether responses to committed appends must wait for `overdue_flushes`."""
+        return bool(self._context.overdue)
 
     def overdue_flushes(self) -> list[Flush]:
-        """Of the partitions that have at least flush.messages records in memory only."""
-        overdue = list(self._shared.overdue)
-        self._shared.overdue.clear()
-        return [partition.flush(self._shared.unflushed.get(partition, 0)) for partition in overdue]
+        """Return flushes of the partitions with at least flush.messages unflushed records."""
+        overdue = list(self._context.overdue)
+        self._context.overdue.clear()
+        return [partition.flush(self._context.unflushed.get(partition, 0)) for partition in overdue]
 
     def due_flushes(self, now_wall_ms: int) -> list[Flush]:
-        """Of the partitions whose oldest unflushed record is at least flush.ms old, and of closed
+        """Return flushes of the partitions whose oldest unflushed record reached flush.ms, and of closed
         segments.
         """
-        context = self._shared
+        context = self._context
         due = [
             partition.flush(now_wall_ms)
             for partition, since_ms in context.unflushed.items()
@@ -261,31 +264,31 @@ class LogStore:
         return due
 
     def next_flush_ms(self) -> int | None:
-        """The wall clock time from which on `due_flushes` has something; None while nothing waits."""
-        if self._shared.rolled:
+        """Return the wall clock time of the next `due_flushes`; None if nothing is unflushed."""
+        if self._context.rolled:
             return 0
-        waiting = self._shared.unflushed.items()
+        waiting = self._context.unflushed.items()
         return min((since_ms + partition.settings.flush_ms for partition, since_ms in waiting), default=None)
 
     def expire_producers(self, now_wall_ms: int) -> None:
-        """Forgets the producers that were not seen for `producer.id.expiration.ms`."""
+        """Remove producers that were idle for `producer.id.expiration.ms`."""
         before_ms = now_wall_ms - self.config.producer_id_expiration_ms
         for partition in self._partitions.values():
             if partition.adopted:
                 partition.producers.expire(before_ms)
 
     def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
-        """What steps of the clock are measured from, before the first round of retention."""
+        """Set the reference for detecting clock steps, before the first round of retention."""
         self._clock_steps.is_believed(now_wall_ms, now_ms, 0)
 
     def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
-        """Lets go of what no topic keeps any longer. The chores remove files whose delay is over; call again
-        after the shortest file.delete.delay.ms.
+        """Delete expired segments and return jobs that remove files whose delay is over.
 
-        `now_ms` is monotonic: after a large step forward of the wall clock nothing more is let go for
-        log.retention.check.interval.ms. Without it the wall clock is believed.
+        Call again after the shortest file.delete.delay.ms. `now_ms` is monotonic: after a large forward step
+        of the wall clock, nothing is deleted for log.retention.check.interval.ms. Without `now_ms` the wall
+        clock is trusted.
         """
-        self._shared.files.recover()
+        self._context.files.recover()
         wait_ms = self.config.retention_check_interval_ms
         is_believed = now_ms is None or self._clock_steps.is_believed(now_wall_ms, now_ms, wait_ms)
         for partition in self._partitions.values():
@@ -294,7 +297,7 @@ class LogStore:
             try:
                 paths = partition.retire(now_wall_ms)
             except ApiError:
-                # The disk has no room for a new segment, or cannot be read: the next round tries again.
+                # The disk is full, or cannot be read: the next round retries.
                 continue
             if paths:
                 self._removable.append((now_wall_ms + partition.settings.file_delete_delay_ms, paths))
@@ -303,7 +306,7 @@ class LogStore:
         return [Removal(paths) for paths in due]
 
     def checkpoint(self) -> Checkpoint:
-        """Writes down up to where every partition is on the disk, so that recovery starts there."""
+        """Return a job that writes the recovery points of all partitions."""
         return Checkpoint(
             {
                 directory.recovery_points.path: directory.recovery_points_text(self)
@@ -312,11 +315,11 @@ class LogStore:
         )
 
     def close(self) -> list[OSError]:
-        """Writes and flushes everything, and marks the end as clean where that succeeded. Blocks."""
+        """Write and flush everything, and mark the shutdown as clean if that succeeded. Blocks."""
         self.commit()
-        self._shared.transfer.close()
+        self._context.transfer.close()
         errors: list[OSError] = []
         for directory in self.directories.online:
             errors += directory.close([each for each in self if self.directories.of(each) is directory])
-        self._shared.files.clear()
+        self._context.files.clear()
         return errors

@@ -1,7 +1,7 @@
-"""Which offset belongs to a time (ListOffsets; Kafka's LogSegment.findOffsetByTimestamp).
+"""Finds offsets by timestamp (ListOffsets; Kafka's LogSegment.findOffsetByTimestamp).
 
-Called by PartitionLog, with its segments in order. Uses the time index to come near, then looks at batches,
-then at records, in slices. Knows no request.
+Called by PartitionLog with its segments in order. Starts at the time index, then scans batches, then records,
+in slices.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,21 @@ from broker.log.segment import Found, Segment
 from broker.records.inspect import first_record
 from broker.records.slices import SLICE, Slices
 
-_UNTRUE: Final = 16
-"""Batches whose header promises a record that they do not have, read in one lookup; the next one is taken at
-its word. No client writes them, and each can cost as much as a whole batch; ours.
+_MAX_FALSE_HEADERS: Final = 16
+"""Maximum batches per lookup whose header promises a record that they do not contain; ours.
+
+The next such header is trusted. No client writes them, and each can cost as much as decoding a whole batch.
 """
 
 
 def first_at_or_after(
     segments: Sequence[Segment], timestamp: int, start: int
 ) -> Slices[tuple[int, int] | None]:
-    """(offset, timestamp) of the first record from offset `start` on that is not older than `timestamp`.
+    """Find (offset, timestamp) of the first record at or after offset `start` with at least `timestamp`.
+
     `segments` must not change meanwhile. Raises OSError.
     """
-    untrue = 0
+    false_headers = 0
     for segment in segments:
         if segment.newest()[0] < timestamp:
             continue
@@ -39,8 +41,8 @@ def first_at_or_after(
                 continue
             record = yield from _record(segment, found, timestamp, start)
             if record is None and found.header.base_offset >= start:
-                untrue += 1
-                if untrue > _UNTRUE:
+                false_headers += 1
+                if false_headers > _MAX_FALSE_HEADERS:
                     record = found.header.base_offset, found.header.max_timestamp
             if record is not None:
                 return record
@@ -49,8 +51,10 @@ def first_at_or_after(
 
 
 def _next(segment: Segment, position: int, timestamp: int, start: int) -> tuple[Found | None, int | None]:
-    """The next batch that may hold the record, among the next `SLICE`, and where the one after these begins;
-    None there at the end of the segment. No file stays in use afterwards.
+    """Return the next batch that may hold the record, among the next `SLICE`, and the position after the
+    batches read.
+
+    The position is None at the end of the segment. Keeps no file in use.
     """
     left = SLICE
     for found in segment.batches(position):
@@ -65,7 +69,8 @@ def _next(segment: Segment, position: int, timestamp: int, start: int) -> tuple[
 
 
 def newest(segments: Sequence[Segment]) -> Slices[tuple[int, int] | None]:
-    """(offset, timestamp) of the first record with the greatest timestamp; None where no record has one.
+    """Find (offset, timestamp) of the first record with the greatest timestamp; None if no record has one.
+
     `segments` must not change meanwhile. Raises OSError.
     """
     best: tuple[int, int, Segment] | None = None
@@ -82,7 +87,7 @@ def newest(segments: Sequence[Segment]) -> Slices[tuple[int, int] | None]:
 
 
 def _record(segment: Segment, found: Found, timestamp: int, start: int) -> Slices[tuple[int, int] | None]:
-    """The record in the batch; the batch itself, where its producer packed something that cannot be read."""
+    """Find the record in the batch; falls back to the batch if its records cannot be decoded."""
     header = found.header
     if header.uses_append_time:
         return max(header.base_offset, start), header.max_timestamp

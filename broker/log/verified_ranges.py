@@ -1,8 +1,8 @@
-"""How much of a segment is known to be good, so that a flipped bit on the disk is never handed to a reader.
+"""Tracks which bytes of a segment are verified, so that corrupt data is never sent to a reader.
 
-Owned by a Segment. What this process appended has been checked, and so has what recovery scanned; what lay
-there before a clean start is checked when it is first read. Damaged stretches are left out: a reader sees a
-gap in the offsets, as in a compacted log, and the operator a report.
+Owned by a Segment. Bytes appended by this process and bytes scanned by recovery are verified; bytes from
+before a clean shutdown are verified on first read. Damaged ranges are skipped: a reader sees a gap in the
+offsets, as in a compacted log, and the operator a report.
 """
 
 import logging
@@ -20,8 +20,9 @@ _CHECKED_TOGETHER: Final = 262_144
 
 
 class VerifiedRanges:
-    """While `doubtful`, a slice has to be clipped before it is lent. `damage` is sorted; stretches do not
-    touch.
+    """While `doubtful`, a slice must be clipped before it is sent.
+
+    `damage` is sorted; its ranges do not touch.
     """
 
     __slots__ = (
@@ -36,8 +37,9 @@ class VerifiedRanges:
     )
 
     def __init__(self, unproven: int, base_offset: int, ceiling: int | None) -> None:
-        """The first `unproven` bytes, which begin at `base_offset` and end below `ceiling`, have to be
-        checked; what is appended behind them is good.
+        """Mark the first `unproven` bytes as unverified; bytes appended after them are good.
+
+        The unverified batches start at `base_offset` and end below `ceiling`.
         """
         self._good_to = 0
         self._good_from = unproven
@@ -55,15 +57,15 @@ class VerifiedRanges:
         self.doubtful = True
 
     def forget_tail(self, size: int) -> None:
-        """The segment has been cut to `size`."""
+        """Drop damage beyond `size`, to which the segment was truncated."""
         self.damage = [stretch for stretch in self.damage if stretch.start < size]
         self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
 
     def clip(self, segment: "Segment", position: int, length: int) -> tuple[int, int]:
-        """The first part of a slice that begins at a batch and holds no damage: (position, length). The
-        length is 0 where the segment ends.
+        """Return (position, length) of the first undamaged part of a slice; the length is 0 at the segment's
+        end.
 
-        `position` is where a batch should be; it moves past damage that is found there. Raises OSError.
+        `position` is an expected batch start; it moves past damage found there. Raises OSError.
         """
         while True:
             end = min(position + length, segment.size)
@@ -78,7 +80,7 @@ class VerifiedRanges:
                 return position, max(end - position, 0)
 
     def _check(self, segment: "Segment", position: int, end: int) -> None:
-        """Looks at the batches from `position` on, until past `end`, unless somebody has."""
+        """Verify the batches from `position` to past `end`, unless already verified."""
         checked_from, checked_to = self._checked
         if (
             end <= self._good_to

@@ -1,13 +1,13 @@
-"""How fetched records get from the page cache to a socket: by mapped windows, or by sendfile.
+"""Two ways to send fetched records from the page cache to a socket: mapped windows and sendfile.
 
-A FileSlice sends through the one of the two that `log.transfer` names. Knows files, positions and sockets; no
-record.
+`log.transfer` selects the implementation that a FileSlice uses. Works on files, positions and sockets, not on
+records.
 
 Sending from a mapping takes half the time of sendfile for large slices, because the kernel copies into large
 socket buffers instead of lending single pages. Only the kernel may read a mapping: for a page that the disk
-cannot read, or that is beyond the end of a file that somebody else has truncated, its system call fails with
-EFAULT, while a process that reads such a page itself is killed by SIGBUS. TLS encrypts in the process, so its
-slices are copied by read calls (`FileSlice.copies`).
+cannot read, or one beyond the end of a truncated file, the kernel's system call fails with EFAULT, while a
+process that reads such a page itself is killed by SIGBUS. TLS encrypts in the process, so `FileSlice.copies`
+makes its slices use read calls.
 """
 
 import contextlib
@@ -19,45 +19,57 @@ from broker.log import disk
 from broker.log.disk import OpenFile, Sender
 
 WINDOW_BYTES: Final = 16 * 1_048_576
-"""A multiple of the page size. Pages are mapped when they are touched, so a large window costs no more than
-what is read of it, and fewer system calls.
+"""Bytes per window, a multiple of the page size.
+
+The kernel maps pages on first access, so a large window costs no more than the bytes read, and it needs fewer
+system calls.
 """
 
 MAPPED_FROM: Final = 65_536
-"""Bytes of a slice below which no mapping is looked for."""
+"""Smaller slices (in bytes) never use a mapping."""
 
 _LARGE: Final = 262_144
-"""From this on a mapping pays even if it serves a single slice. Slices between the two are sent from a window
-that is there, and make none: many readers at many places would map and unmap for every answer.
+"""Slices of at least this many bytes create a mapping, because it pays off even for a single slice.
+
+Slices between MAPPED_FROM and this size use an existing window but create none: many readers at many
+positions would map and unmap for every response.
 """
 
 
 COPIED: Final = 131_072
-"""Up to here a slice is read into memory and leaves in one system call with what stands before and behind it:
-that costs a copy, and saves two calls and two wake-ups of the reader, which are dearer.
+"""Slices up to this many bytes are copied into memory and sent in one system call with their neighbours.
+
+The copy costs less than the two system calls and two reader wake-ups that it saves.
 """
 
 _copied: Final = memoryview(bytearray(COPIED))
-"""One for all, since pieces are sent before others are made; a fresh one would be faulted in each time."""
+"""Shared by all slices, because pieces are sent before new ones are read; a fresh buffer would page-fault
+each time.
+"""
 
 
 class Transfer(Protocol):
     def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
-        """A view of the first of these bytes, at least 1; None where `send` is the only way. Raises OSError.
+        """Return a view of the first bytes, at least 1; None if only `send` can send them.
 
-        Pieces that are sent in one system call have `COPIED` bytes together, and `used` is what the pieces
-        before this one have; None where the rest is too small. All of them are to be dropped before a piece
-        is asked for with `used` 0.
+        Raises OSError.
+
+        Pieces sent in one system call share `COPIED` bytes; `used` is the number of bytes that earlier pieces
+        take. Returns None if the rest is too small. The caller drops all pieces before it calls with `used` 0
+        again.
         """
 
     def send(self, sender: Sender, file: OpenFile, position: int, length: int) -> int:
-        """Bytes sent, at least 1. Raises BlockingIOError when the socket takes nothing now, OSError."""
+        """Send at least 1 byte and return the number sent.
+
+        Raises BlockingIOError when the socket's buffer is full, OSError.
+        """
 
     def close(self) -> None: ...
 
 
 class Sendfile:
-    """sendfile(2): an unreadable page is an error of this call, and nothing is mapped."""
+    """sendfile(2): reports an unreadable page as an error of the call and maps nothing."""
 
     __slots__ = ()
 
@@ -72,10 +84,9 @@ class Sendfile:
 
 
 class MappedWindows:
-    """Windows of files, mapped when they are first sent from; the longest unused one is unmapped for the
-    next.
+    """Mapped windows of files, created on first use; the least recently used window is unmapped first.
 
-    No view of a window outlives a call, so a window can be closed at any time between two calls.
+    No view of a window outlives a call, so a window can be closed between any two calls.
     """
 
     __slots__ = ("_most", "_windows")
@@ -99,7 +110,8 @@ class MappedWindows:
 
     def piece(self, file: OpenFile, position: int, length: int, used: int = 0) -> memoryview | None:
         if used or length < MAPPED_FROM:
-            # The pieces of one call are read before the first of them is sent, which a mapping is not.
+            # All pieces of one call are read before the first is sent; a mapping is only read during the
+            # send.
             return _copy(file, position, length, used) if used + length <= COPIED else None
         number = position // WINDOW_BYTES
         start = position - number * WINDOW_BYTES
@@ -115,7 +127,7 @@ class MappedWindows:
         return found[1][start:end]
 
     def _map(self, file: OpenFile, key: tuple[int, int], end: int) -> tuple[mmap.mmap, memoryview]:
-        """As much of a window as there is, which is at least `end`."""
+        """Map as much of the window as the file has, at least up to `end`."""
         shorter = self._windows.pop(key, None)
         if shorter is not None:
             _unmap(shorter)
@@ -134,11 +146,11 @@ class MappedWindows:
 
 
 IN_COPIES: Final[Transfer] = Sendfile()
-"""For readers in this process: no mapping; a sender without a descriptor is given copies."""
+"""For readers in this process: maps nothing; a sender without a descriptor gets copies."""
 
 
 def _send_file(sender: Sender, file: OpenFile, position: int, length: int) -> int:
-    if sender.fileno() < 0:  # TLS: the kernel does not have what is to be sent
+    if sender.fileno() < 0:  # TLS: the kernel has no plaintext to send
         return sender.send(_copy(file, position, min(length, COPIED)))
     return disk.send_file(sender, file, position, length)
 
@@ -151,7 +163,7 @@ def _copy(file: OpenFile, position: int, length: int, used: int = 0) -> memoryvi
 
 def _unmap(window: tuple[mmap.mmap, memoryview]) -> None:
     mapping, view = window
-    # A piece that somebody still holds, say in the traceback of a failed send, keeps the mapping alive.
+    # A piece that is still referenced, e.g. from the traceback of a failed send, keeps the mapping alive.
     with contextlib.suppress(BufferError):
         view.release()
         mapping.close()

@@ -63,7 +63,7 @@ def test_a_step_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
         clock.is_believed(NOW + YEAR_MS + later_ms, later_ms, WAIT_MS)
     told = [each.__dict__ for each in caplog.records]
     assert [(each["message"], each["step_ms"], each["wait_ms"]) for each in told] == [
-        ("the clock was set forward: retention waits", YEAR_MS, WAIT_MS)
+        ("wall clock jumped forward: retention paused", YEAR_MS, WAIT_MS)
     ]
 
 

@@ -258,7 +258,7 @@ def test_a_file_that_was_shortened_behind_our_back_is_an_error_and_no_crash(stor
 
 def test_a_file_that_vanished_is_an_error(store, log, where):
     fill(log, 2)
-    store._shared.files.clear()
+    store._context.files.clear()
     log_files(where)[0].unlink()
     with pytest.raises(ApiError) as caught:
         log.read(0, 100, min_one_batch=True)

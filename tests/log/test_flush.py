@@ -126,7 +126,7 @@ def test_a_flush_of_a_partition_that_was_deleted_meanwhile_does_nothing(store):
 def test_files_that_cannot_be_opened_for_a_flush_say_nothing_about_the_disk(store, monkeypatch):
     log = make(store, flush_messages=1)
     append(log, batch(b"a"))
-    store._shared.files.clear()
+    store._context.files.clear()
 
     def refuse(*_, **__):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -61,7 +61,7 @@ def test_half_of_the_files_are_let_go_when_no_descriptor_is_left(
     for path in wanted:
         files.get(path)
     assert files.capacity == 20 and len(files) == 20 and len(kernel.held) == 20
-    assert len([each for each in caplog.records if "no descriptor is left" in each.message]) == 1
+    assert len([each for each in caplog.records if "out of file descriptors" in each.message]) == 1
     assert files.get(wanted[0]).fd in kernel.held
 
 
@@ -83,7 +83,7 @@ def test_descriptors_that_readers_hold_do_not_stop_it_until_none_is_left_to_let_
         files.get(wanted[40])
     lent.pop()
     assert files.get(wanted[40])
-    assert len([each for each in caplog.records if "no descriptor is left" in each.message]) == 1
+    assert len([each for each in caplog.records if "out of file descriptors" in each.message]) == 1
 
 
 def test_an_error_that_is_not_about_descriptors_lets_nothing_go(tmp_path: Path) -> None:

@@ -104,9 +104,9 @@ def test_what_was_found_once_is_found_again_after_more_was_written(log):
 def test_more_remembered_places_than_allowed_are_all_forgotten(log, monkeypatch):
     monkeypatch.setattr("broker.log.log_context.MOST_MARKS", 100)
     fill(log, 101)
-    log._shared.count_mark(log)  # whatever was remembered while filling
+    log._context.count_mark(log)  # whatever was remembered while filling
     log.forget_marks()
-    log._shared._marks = 0
+    log._context._marks = 0
     for offset in range(99):
         log.read(offset, 100, min_one_batch=True)
     assert len(log._marks) == 99
