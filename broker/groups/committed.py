@@ -1,4 +1,4 @@
-"""One committed offset, as it is kept, recorded and fetched. Knows nothing of groups."""
+"""A committed offset as it is stored, recorded and fetched."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,9 @@ NO_EPOCH = -1
 
 
 class CommittedOffset(NamedTuple):
-    """`leader_epoch` is -1 where the client gave none; `expire_ms` is set only by commits that bring a
-    retention.
+    """A committed offset.
+
+    `leader_epoch` is -1 if the client sent none; `expire_ms` is set only by commits with their own retention.
     """
 
     offset: int
@@ -17,7 +18,9 @@ class CommittedOffset(NamedTuple):
     expire_ms: int | None = None
 
     def is_expired(self, wall_ms: int, retention_ms: int, kept_since_ms: int) -> bool:
-        """Whether it has outlived the retention, counted from `kept_since_ms` unless it brought its own."""
+        """Return whether the offset has expired, by its own expiry or by `retention_ms` after
+        `kept_since_ms`.
+        """
         if self.expire_ms is not None:
             return wall_ms >= self.expire_ms
         return wall_ms - kept_since_ms >= retention_ms

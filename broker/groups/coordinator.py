@@ -1,11 +1,10 @@
-"""The group coordinator: the only door to the groups of this broker.
+"""The group coordinator: the public interface to this broker's groups.
 
-Called by `services`, which writes the records and delivers the answers. Knows which groups there are and
-what is parked; how a group behaves is in `classic`, what it has committed in `offsets`.
+Called by `services`, which writes the records and sends the responses. Holds the groups and the pending
+requests; `classic` implements group behaviour, `offsets` the committed offsets.
 
-A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is parked: its answer
-is among those of a later call. (Kafka: GroupCoordinatorService and GroupMetadataManager, for classic
-groups.)
+A call returns at once. A JoinGroup or SyncGroup whose token is not among the replies is pending: a later call
+returns its reply. (Kafka: GroupCoordinatorService and GroupMetadataManager, for classic groups.)
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from broker.groups.classic.state import State
 from broker.groups.classic.stored import tombstone_of
 from broker.groups.classic.sync import heartbeat, sync
 from broker.groups.committed import CommittedOffset
-from broker.groups.failure import take_back
+from broker.groups.failure import roll_back
 from broker.groups.replies import (
     CommitReply,
     DeleteReply,
@@ -42,20 +41,22 @@ from broker.groups.timers import Kind, Timer, Timers
 from broker.groups.transition import PendingReplies, Transition
 
 GROUPS_AT_ONCE: Final = 256
-"""Groups that are looked at between two pauses."""
+"""Groups processed between two pauses."""
 
 OFFSETS_AT_ONCE: Final = 64
-"""Offsets that are dropped between two pauses, each of which writes a record."""
+"""Offsets dropped between two pauses, each of which writes a record."""
 
 NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 
 FAILED_ALARM_RETRY_MS: Final = 5_000
-"""Ours: an alarm that raised goes off again, or the members that wait for it would wait for ever."""
+"""Retry delay of a timer whose handler raised; ours. Without a retry, the members would wait forever."""
 
 
 class GroupCoordinator:
-    """One per broker. `new_uuid` makes the part of a member id that tells members of one client id apart.
-    `on_failure` is told the group, and what its alarm has raised that nothing expects.
+    """The coordinator, one per broker.
+
+    `new_uuid` makes the part of a member id that distinguishes members with the same client id. `on_failure`
+    receives the group id and any unexpected exception of its timer.
     """
 
     def __init__(self, config: GroupConfig, new_uuid: Callable[[], str] = lambda: str(uuid4())) -> None:
@@ -70,13 +71,11 @@ class GroupCoordinator:
     # Starting and stopping
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """One record of __consumer_offsets, in the order of the log. Raises UnreadableRecord."""
+        """Apply one record of __consumer_offsets, in log order. Raises UnreadableRecord."""
         loading.replay(self._groups, key, value)
 
     def loaded(self, now: Now) -> Effects:
-        """All records are replayed: sessions start, and a group above `group.max.size` is called to a
-        rebalance.
-        """
+        """Start the sessions after all records are replayed, and rebalance groups above `group.max.size`."""
         transition = self._transition(now)
         transition.set_timer(self._retention, self._config.offsets_retention_check_interval_ms)
         for group in self._groups.values():
@@ -87,9 +86,7 @@ class GroupCoordinator:
         return transition.effects
 
     def release(self) -> Effects:
-        """The broker stops: everything parked is answered so that its client looks for a coordinator
-        again.
-        """
+        """Answer all pending requests at shutdown so that clients look for a coordinator again."""
         effects = Effects()
         for token, place in self._pending.items():
             effects.replies.append((token, replace(place.superseded, error=ErrorCode.NOT_COORDINATOR)))
@@ -100,18 +97,19 @@ class GroupCoordinator:
     # Time
 
     def next_deadline(self) -> int | None:
-        """When `expire` next has something to do, in monotonic milliseconds; None when never."""
+        """Return the monotonic time in milliseconds of the next `expire`; None if no timer is set."""
         return self._timers.next_deadline()
 
     def expire(self, now: Now) -> Effects:
-        """Do what time has brought: sessions and phases that ran out, offsets that outlived their
-        retention. Where that raises for one group, the others have their turn, `on_failure` is told, and it
-        is tried again `FAILED_ALARM_RETRY_MS` later; without `on_failure`, the exception is raised.
+        """Handle expired timers: sessions, rebalance phases, offset retention.
+
+        If one group's handler raises, the others continue, `on_failure` is called, and the timer is retried
+        `FAILED_ALARM_RETRY_MS` later; without `on_failure` the exception propagates.
         """
         transition = self._transition(now)
         while (timer := self._timers.pop_due(now.ms)) is not None:
             try:
-                self._go_off(transition, timer)
+                self._handle_timer(transition, timer)
             except Exception as error:
                 if self.on_failure is None:
                     raise
@@ -120,9 +118,7 @@ class GroupCoordinator:
         return transition.effects
 
     def forget(self, token: Token) -> bool:
-        """The client of a parked request has gone. Its member stays, as it may come back, until its
-        session is over.
-        """
+        """Drop the pending request of a disconnected client. The member stays until its session expires."""
         place = self._pending.pop(token, None)
         if place is None:
             return False
@@ -132,7 +128,10 @@ class GroupCoordinator:
     # Membership
 
     def join(self, request: JoinRequest, token: Token, now: Now) -> Effects:
-        """JoinGroup. Answered when the rebalance ends, or at once where there is none or an error."""
+        """Handle a JoinGroup.
+
+        The reply follows when the rebalance ends, or at once without a rebalance or on an error.
+        """
         transition = self._transition(now)
         error = self._check_join(request)
         if error:
@@ -145,7 +144,7 @@ class GroupCoordinator:
         return transition.effects
 
     def sync(self, request: SyncRequest, token: Token, now: Now) -> Effects:
-        """SyncGroup. Answered when the leader's assignment has come."""
+        """Handle a SyncGroup. The reply follows when the leader's assignment has arrived."""
         transition = self._transition(now)
         group = self._groups.get(request.group_id)
         if group is None:
@@ -157,14 +156,14 @@ class GroupCoordinator:
     def heartbeat(
         self, group_id: str, generation_id: int, member_id: str, instance_id: str | None, now: Now
     ) -> ErrorCode:
-        """Heartbeat. It has no other effect than that the member lives on."""
+        """Handle a Heartbeat, which only restarts the member's session."""
         group = self._groups.get(group_id)
         if group is None:
             return _missing(group_id)
         return heartbeat(self._transition(now), group, generation_id, member_id, instance_id)
 
     def leave(self, group_id: str, leaving: Sequence[Leaving], token: Token, now: Now) -> Effects:
-        """LeaveGroup, of one member or of several."""
+        """Handle a LeaveGroup for one or more members."""
         transition = self._transition(now)
         group = self._groups.get(group_id)
         if group is not None:
@@ -178,7 +177,7 @@ class GroupCoordinator:
     # Offsets
 
     def commit(self, request: CommitRequest, token: Token, now: Now) -> Effects:
-        """OffsetCommit. Whether the topics exist is for the caller to know."""
+        """Handle an OffsetCommit. The caller checks that the topics exist."""
         transition = self._transition(now)
         group = self._groups.get(request.group_id)
         if group is None and request.generation_id >= 0:
@@ -194,21 +193,22 @@ class GroupCoordinator:
         return transition.effects
 
     def committed(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
-        """Offsets by topic and partition, to be read at once: it is the coordinator's own. A missing group
-        has none.
+        """Return the offsets by topic and partition: the coordinator's own mapping, not a copy.
+
+        Empty for a missing group.
         """
         group = self._groups.get(group_id)
         return NO_OFFSETS if group is None else group.offsets
 
     def check_delete_offsets(self, group_id: str) -> ErrorCode:
-        """The error of an OffsetDelete as a whole, before any partition is looked at."""
+        """Return the top-level error of an OffsetDelete, before any partition is checked."""
         group = self._groups.get(group_id)
         return ErrorCode.GROUP_ID_NOT_FOUND if group is None else offsets.check_delete(group)
 
     def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[str, int]], token: Token, now: Now
     ) -> Effects:
-        """OffsetDelete."""
+        """Handle an OffsetDelete."""
         transition = self._transition(now)
         group = self._groups.get(group_id)
         if group is None:
@@ -218,9 +218,10 @@ class GroupCoordinator:
         return transition.effects
 
     def committed_in(self, topics: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-        """What groups have committed for the topics, of which each has so many partitions: a few partitions
-        of a group at a time. No partitions: groups were looked at that have committed none. Groups that come
-        meanwhile are left out.
+        """Yield the partitions of `topics` (name to partition count) for which groups have committed offsets,
+        in batches.
+
+        An empty batch is a pause after groups without such commits. Skips groups created meanwhile.
         """
         for number, group_id in enumerate(list(self._groups)):
             group = self._groups.get(group_id)
@@ -232,7 +233,7 @@ class GroupCoordinator:
                 yield group_id, []
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
-        """Topics are gone: so are the offsets that the group has committed for these partitions of them."""
+        """Remove the group's offsets for partitions of deleted topics."""
         transition = self._transition(now)
         group = self._groups.get(group_id)
         if group is not None:
@@ -242,11 +243,11 @@ class GroupCoordinator:
     # Groups as a whole
 
     def listed(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
-        """ListGroups. Filters are compared without regard to case; an empty one lets all pass."""
+        """Handle ListGroups. Filters are case-insensitive; an empty filter matches everything."""
         return listing.listed(self._groups.values(), states, types)
 
     def described(self, group_ids: Iterable[str], *, missing_is_error: bool) -> list[DescribedGroup]:
-        """DescribeGroups: one entry per id, in their order; a missing group is dead, and from version 6 an
+        """Handle DescribeGroups: one entry per id, in order; a missing group is Dead, and from version 6 an
         error.
         """
         return [
@@ -257,7 +258,7 @@ class GroupCoordinator:
         ]
 
     def delete(self, group_ids: Sequence[str], token: Token, now: Now) -> Effects:
-        """DeleteGroups, with their offsets; only empty ones."""
+        """Handle DeleteGroups: delete empty groups with their offsets."""
         transition = self._transition(now)
         transition.reply(
             token, DeleteReply(tuple(self._delete_one(transition, group_id) for group_id in group_ids))
@@ -265,11 +266,12 @@ class GroupCoordinator:
         return transition.effects
 
     def failed(self, effects: Effects, error: ErrorCode, now: Now) -> Effects:
-        """The records of a call could not be written: what to answer instead. Of several calls, the last
-        comes first.
+        """Roll back a call whose records could not be written and return the new replies.
+
+        Roll back the latest call first.
         """
         transition = self._transition(now)
-        take_back(transition, self._groups, effects, error)
+        roll_back(transition, self._groups, effects, error)
         return transition.effects
 
     def _transition(self, now: Now) -> Transition:
@@ -295,7 +297,7 @@ class GroupCoordinator:
         if group.is_blank:
             del self._groups[group.group_id]
 
-    def _go_off(self, transition: Transition, timer: Timer) -> None:
+    def _handle_timer(self, transition: Transition, timer: Timer) -> None:
         if timer.kind is Kind.RETENTION:
             self._expire_offsets(transition)
             return
@@ -310,11 +312,11 @@ class GroupCoordinator:
                 rebalance.sync_phase_over(transition, group)
 
     def _expire_offsets(self, transition: Transition) -> None:
-        """Expired offsets go, and with the last of them a group that nobody is in."""
+        """Remove expired offsets, and empty groups without offsets."""
         for group in list(self._groups.values()):
             offsets.expire(transition, group)
             if group.state is State.EMPTY and not (group.offsets or group.pending_join):
-                self._bury(transition, group)
+                self._remove_group(transition, group)
         transition.set_timer(self._retention, self._config.offsets_retention_check_interval_ms)
 
     def _delete_one(self, transition: Transition, group_id: str) -> ErrorCode:
@@ -324,10 +326,10 @@ class GroupCoordinator:
         if group.state is not State.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
         offsets.drop(transition, group, offsets.partitions_of(group))
-        self._bury(transition, group)
+        self._remove_group(transition, group)
         return ErrorCode.NONE
 
-    def _bury(self, transition: Transition, group: Group) -> None:
+    def _remove_group(self, transition: Transition, group: Group) -> None:
         for pending in group.pending_join.values():
             transition.timers.cancel(pending)
         group.enter(State.DEAD, transition.wall_ms)
@@ -336,5 +338,5 @@ class GroupCoordinator:
 
 
 def _missing(group_id: str) -> ErrorCode:
-    """What a member of a group that does not exist is told."""
+    """Return the error for a member of a missing group."""
     return ErrorCode.UNKNOWN_MEMBER_ID if group_id else ErrorCode.INVALID_GROUP_ID

@@ -1,8 +1,8 @@
-"""What becomes of a call whose records did not reach the log.
+"""Rolls back a call whose records could not be written.
 
-Called by `coordinator`. Puts back what was overwritten, refuses what was granted, and has a group whose
-assignment is nowhere written down assign again. (Kafka: appendGroupMetadataErrorToResponseError, and the
-roll-back of its coordinator runtime.)
+Called by `coordinator`. Restores overwritten offsets, replaces successful replies by errors, and rebalances a
+group whose assignment was not written. (Kafka: appendGroupMetadataErrorToResponseError, and the rollback of
+its coordinator runtime.)
 """
 
 from dataclasses import replace
@@ -34,11 +34,11 @@ FOR_CLIENTS: Final = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What the log's error means to somebody who only knows a coordinator; the others pass as they are."""
+"""Log errors translated to coordinator errors; the others stay unchanged."""
 
 
-def take_back(transition: Transition, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
-    """Leave in `transition` what is to be answered instead of `effects`."""
+def roll_back(transition: Transition, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
+    """Undo `effects` and leave the replies to send instead in `transition`."""
     error = FOR_CLIENTS.get(error, error)
     for group_id, topic, partition, previous in reversed(effects.overwritten):
         offsets = groups.setdefault(group_id, Group(group_id)).offsets

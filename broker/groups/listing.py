@@ -1,4 +1,4 @@
-"""Groups as ListGroups and DescribeGroups show them. Called by `coordinator`; reads, and changes nothing."""
+"""Groups as ListGroups and DescribeGroups show them. Called by `coordinator`; read-only."""
 
 from collections.abc import Collection, Iterable
 from typing import Final
@@ -12,8 +12,8 @@ CLASSIC: Final = "classic"
 
 
 def listed(groups: Iterable[Group], states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-    """Those in one of the states and of one of the types (KIP-518, KIP-848); an empty filter lets all
-    pass.
+    """Return the groups in one of the states and of one of the types (KIP-518, KIP-848); an empty filter
+    matches all.
     """
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {group_type.strip().lower() for group_type in types}
@@ -46,7 +46,7 @@ def described(group: Group) -> DescribedGroup:
 
 
 def described_missing(group_id: str, *, is_error: bool) -> DescribedGroup:
-    """A group that does not exist: dead, and since DescribeGroups 6 (KIP-1043) an error too."""
+    """Describe a missing group: Dead, and since DescribeGroups 6 (KIP-1043) also an error."""
     if is_error:
         message = f"Group {group_id} not found."
         return DescribedGroup(ErrorCode.GROUP_ID_NOT_FOUND, group_id, State.DEAD.value, message=message)

@@ -1,7 +1,6 @@
-"""Groups from the records of __consumer_offsets, one by one in the order of the log.
+"""Rebuilds groups from the records of __consumer_offsets, in log order.
 
-Called by `coordinator`. Knows which record means what; the last one of a key counts. (Kafka:
-GroupMetadataManager.)
+Called by `coordinator`. The last record of a key wins. (Kafka: GroupMetadataManager.)
 """
 
 from broker.groups.classic.group import Group
@@ -12,7 +11,7 @@ Groups = dict[str, Group]
 
 
 def replay(groups: Groups, key: bytes, value: bytes | None) -> None:
-    """Apply one record. Records of other kinds of groups are passed over. Raises UnreadableRecord."""
+    """Apply one record. Skips records of other group types. Raises UnreadableRecord."""
     match decode_key(key):
         case OffsetKey(group_id, topic, partition):
             _replay_offset(groups, group_id, topic, partition, value)

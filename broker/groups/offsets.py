@@ -1,7 +1,6 @@
-"""Committed offsets of a group: put, dropped by hand, dropped when they have outlived their use.
+"""Committed offsets of a group: commit, delete, expire.
 
-Called by `coordinator`. Knows who may commit and what is still in use; a group of any kind keeps them alike.
-(Kafka: OffsetMetadataManager.)
+Called by `coordinator`. Independent of the group's type. (Kafka: OffsetMetadataManager.)
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ from broker.groups.transition import Transition
 
 
 def commit(transition: Transition, group: Group, request: CommitRequest, token: Token) -> None:
-    """Each offset is put or refused by itself; a member that commits has been heard of."""
+    """Commit or reject each offset separately, and restart the session of a committing member."""
     error = _check_commit(group, request)
     if error:
         transition.reply(token, CommitReply((error,) * len(request.offsets)))
@@ -31,7 +30,7 @@ def commit(transition: Transition, group: Group, request: CommitRequest, token: 
 
 
 def _check_commit(group: Group, request: CommitRequest) -> ErrorCode:
-    """Only an empty group takes offsets from somebody who is not in it."""
+    """Check the request. Only an empty group accepts commits from clients that are not members."""
     generation_id = request.generation_id
     if generation_id < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
@@ -59,7 +58,7 @@ def _commit_one(
 
 
 def delete(transition: Transition, group: Group, partitions: Sequence[tuple[str, int]], token: Token) -> None:
-    """Drop offsets that nobody in the group consumes."""
+    """Delete offsets of topics that no member consumes."""
     if error := check_delete(group):
         transition.reply(token, OffsetDeleteReply(error))
         return
@@ -68,7 +67,7 @@ def delete(transition: Transition, group: Group, partitions: Sequence[tuple[str,
 
 
 def check_delete(group: Group) -> ErrorCode:
-    """Only of a consumer group it is known what its members consume."""
+    """Reject groups with members that are not consumer groups: their subscriptions are unknown."""
     return ErrorCode.NON_EMPTY_GROUP if group.members and not group.is_consumer_group else ErrorCode.NONE
 
 
@@ -80,20 +79,21 @@ def _delete_one(transition: Transition, group: Group, topic: str, partition: int
 
 
 def drop(transition: Transition, group: Group, partitions: Iterable[tuple[str, int]]) -> None:
-    """Drop these whoever uses them: the partitions themselves are gone, or the group is."""
+    """Remove offsets even if in use: the partitions or the group are deleted."""
     for topic, partition in partitions:
         transition.drop_offset(group.group_id, group.offsets, topic, partition)
 
 
 def partitions_of(group: Group) -> list[tuple[str, int]]:
-    """Every partition with a committed offset."""
+    """Return every partition with a committed offset."""
     return [(topic, partition) for topic, by_partition in group.offsets.items() for partition in by_partition]
 
 
 def expire(transition: Transition, group: Group) -> None:
-    """Drop what has outlived the retention (KIP-211): counted from when the group became empty, or from
-    the commit where a stable group no longer consumes the topic or where nobody ever joined. In a
-    rebalance nothing expires.
+    """Remove expired offsets (KIP-211).
+
+    The retention runs from when the group became empty, or from the commit if a stable group no longer
+    consumes the topic or the group never had members. Nothing expires during a rebalance.
     """
     simple = group.protocol_type is None
     empty = group.state is State.EMPTY

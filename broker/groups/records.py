@@ -1,8 +1,7 @@
-"""The bytes of __consumer_offsets: keys and values as Kafka writes and reads them.
+"""Keys and values of __consumer_offsets in Kafka's format.
 
-Used by `transition` to write and by `loading` to read. Knows nothing of batches, offsets in the log, or what
-a group is doing. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1, GroupMetadataKey 2, GroupMetadataValue
-3.)
+Used by `transition` to write and by `loading` to read. (Kafka: OffsetCommitKey 1, OffsetCommitValue 3 or 1,
+GroupMetadataKey 2, GroupMetadataValue 3.)
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ _VERSION_AND_OFFSET = Struct(">hq")
 
 
 class UnreadableRecord(ValueError):  # noqa: N818 - a fact about the log
-    """A key or value that ends too early, or a value of a version that nobody here knows."""
+    """A truncated key or value, or an unknown value version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,7 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group between two rebalances. `state_ms` is when it came into this state, -1 where that was not
-    recorded.
-    """
+    """A group between two rebalances. `state_ms` is the time of its last state change, -1 if not recorded."""
 
     protocol_type: str
     generation_id: int
@@ -72,7 +69,7 @@ def encode_offset_value(committed: CommittedOffset) -> bytes:
         return b"".join(
             (_OFFSET_AND_EPOCH.pack(3, committed.offset, committed.leader_epoch), metadata, stamp)
         )
-    # Only version 1 has a time of expiry; it has no leader epoch.
+    # Only version 1 has an expiry time; it has no leader epoch.
     head, expiry = _VERSION_AND_OFFSET.pack(1, committed.offset), _INT64.pack(committed.expire_ms)
     return b"".join((head, metadata, stamp, expiry))
 
@@ -108,7 +105,7 @@ def encode_group_value(group: StoredGroup) -> bytes:
 
 
 def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
-    """None for the records of other kinds of groups, which are not ours to read. Raises UnreadableRecord."""
+    """Decode a key; None for records of other group types. Raises UnreadableRecord."""
     reader = _Reader(key)
     version = reader.integer(_INT16)
     if version in OFFSET_KEY_VERSIONS:
@@ -119,7 +116,7 @@ def decode_key(key: bytes) -> OffsetKey | GroupKey | None:
 
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
-    """Versions 0 to 3. Raises UnreadableRecord."""
+    """Decode versions 0 to 3. Raises UnreadableRecord."""
     reader = _Reader(value)
     version = reader.version()
     offset = reader.integer(_INT64)
@@ -130,7 +127,7 @@ def decode_offset_value(value: bytes) -> CommittedOffset:
 
 
 def decode_group_value(value: bytes) -> StoredGroup:
-    """Versions 0 to 3. Raises UnreadableRecord."""
+    """Decode versions 0 to 3. Raises UnreadableRecord."""
     reader = _Reader(value)
     version = reader.version()
     protocol_type, generation_id = reader.string(), reader.integer(_INT32)
@@ -168,7 +165,7 @@ def _string(value: str | None) -> bytes:
 
 
 class _Reader:
-    """A place in a key or value. Every step checks the bytes left first."""
+    """A position in a key or value. Checks the remaining length before every read."""
 
     __slots__ = ("_at", "_data")
 
@@ -179,7 +176,9 @@ class _Reader:
     def take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._data):
-            raise UnreadableRecord(f"{size} bytes wanted at {self._at}, the record has {len(self._data)}")
+            raise UnreadableRecord(
+                f"invalid length {size} at {self._at}: the record has {len(self._data)} bytes"
+            )
         taken = self._data[self._at : end]
         self._at = end
         return taken
@@ -190,7 +189,7 @@ class _Reader:
     def version(self) -> int:
         version = self.integer(_INT16)
         if not 0 <= version <= 3:
-            raise UnreadableRecord(f"value version {version}: 0 to 3 are known")
+            raise UnreadableRecord(f"unsupported value version {version}: expected 0 to 3")
         return version
 
     def nullable_string(self) -> str | None:
@@ -200,10 +199,10 @@ class _Reader:
         try:
             return self.take(size).decode()
         except UnicodeDecodeError as error:
-            raise UnreadableRecord(f"not UTF-8 before {self._at}") from error
+            raise UnreadableRecord(f"invalid string before {self._at}: expected UTF-8") from error
 
     def string(self) -> str:
         value = self.nullable_string()
         if value is None:
-            raise UnreadableRecord(f"null where a string belongs, before {self._at}")
+            raise UnreadableRecord(f"unexpected null string before {self._at}")
         return value

@@ -1,8 +1,7 @@
-"""What the group coordinator answers, in plain values.
+"""The group coordinator's results, in plain values.
 
-Turned into messages by the handlers of `api`. `Effects` is what a call returns: answers, by the token that
-came with the request each one belongs to, and records. The answers may leave once the records are written,
-in their order.
+The handlers of `api` convert them to messages. A call returns `Effects`: records, and replies by the token of
+their request. The replies may be sent once the records are written, in order.
 """
 
 from collections.abc import Hashable
@@ -12,7 +11,7 @@ from broker.errors import ErrorCode
 from broker.groups.committed import CommittedOffset
 
 Token = Hashable
-"""Whatever came in with a request, None excepted; it comes back with the answer."""
+"""Identifies a request; anything but None. The reply carries the same token."""
 
 Record = tuple[bytes, bytes | None]
 """Key and value of one record of __consumer_offsets; a value of None is a tombstone."""
@@ -20,7 +19,7 @@ Record = tuple[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """What the leader learns of a member: `metadata` is its subscription in the chosen protocol."""
+    """A member as the leader sees it: `metadata` is its subscription in the selected protocol."""
 
     member_id: str
     instance_id: str | None
@@ -29,9 +28,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """`members` is filled for the leader alone. `skip_assignment`: the leader keeps the assignment that
-    stands.
-    """
+    """`members` is set for the leader only. `skip_assignment`: the leader keeps the existing assignment."""
 
     error: ErrorCode
     member_id: str
@@ -53,7 +50,7 @@ class SyncReply:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReply:
-    """`errors` stand in the order of the members asked to leave; `error` is the group's own."""
+    """`errors` are in the order of the leaving members; `error` is the top-level error."""
 
     error: ErrorCode
     errors: tuple[ErrorCode, ...] = ()
@@ -68,7 +65,7 @@ class CommitReply:
 
 @dataclass(frozen=True, slots=True)
 class OffsetDeleteReply:
-    """`errors` stand in the order of the partitions asked for; empty when `error` refuses the whole."""
+    """`errors` are in the order of the requested partitions; empty if the top-level `error` is set."""
 
     error: ErrorCode
     errors: tuple[ErrorCode, ...] = ()
@@ -86,10 +83,10 @@ Reply = JoinReply | SyncReply | LeaveReply | CommitReply | OffsetDeleteReply | D
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What one call led to; other members' parked requests may be among the replies.
+    """The effects of one call, which may include replies to other members' pending requests.
 
-    `overwritten` is what stood where an offset was put or dropped: group, topic, partition, offset. It is
-    there for `GroupCoordinator.failed`, should the records not reach the log.
+    `overwritten` holds the previous offsets (group, topic, partition, offset), so that
+    `GroupCoordinator.failed` can restore them if the records cannot be written.
     """
 
     replies: list[tuple[Token, Reply]] = field(default_factory=list)
@@ -111,7 +108,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """`protocol` is the chosen one while the group is stable, else empty."""
+    """`protocol` is the selected protocol while the group is stable, else empty."""
 
     error: ErrorCode
     group_id: str

@@ -1,7 +1,7 @@
-"""What is asked of the group coordinator, in plain values.
+"""The group coordinator's arguments, in plain values.
 
-Made by the handlers of `api`. Knows nothing of the wire: where a version of the protocol makes a
-difference, a field says what the client can or cannot do.
+Created by the handlers of `api`. Independent of the wire format: where protocol versions differ, a field
+states the client's capability.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Now(NamedTuple):
-    """One moment on both clocks: `ms` is monotonic and drives every time-out, `wall_ms` is what gets
-    recorded.
-    """
+    """One moment on both clocks: `ms` is monotonic and drives timeouts, `wall_ms` is recorded."""
 
     ms: int
     wall_ms: int
@@ -22,11 +20,13 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """JoinGroup. `protocols` are (name, metadata) in the member's order of preference.
+    """JoinGroup.
 
-    `requires_member_id` (JoinGroup 4 and later, KIP-394): a new dynamic member is first given its id and
-    asked to come back with it. `can_skip_assignment` (9 and later, KIP-814): the leader understands that
-    it need not assign.
+    `protocols` are (name, metadata) in the member's order of preference.
+
+    `requires_member_id` (JoinGroup 4 and later, KIP-394): a new dynamic member first receives its id and must
+    rejoin with it. `can_skip_assignment` (9 and later, KIP-814): the leader supports keeping the existing
+    assignment.
     """
 
     group_id: str
@@ -44,8 +44,9 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """SyncGroup. `assignments` are the leader's, by member id; protocol type and name are None before
-    version 5.
+    """SyncGroup.
+
+    `assignments` come from the leader, by member id; protocol type and name are None before version 5.
     """
 
     group_id: str
@@ -59,8 +60,9 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """One member of a LeaveGroup; an empty `member_id` with an `instance_id` is how an operator removes
-    it.
+    """One member of a LeaveGroup.
+
+    An operator removes a static member by an `instance_id` and an empty `member_id`.
     """
 
     member_id: str
@@ -68,7 +70,7 @@ class Leaving:
 
 
 class OffsetToCommit(NamedTuple):
-    """`leader_epoch` is -1 where the client does not know it."""
+    """An offset in an OffsetCommit. `leader_epoch` is -1 if the client does not send it."""
 
     topic: str
     partition: int
@@ -79,12 +81,12 @@ class OffsetToCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """OffsetCommit. A generation of -1 comes from a client that assigns its partitions itself, or from an
-    operator.
+    """OffsetCommit.
 
-    `retention_ms` of -1 stands for the broker's retention. `knows_missing_groups` (9 and later): a
-    generation of a group that does not exist is answered with GROUP_ID_NOT_FOUND, before with
-    ILLEGAL_GENERATION.
+    A generation of -1 comes from a client with manual assignment, or from an operator.
+
+    `retention_ms` of -1 selects the broker's retention. `knows_missing_groups` (9 and later): a generation of
+    a missing group gets GROUP_ID_NOT_FOUND, in earlier versions ILLEGAL_GENERATION.
     """
 
     group_id: str

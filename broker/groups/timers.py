@@ -1,10 +1,10 @@
-"""What happens unless it is put off: sessions, phases of a rebalance, the look for expired offsets.
+"""Timers of the coordinator: sessions, rebalance phases, offset retention.
 
-Set and cancelled by the transitions of `classic`, handed back one by one to `coordinator`. Knows nothing
-of what an alarm leads to, and never reads a clock.
+The transitions of `classic` set and cancel timers; `coordinator` pops and handles the due ones. Does not read
+a clock.
 
-A heartbeat only moves `at_ms` of its alarm; the queue finds out when the old time comes up. So the cost of
-a thousand heartbeats is a thousand assignments, and one queue entry per member.
+A heartbeat only moves its timer's `at_ms`; the queue re-queues the timer when the old time is due. So a
+thousand heartbeats cost a thousand assignments, and one queue entry per member.
 """
 
 from enum import Enum, auto
@@ -19,7 +19,7 @@ class Kind(Enum):
 
 
 class Timer:
-    """One deadline. `at_ms` is None while it is not set; `queued_ms` is the queue's own note."""
+    """One deadline. `at_ms` is None while it is not set; `queued_ms` belongs to the queue."""
 
     __slots__ = ("at_ms", "group_id", "kind", "member_id", "queued_ms")
 
@@ -32,9 +32,7 @@ class Timer:
 
 
 class Timers:
-    """All alarms of the coordinator, earliest first; those of one millisecond in the order they were
-    queued.
-    """
+    """All timers of the coordinator, earliest first; timers with equal times in queueing order."""
 
     __slots__ = ("_queue", "_serial")
 
@@ -43,7 +41,7 @@ class Timers:
         self._serial = 0
 
     def set(self, timer: Timer, at_ms: int) -> None:
-        """Let the alarm go off at `at_ms` and at no other time."""
+        """Set or move the timer to `at_ms`."""
         timer.at_ms = at_ms
         if timer.queued_ms is None or at_ms < timer.queued_ms:
             self._push(timer, at_ms)
@@ -52,7 +50,7 @@ class Timers:
         timer.at_ms = None
 
     def next_deadline(self) -> int | None:
-        """When the next alarm goes off; None when none is set."""
+        """Return the time of the next timer; None if none is set."""
         queue = self._queue
         while queue:
             at_ms, _, timer = queue[0]
@@ -66,7 +64,7 @@ class Timers:
         return None
 
     def pop_due(self, now_ms: int) -> Timer | None:
-        """The next alarm that has come due, no longer set; None when there is none yet."""
+        """Remove and return the next due timer; None if none is due."""
         at_ms = self.next_deadline()
         if at_ms is None or at_ms > now_ms:
             return None

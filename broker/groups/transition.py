@@ -1,6 +1,6 @@
-"""One call to the coordinator while it runs: when it is, what it may use, and what it has led to so far.
+"""One call to the coordinator in progress: its time, its configuration and its effects so far.
 
-Made by `coordinator`, passed through every transition, and read off as `Effects`. Knows nothing of phases.
+Created by `coordinator` and passed through every transition; the result is `Effects`.
 """
 
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from broker.groups.requests import Now
 from broker.groups.timers import Timer, Timers
 
 Waiting = dict[str, Token | None]
-"""Parked requests of one group by member id; None where the client has gone and its answer goes nowhere."""
+"""Pending requests of one group by member id; None after the client disconnected."""
 
 
 class Place(NamedTuple):
-    """Where a parked request waits, and how it is answered if it is not to wait any longer."""
+    """A pending request and its reply in case it is superseded."""
 
     waiting: Waiting
     member_id: str
@@ -28,7 +28,7 @@ PendingReplies = dict[Token, Place]
 
 
 class Transition:
-    """`parked` and `timers` are the coordinator's own and outlive the turn."""
+    """A call in progress. `parked` and `timers` belong to the coordinator and outlive the call."""
 
     __slots__ = ("config", "effects", "now_ms", "parked", "timers", "wall_ms")
 
@@ -44,13 +44,16 @@ class Transition:
         self.effects.replies.append((token, reply))
 
     def park(self, waiting: Waiting, member_id: str, token: Token, superseded: JoinReply | SyncReply) -> None:
-        """Keep the request until `answer`. One that the member had left waiting is answered `superseded`."""
+        """Keep the request pending until `answer`.
+
+        Answers an earlier pending request of the member with `superseded`.
+        """
         self.answer(waiting, member_id, superseded)
         waiting[member_id] = token
         self.parked[token] = Place(waiting, member_id, superseded)
 
     def answer(self, waiting: Waiting, member_id: str, reply: Reply) -> bool:
-        """Answer the member's parked request. False when it had none."""
+        """Answer the member's pending request. Return False if there is none."""
         if member_id not in waiting:
             return False
         token = waiting.pop(member_id)
@@ -68,14 +71,14 @@ class Transition:
     def put_offset(
         self, group_id: str, offsets: Offsets, topic: str, partition: int, committed: CommittedOffset
     ) -> None:
-        """Commit the offset, in memory and as a record."""
+        """Commit the offset in memory and as a record."""
         by_partition = offsets.setdefault(topic, {})
         self.effects.overwritten.append((group_id, topic, partition, by_partition.get(partition)))
         by_partition[partition] = committed
         self.record((encode_offset_key(group_id, topic, partition), encode_offset_value(committed)))
 
     def drop_offset(self, group_id: str, offsets: Offsets, topic: str, partition: int) -> None:
-        """Remove the offset if there is one, in memory and by a tombstone."""
+        """Remove the offset, if any, in memory and by a tombstone."""
         by_partition = offsets.get(topic, {})
         previous = by_partition.pop(partition, None)
         if previous is None:

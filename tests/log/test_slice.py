@@ -173,9 +173,9 @@ def test_a_file_that_is_too_short_is_an_error_and_no_signal(tmp_path, transfer, 
     path.write_bytes(CONTENT[: length - 1])
     file = OpenFile(os.open(path, os.O_RDWR))
     lent = FileSlice(file, 0, length, transfer)
-    with pytest.raises(OSError, match="shorter"):
+    with pytest.raises(OSError, match="truncated"):
         send_all(lent, pair)
-    with pytest.raises(OSError, match="shorter"):
+    with pytest.raises(OSError, match="truncated"):
         send_all(FileSlice(file, length + 10_000, length, transfer), pair)
 
 

@@ -112,7 +112,7 @@ def test_a_slice_that_cannot_be_read_takes_its_partition_offline_and_is_counted(
     if how == "piece" and size > 200 and transfer == "sendfile":
         assert lent.piece() is None
         how = "send_to"
-    with pytest.raises(UnreadableRegion, match="shorter"):
+    with pytest.raises(UnreadableRegion, match="truncated"):
         {"send_to": lambda: lent.send_to(pair[0]), "piece": lent.piece, "read": lent.read}[how]()
     assert log.offline is not None and log.traffic.failed_reads == 1
     assert well.offline is None and well.traffic.failed_reads == 0

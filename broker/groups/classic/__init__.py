@@ -1,3 +1,4 @@
-"""Groups of the classic protocol. In reading order: phase, member, group, rebalance, join, sync, leave,
-expiry.
+"""Groups of the classic protocol.
+
+Reading order: state, member, group, rebalance, join, sync, leave.
 """

@@ -1,7 +1,7 @@
-"""A classic group: who is in it, who leads it, which protocol it speaks.
+"""A classic group: its members, leader and protocol.
 
-Used by the transitions beside it. Knows membership and its rules; nothing of requests, answers, records or
-time-outs. (Kafka: ClassicGroup.)
+Used by the transitions of this package. Independent of requests, responses, records and timeouts. (Kafka:
+ClassicGroup.)
 """
 
 from collections import Counter
@@ -19,9 +19,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class InitialDelay:
-    """The first rebalance of an empty group waits a while for more members, and again if some came
-    meanwhile.
-    """
+    """Delay of an empty group's first rebalance, extended if more members joined meanwhile."""
 
     __slots__ = ("delay_ms", "members_came", "remaining_ms")
 
@@ -32,11 +30,11 @@ class InitialDelay:
 
 
 class Group:
-    """`joining` and `syncing` are the members whose requests are parked. `pending_join` are ids given out
-    and not used yet.
+    """A classic group.
 
-    `pending_sync` are the members of this generation that have not sent SyncGroup. `state_ms` is the epoch
-    time of the last change of phase, None where it is not known.
+    `joining` and `syncing` are the members with pending requests. `pending_join` are assigned ids that are
+    not used yet. `pending_sync` are the members of this generation that have not sent SyncGroup. `state_ms`
+    is the epoch time of the last state change, None if unknown.
     """
 
     __slots__ = (
@@ -84,7 +82,7 @@ class Group:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing is known of it that a group made anew would not know."""
+        """Whether the group holds no more state than a new one."""
         return not (self.members or self.pending_join or self.offsets or self.protocol_type)
 
     @property
@@ -101,19 +99,23 @@ class Group:
 
     def enter(self, state: State, wall_ms: int) -> None:
         if self.state not in FOLLOWS[state]:
-            raise BrokerBug(f"group {self.group_id} is {self.state.value}, which {state.value} cannot follow")
+            raise BrokerBug(
+                f"group {self.group_id}: invalid transition from {self.state.value} to {state.value}"
+            )
         self.state = state
         self.state_ms = wall_ms
 
     def supports(self, protocol_type: str, names: Mapping[str, bytes]) -> bool:
-        """Whether somebody with these protocols can talk to everybody in the group."""
+        """Return whether a member with these protocols is compatible with every member of the group."""
         if self.state is State.EMPTY:
             return bool(protocol_type and names)
-        everybody = len(self.members)
-        return protocol_type == self.protocol_type and any(self.support[name] == everybody for name in names)
+        member_count = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self.support[name] == member_count for name in names
+        )
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """The first member sets the protocol type and, until a better one shows up, leads."""
+        """Add a member. The first one sets the protocol type and becomes leader."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
@@ -129,7 +131,7 @@ class Group:
         self.support.update(protocols.keys())
 
     def remove(self, member: Member) -> None:
-        """The next in line leads if the leader went."""
+        """Remove a member. If it was the leader, the next member becomes leader."""
         del self.members[member.member_id]
         self._withdraw_support(member)
         if member.instance_id is not None:
@@ -139,7 +141,7 @@ class Group:
         self.pending_sync.discard(member.member_id)
 
     def replace(self, old: Member, new: Member) -> None:
-        """A static member came back under a new id: it takes the place of the old one as it stood."""
+        """Replace a static member that rejoined under a new id, keeping its assignment and role."""
         new.assignment = old.assignment
         if old.member_id in self.pending_sync:
             self.pending_sync.add(new.member_id)
@@ -150,7 +152,7 @@ class Group:
             self.leader_id = new.member_id
 
     def elect_joined_leader(self) -> bool:
-        """Have somebody lead who has joined this rebalance. False when nobody has."""
+        """Ensure that the leader has joined this rebalance. Return False if no member has."""
         if self.leader_id not in self.joining:
             joined = next((member_id for member_id in self.members if member_id in self.joining), None)
             if joined is None:
@@ -159,14 +161,16 @@ class Group:
         return True
 
     def select_protocol(self) -> str:
-        """The one with most votes of those that every member supports; the first voted for, among equals."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self.support.items() if count == everybody}
+        """Return the protocol with most votes among those that every member supports; ties go to the first
+        vote.
+        """
+        member_count = len(self.members)
+        candidates = {name for name, count in self.support.items() if count == member_count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=votes.__getitem__)
 
     def begin_generation(self, wall_ms: int) -> None:
-        """Count up, settle on a protocol, and wait for the assignment; or be empty, if nobody is left."""
+        """Increment the generation and select a protocol; without members the group becomes empty."""
         self.generation_id += 1
         self.pending_sync.clear()
         self.protocol = self.select_protocol() if self.members else None
@@ -174,7 +178,7 @@ class Group:
         self.enter(State.COMPLETING_REBALANCE if self.members else State.EMPTY, wall_ms)
 
     def read_subscriptions(self) -> frozenset[str] | None:
-        """The topics that the members consume, as far as their metadata tells; None if it does not."""
+        """Return the topics that the members consume; None if any metadata cannot be read."""
         if not self.is_consumer_group:
             return None
         topics: frozenset[str] = frozenset()
@@ -187,11 +191,11 @@ class Group:
         return topics
 
     def consumes(self, topic: str) -> bool:
-        """Whether the topic's offsets are in use; where that cannot be told, a consumer group's are."""
+        """Return whether the topic's offsets are in use; if unknown, True for a consumer group."""
         return self.is_consumer_group if self.subscriptions is None else topic in self.subscriptions
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """NONE for a member under its current id."""
+        """Return NONE for a member under its current id."""
         if instance_id is not None:
             current = self.static_ids.get(instance_id)
             if current is None:

@@ -1,8 +1,7 @@
-"""JoinGroup: a member comes, comes back, or comes back changed.
+"""JoinGroup: a member joins, rejoins, or rejoins with changes.
 
-Called by `coordinator` with a group that exists. Leaves the request answered or parked in the group.
-(Kafka: GroupCoordinator.handleJoinGroup; KIP-394 member ids, KIP-345 static members, KIP-814 skipped
-assignment.)
+Called by `coordinator` with an existing group. Answers the request or keeps it pending in the group. (Kafka:
+GroupCoordinator.handleJoinGroup; KIP-394 member ids, KIP-345 static members, KIP-814 skipped assignment.)
 """
 
 from typing import Final
@@ -27,17 +26,15 @@ from broker.groups.timers import Kind, Timer
 from broker.groups.transition import Transition
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""How long a new member's first JoinGroup may wait (Kafka: NewMemberJoinTimeoutMs, not configurable there
-either).
-"""
+"""Maximum wait of a new member's first JoinGroup (Kafka: NewMemberJoinTimeoutMs, a constant there too)."""
 
 
 def join(transition: Transition, group: Group, request: JoinRequest, token: Token, new_id: str) -> None:
-    """`new_id` is the id for a member that comes without one."""
+    """Handle a JoinGroup. `new_id` is assigned to a member without an id."""
     protocols = protocols_of(request.protocols)
     member_id = request.member_id
     if not _has_space(transition, group, member_id):
-        _turn_away(transition, group, member_id)
+        _reject_member(transition, group, member_id)
         transition.reply(token, JoinReply(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     elif not group.supports(request.protocol_type, protocols):
         transition.reply(token, JoinReply(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
@@ -53,7 +50,7 @@ def join(transition: Transition, group: Group, request: JoinRequest, token: Toke
 
 
 def _has_space(transition: Transition, group: Group, member_id: str) -> bool:
-    """Kafka's group.max.size: during a rebalance the places go to those who join first."""
+    """Apply Kafka's group.max.size: during a rebalance the first members to join get the slots."""
     max_size = transition.config.max_size
     match group.state:
         case State.PREPARING_REBALANCE:
@@ -64,8 +61,8 @@ def _has_space(transition: Transition, group: Group, member_id: str) -> bool:
             return True
 
 
-def _turn_away(transition: Transition, group: Group, member_id: str) -> None:
-    """There is no place for the member, whatever it was before."""
+def _reject_member(transition: Transition, group: Group, member_id: str) -> None:
+    """Remove the member, pending or not, because the group is full."""
     pending = group.pending_join.pop(member_id, None)
     if pending is not None:
         transition.timers.cancel(pending)
@@ -103,8 +100,9 @@ def _join_again(
     token: Token,
     member: Member,
 ) -> None:
-    """A known member. One that missed the answer gets it again; one that changed, or leads, starts a
-    rebalance.
+    """Rejoin a known member.
+
+    A member that missed the response gets it again; a changed member or the leader starts a rebalance.
     """
     unchanged = member.prefers(protocols)
     leads = member.member_id == group.leader_id
@@ -145,7 +143,7 @@ def _replace_static(
     old: Member,
     new_id: str,
 ) -> None:
-    """A static member came back without its id: it was restarted. Whoever still uses the old id is fenced."""
+    """Replace a static member that rejoined without its id after a restart. Fences users of the old id."""
     leader_before = group.leader_id or ""
     transition.answer(group.joining, old.member_id, JoinReply(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
     transition.answer(group.syncing, old.member_id, SyncReply(ErrorCode.FENCED_INSTANCE_ID))
@@ -165,9 +163,7 @@ def _replace_static(
 
 
 def _unchanged_reply(group: Group, request: JoinRequest, member_id: str, leader_before: str) -> JoinReply:
-    """The generation goes on. A client that cannot be told to skip the assignment must not take itself for
-    the leader.
-    """
+    """Keep the generation. A client that cannot skip the assignment must not consider itself the leader."""
     leads = group.leader_id == member_id
     skips = leads and request.can_skip_assignment
     return JoinReply(

@@ -1,7 +1,7 @@
-"""LeaveGroup: members go, by their own will or by an operator's.
+"""LeaveGroup: members leave by themselves or are removed by an operator.
 
-Called by `coordinator` with a group that exists. (Kafka: GroupCoordinator.handleLeaveGroup; KIP-345 for
-the batch.)
+Called by `coordinator` with an existing group. (Kafka: GroupCoordinator.handleLeaveGroup; KIP-345 for the
+batch.)
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from broker.groups.transition import Transition
 
 
 def leave(transition: Transition, group: Group, leaving: Sequence[Leaving], token: Token) -> None:
-    """All of them go before the group looks at what is left of it."""
+    """Remove all listed members, then rebalance once."""
     before = len(group.members)
     errors = tuple(_leave_one(transition, group, one) for one in leaving)
     transition.reply(token, LeaveReply(ErrorCode.NONE, errors))
     if len(group.members) < before:
         rebalance(transition, group)
     else:
-        # An id that was never used may have been all that the others waited for.
+        # The group may have been waiting only for an id that was never used.
         complete_if_all_joined(transition, group)
 
 

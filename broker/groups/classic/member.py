@@ -1,4 +1,4 @@
-"""One member of a classic group. Knows its own facts; what they mean is the group's business."""
+"""One member of a classic group."""
 
 from collections.abc import Iterable, Set
 
@@ -11,7 +11,7 @@ Protocols = dict[str, bytes]
 
 
 def protocols_of(pairs: Iterable[tuple[str, Buffer]]) -> Protocols:
-    """A request's protocols, copied out of its buffer; of a name that comes twice, the first counts."""
+    """Copy a request's protocols out of its buffer; the first entry of a duplicate name wins."""
     protocols: Protocols = {}
     for name, metadata in pairs:
         if name not in protocols:
@@ -20,8 +20,10 @@ def protocols_of(pairs: Iterable[tuple[str, Buffer]]) -> Protocols:
 
 
 class Member:
-    """`is_new` from its first JoinGroup until the generation that takes it in: until then waiting keeps no
-    session alive.
+    """A member.
+
+    `is_new` until the first generation includes it; a pending request does not keep a new member's session
+    alive.
     """
 
     __slots__ = (
@@ -60,7 +62,7 @@ class Member:
         self.session = Timer(Kind.SESSION, group_id, member_id)
 
     def prefers(self, protocols: Protocols) -> bool:
-        """Whether these are the member's protocols, in the same order."""
+        """Return whether these are the member's protocols, in the same order."""
         return list(protocols.items()) == list(self.protocols.items())
 
     def vote(self, candidates: Set[str]) -> str:

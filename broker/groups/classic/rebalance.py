@@ -1,8 +1,7 @@
-"""How a classic group gets from one generation to the next.
+"""Rebalances: the transition of a classic group from one generation to the next.
 
-Called by `join`, `sync`, `leave` and, when an alarm goes off, by `coordinator`. Knows phases and
-time-outs; nothing of what made the rebalance necessary. (Kafka: DelayedJoin, InitialDelayedJoin,
-DelayedSync, DelayedHeartbeat.)
+Called by `join`, `sync`, `leave` and, when a timer expires, by `coordinator`. (Kafka: DelayedJoin,
+InitialDelayedJoin, DelayedSync, DelayedHeartbeat.)
 """
 
 from broker.errors import ErrorCode
@@ -17,7 +16,7 @@ REBALANCING = SyncReply(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def rebalance(transition: Transition, group: Group) -> None:
-    """Membership has changed: start a rebalance, or see whether the running one can end now."""
+    """Start a rebalance after a membership change, or complete the running one if possible."""
     if group.state is State.PREPARING_REBALANCE:
         complete_if_all_joined(transition, group)
     else:
@@ -25,7 +24,9 @@ def rebalance(transition: Transition, group: Group) -> None:
 
 
 def prepare(transition: Transition, group: Group) -> None:
-    """Call everybody back: who waits for an assignment is told so at once, the others by their next
+    """Start the join phase.
+
+    Members that wait for an assignment get REBALANCE_IN_PROGRESS at once, the others with their next
     heartbeat.
     """
     if group.state is State.COMPLETING_REBALANCE:
@@ -45,17 +46,13 @@ def prepare(transition: Transition, group: Group) -> None:
 
 
 def complete_if_all_joined(transition: Transition, group: Group) -> None:
-    """End the join phase if nobody is missing; the first rebalance of an empty group waits its time in any
-    case.
-    """
+    """Complete the join phase if every member has joined and no initial delay is running."""
     if group.state is State.PREPARING_REBALANCE and group.initial is None and group.all_joined:
         _complete(transition, group)
 
 
 def join_phase_over(transition: Transition, group: Group) -> None:
-    """The alarm of the join phase: go on with those who came, unless the initial delay has reason to go
-    on.
-    """
+    """End the join phase, or extend the initial delay if members joined meanwhile."""
     initial = group.initial
     if initial is not None and initial.members_came and initial.remaining_ms:
         initial.members_came = False
@@ -68,7 +65,7 @@ def join_phase_over(transition: Transition, group: Group) -> None:
 
 
 def sync_phase_over(transition: Transition, group: Group) -> None:
-    """The alarm of the sync phase: who joined this generation and never asked for its assignment is out."""
+    """Handle the end of the sync phase: remove members that never sent SyncGroup."""
     missing = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
     if missing and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
         for member in missing:
@@ -77,7 +74,7 @@ def sync_phase_over(transition: Transition, group: Group) -> None:
 
 
 def session_over(transition: Transition, group: Group, member_id: str) -> None:
-    """The alarm of a session: a member that is not waiting for us is out; so is an id that was never used."""
+    """Handle an expired session: remove the member unless its request is pending, or drop an unused id."""
     member = group.members.get(member_id)
     if member is None:
         if group.pending_join.pop(member_id, None) is not None:
@@ -88,12 +85,12 @@ def session_over(transition: Transition, group: Group, member_id: str) -> None:
 
 
 def start_session(transition: Transition, member: Member) -> None:
-    """The member has been heard of."""
+    """Restart the member's session timer."""
     transition.timers.set(member.session, transition.now_ms + member.session_timeout_ms)
 
 
 def remove(transition: Transition, group: Group, member: Member) -> None:
-    """Take the member out and tell it so, where it waits. What that means for the group is for the caller."""
+    """Remove the member and answer its pending requests. The caller decides whether to rebalance."""
     member_id = member.member_id
     transition.timers.cancel(member.session)
     transition.answer(group.joining, member_id, JoinReply(ErrorCode.UNKNOWN_MEMBER_ID, ""))
@@ -104,7 +101,7 @@ def remove(transition: Transition, group: Group, member: Member) -> None:
 def hand_out_assignments(
     transition: Transition, group: Group, assignments: dict[str, bytes], error: ErrorCode = ErrorCode.NONE
 ) -> None:
-    """Give every member its assignment, or the error, and answer those that wait for it."""
+    """Set every member's assignment, or the error, and answer pending SyncGroup requests."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
         if transition.answer(group.syncing, member.member_id, sync_reply(group, member, error)):
@@ -118,7 +115,7 @@ def sync_reply(group: Group, member: Member, error: ErrorCode = ErrorCode.NONE) 
 
 
 def join_reply(group: Group, member_id: str) -> JoinReply:
-    """What the member learns of the generation; the leader also who is in it."""
+    """Build the member's JoinGroup response; only the leader gets the member list."""
     return JoinReply(
         ErrorCode.NONE,
         member_id,
@@ -139,7 +136,7 @@ def joined_members(group: Group) -> tuple[JoinedMember, ...]:
 
 
 def _complete(transition: Transition, group: Group) -> None:
-    """End the join phase: who did not come back is out, static members excepted, and a generation begins."""
+    """Complete the join phase: remove dynamic members that did not rejoin, and begin a generation."""
     group.initial = None
     transition.timers.cancel(group.join_timer)
     for member in list(group.members.values()):

@@ -1,11 +1,11 @@
-"""The phases of a classic group, and which may follow which. Knows nothing else."""
+"""The states of a classic group and the allowed transitions."""
 
 from enum import Enum
 from typing import Final
 
 
 class State(Enum):
-    """By the names that DescribeGroups and ListGroups use."""
+    """States by the names that DescribeGroups and ListGroups use."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -15,14 +15,14 @@ class State(Enum):
 
 
 FOLLOWS: Final = {
-    # Members come, go or change; everybody is waited for.
+    # Members join, leave or change; the group waits for all members.
     State.PREPARING_REBALANCE: frozenset({State.EMPTY, State.STABLE, State.COMPLETING_REBALANCE}),
-    # A generation has begun; its leader's assignment is waited for.
+    # A generation has begun; the group waits for the leader's assignment.
     State.COMPLETING_REBALANCE: frozenset({State.PREPARING_REBALANCE}),
     State.STABLE: frozenset({State.COMPLETING_REBALANCE}),
-    # Nobody came to the rebalance.
+    # No member joined the rebalance.
     State.EMPTY: frozenset({State.PREPARING_REBALANCE}),
-    # Only an empty group is ever deleted.
+    # Only an empty group can be deleted.
     State.DEAD: frozenset({State.EMPTY}),
 }
-"""The phases that each may follow."""
+"""Allowed previous states of each state."""

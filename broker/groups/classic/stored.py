@@ -1,6 +1,6 @@
-"""A classic group as its record: what survives a restart, and the group made from it again.
+"""Converts a classic group to its persistent record and back.
 
-Used by the transitions that change what has to survive, and by `loading`. Knows nothing of bytes.
+Used by transitions that change persistent state, and by `loading`. Independent of the byte format.
 """
 
 from broker.groups.classic.group import Group
@@ -19,9 +19,7 @@ def tombstone_of(group: Group) -> Record:
 
 
 def stored(group: Group) -> StoredGroup:
-    """Members with their metadata in the chosen protocol alone: the others are only needed while one is
-    chosen.
-    """
+    """Return the group's persistent state, with each member's metadata for the selected protocol only."""
     members = tuple(
         StoredMember(
             member.member_id,
@@ -46,7 +44,7 @@ def stored(group: Group) -> StoredGroup:
 
 
 def restore(group: Group, value: StoredGroup) -> None:
-    """Fill a new group: stable if it has members, else empty. Their sessions are for the caller to start."""
+    """Fill a new group: stable if it has members, else empty. The caller starts the sessions."""
     for saved in value.members:
         member = Member(
             group.group_id,

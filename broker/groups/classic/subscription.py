@@ -1,14 +1,16 @@
-"""Which topics a consumer subscribes to, read from the metadata that it brings when it joins.
+"""Reads a consumer's subscribed topics from its JoinGroup metadata.
 
-Used by `group`. Knows the head of ConsumerProtocolSubscription, which all its versions share, and nothing
-else.
+Used by `group`. Reads only the start of ConsumerProtocolSubscription, which all versions share.
 """
 
 import struct
 
 MOST_TOPICS = 10_000
-"""Names that are read of one subscription; ours. Of a longer one the coordinator knows as much as of one that
-it cannot read, for each takes a third of a microsecond and is read at every rebalance.
+"""Maximum topics read from one subscription; ours.
+
+A longer one counts as unreadable.
+
+Each topic takes a third of a microsecond and is read at every rebalance.
 """
 
 _INT16 = struct.Struct(">h")
@@ -16,13 +18,11 @@ _INT32 = struct.Struct(">i")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """None when the metadata is not a consumer's subscription: the coordinator does not mind, it only
-    knows less.
-    """
+    """Return the topics; None if the metadata is not a consumer's subscription, which is not an error."""
     try:
         (count,) = _INT32.unpack_from(metadata, _INT16.size)
         at = _INT16.size + _INT32.size
-        # Every name costs two bytes at least, so a lying count ends here and not in a long loop.
+        # Every name takes at least two bytes, so an invalid count fails here instead of causing a long loop.
         if not 0 <= count <= min((len(metadata) - at) // _INT16.size, MOST_TOPICS):
             return None
         topics = set()

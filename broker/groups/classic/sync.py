@@ -1,7 +1,7 @@
-"""SyncGroup and Heartbeat: the leader brings the assignment, everybody fetches theirs and says that they
-live.
+"""SyncGroup and Heartbeat: the leader sends the assignment, members fetch theirs and keep their sessions
+alive.
 
-Called by `coordinator` with a group that exists. (Kafka: GroupCoordinator.doSyncGroup, handleHeartbeat.)
+Called by `coordinator` with an existing group. (Kafka: GroupCoordinator.doSyncGroup, handleHeartbeat.)
 """
 
 from broker.errors import ErrorCode
@@ -15,7 +15,7 @@ from broker.groups.transition import Transition
 
 
 def sync(transition: Transition, group: Group, request: SyncRequest, token: Token) -> None:
-    """Answer the request, or park it until the leader's has come."""
+    """Answer the request, or keep it pending until the leader's assignment arrives."""
     error = _check(group, request)
     if error:
         transition.reply(token, SyncReply(error))
@@ -40,7 +40,7 @@ def sync(transition: Transition, group: Group, request: SyncRequest, token: Toke
 def heartbeat(
     transition: Transition, group: Group, generation_id: int, member_id: str, instance_id: str | None
 ) -> ErrorCode:
-    """NONE, or what the member has to do next."""
+    """Restart the session and return NONE, or the error that tells the member what to do next."""
     error = group.check_member(member_id, instance_id)
     if error:
         return error
@@ -67,5 +67,5 @@ def _check(group: Group, request: SyncRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _differs(asked: str | None, ours: str | None) -> bool:
-    return asked is not None and ours is not None and asked != ours
+def _differs(requested: str | None, current: str | None) -> bool:
+    return requested is not None and current is not None and requested != current
