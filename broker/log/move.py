@@ -1,6 +1,4 @@
-"""Copies one partition to another log directory while it is written to.
-
-(Kafka: future replica, KIP-113)
+"""Copies one partition to another log directory while it is written to. (Kafka: future replica, KIP-113)
 
 `moves` starts and ends a move; the composition root runs its steps in threads.
 

@@ -1,6 +1,4 @@
-"""Append and read counters of one partition.
-
-(Kafka: BrokerTopicMetrics)
+"""Append and read counters of one partition. (Kafka: BrokerTopicMetrics)
 
 A PartitionLog owns the counters; appenders and readers increment them; `services.partitions` exports them.
 Records and bytes in are not counted here because the log derives them from its offsets and sizes.

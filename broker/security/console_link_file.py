@@ -1,9 +1,9 @@
-"""The file by which `weir console-link` makes links for a broker that runs: the console's URL and the key of
-its codes.
+"""The file that `weir console-link` reads to create links for a running broker: the console's URL and the
+code key.
 
-Written by broker.app into the first of `log.dirs`, readable by its owner only, made anew at each start and
-removed at the end. Who may read it may read and write the broker's data too. The broker keeps it locked, so
-that what a killed broker has left behind is known for that.
+broker.app writes it into the first of `log.dirs` at each start, readable by its owner only, and removes it at
+shutdown. A user who can read it can also read and write the broker's data. The broker keeps it locked, so
+that a file left by a killed broker is recognised as stale.
 """
 
 import fcntl
@@ -17,20 +17,20 @@ FILE_NAME: Final = "weir-console-link.json"
 
 
 class ConsoleLink(NamedTuple):
-    """`url` is that of the console, with a slash at its end."""
+    """`url` is the console's URL, with a trailing slash."""
 
     url: str
     key: bytes
 
 
 class ConsoleLinkFile:
-    """One that is there until `close`. Raises OSError where it cannot be written."""
+    """The file, which exists until `close`. Raises OSError if it cannot be written."""
 
     __slots__ = ("_descriptor", "_path")
 
     def __init__(self, directory: str, link: ConsoleLink) -> None:
         self._path = Path(directory, FILE_NAME)
-        # What another broker has left must not lend this one its permissions.
+        # A leftover file must not pass its permissions on.
         self._path.unlink(missing_ok=True)
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
@@ -44,8 +44,10 @@ class ConsoleLinkFile:
 
 
 def read_console_link(directory: str) -> ConsoleLink:
-    """Raises FileNotFoundError where no broker with a console runs in this directory, other OSErrors where
-    the file cannot be read, ValueError where it holds something else.
+    """Read the file of a running broker.
+
+    Raises FileNotFoundError if no broker with a console runs in this directory, other OSErrors if the file
+    cannot be read, ValueError for invalid content.
     """
     path = Path(directory, FILE_NAME)
     with path.open(encoding="utf-8") as file:

@@ -1,9 +1,9 @@
 """One-time codes of the links that sign a browser in to the console.
 
-Made by broker.app for the link of the start, and by `weir console-link` in a process of its own on the same
-machine; redeemed by broker.web. A code is the time at which it was made and a nonce, authenticated with a key
-that the broker makes at each start, so that making one needs no request to the broker. Pure: the caller
-brings the time, in milliseconds of the system's monotonic clock, which all processes of a machine share.
+Created by broker.app for the startup link, and by `weir console-link` in a separate process on the same
+machine; redeemed by broker.web. A code is its creation time and a nonce, authenticated with a key that the
+broker generates at each start, so creating one needs no request to the broker. Pure: the time is an argument,
+in milliseconds of the system's monotonic clock, which all processes of a machine share.
 """
 
 import base64
@@ -26,19 +26,21 @@ def new_key() -> bytes:
 
 
 def make_code(key: bytes, now_ms: int) -> str:
-    """A code of 75 characters that need no escaping in a URL."""
+    """Return a code of 75 characters that need no escaping in a URL."""
     signed = now_ms.to_bytes(_TIME_BYTES, "big") + secrets.token_bytes(_NONCE_BYTES)
     return base64.urlsafe_b64encode(signed + _tag(key, signed)).rstrip(b"=").decode()
 
 
 def link_with(url: str, code: str) -> str:
-    """The link: `url` is that of the console, with a slash at its end."""
+    """Return the link. `url` is the console's URL, with a trailing slash."""
     return f"{url}?code={code}"
 
 
 class ConsoleLinks:
-    """The codes of one key. Redeemed codes are kept until they would have expired: only who has the key makes
-    codes that count, so their number is his.
+    """The codes of one key.
+
+    Redeemed codes are kept until they would have expired. Only the key's owner can create valid codes, so
+    their number is not limited.
     """
 
     __slots__ = ("_key", "_redeemed")
@@ -51,7 +53,10 @@ class ConsoleLinks:
         return make_code(self._key, now_ms)
 
     def redeem(self, code: str, now_ms: int) -> bool:
-        """Whether the code is one of this key, younger than LIFE_MS and not redeemed before; it is now."""
+        """Redeem the code.
+
+        Return False if it has another key, is older than LIFE_MS or was redeemed before.
+        """
         read = _read(code)
         if read is None:
             return False
@@ -67,7 +72,7 @@ class ConsoleLinks:
 
 
 def _read(code: str) -> tuple[bytes, bytes] | None:
-    """What is signed, and the tag; None for what cannot be a code."""
+    """Return the signed part and the tag; None for a malformed code."""
     if len(code) != _CODE_CHARACTERS or not code.isascii():
         return None
     try:

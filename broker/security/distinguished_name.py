@@ -1,9 +1,9 @@
-"""The subject of a certificate, printed as Kafka prints the principal of a client: RFC 2253, in the form of
-Java's X500Principal.getName().
+"""The subject of a certificate in RFC 2253 form, as Kafka prints a client's principal (Java's
+X500Principal.getName()).
 
-Called when a TLS handshake with a client certificate has succeeded, so OpenSSL has understood every byte
-before. The most specific part comes first; what has no short name in RFC 2253 is shown by its number, and its
-value as the bytes of its encoding.
+Called after a TLS handshake with a client certificate, so OpenSSL has already parsed every byte. The most
+specific part comes first; an attribute without a short name in RFC 2253 is printed as its OID and its encoded
+value in hexadecimal.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ _SHORT: Final = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-"""The keywords of RFC 2253, section 2.3; Java knows no others here."""
+"""The keywords of RFC 2253, section 2.3; Java uses no others here."""
 
 _SEQUENCE: Final = 0x30
 _VERSION: Final = 0xA0
@@ -38,8 +38,9 @@ _ESCAPED: Final = frozenset(',=+<>#;"\\')
 
 
 def subject_of(certificate: bytes) -> str:
-    """The subject's name of a certificate in DER; "" where it has none. Raises ValueError for what is no
-    certificate.
+    """Return the subject's name of a DER certificate; "" if it is empty.
+
+    Raises ValueError for invalid data.
     """
     try:
         _, start, _ = _element(certificate, 0)
@@ -51,10 +52,10 @@ def subject_of(certificate: bytes) -> str:
             at = _element(certificate, at)[2]
         tag, start, end = _element(certificate, at)
         if tag != _SEQUENCE:
-            raise ValueError("no subject where one should be")
+            raise ValueError("invalid certificate: expected a subject")
         names = [_part(certificate, *part) for part in _elements(certificate, start, end)]
     except IndexError as error:
-        raise ValueError("the certificate ends before its subject") from error
+        raise ValueError("invalid certificate: truncated before its subject") from error
     return ",".join(reversed(names))
 
 
@@ -63,7 +64,7 @@ def _part(data: bytes, start: int, end: int) -> str:
 
 
 def _attribute(data: bytes, start: int) -> str:
-    """`start` is where the type, an object identifier, begins; its value follows."""
+    """Format an attribute. `start` is the position of its object identifier, which the value follows."""
     _, content, value_at = _element(data, start)
     number = _dotted(data[content:value_at])
     tag, content, end = _element(data, value_at)
@@ -94,7 +95,7 @@ def _dotted(code: bytes) -> str:
 
 
 def _elements(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
-    """The (start, end) of the contents of each element in this range."""
+    """Return the (start, end) of the contents of each element in this range."""
     found = []
     while start < end:
         _, content, start = _element(data, start)
@@ -103,7 +104,7 @@ def _elements(data: bytes, start: int, end: int) -> list[tuple[int, int]]:
 
 
 def _element(data: bytes, at: int) -> tuple[int, int, int]:
-    """The tag, and where the content begins and ends. IndexError beyond the data."""
+    """Return the tag, and the start and end of the content. Raises IndexError beyond the data."""
     tag, length, at = data[at], data[at + 1], at + 2
     if length & 0x80:
         count = length & 0x7F

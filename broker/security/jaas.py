@@ -1,11 +1,12 @@
-"""A JAAS configuration string: a login module, a control flag and options, ended by a semicolon. (Kafka:
-JaasConfig)
+"""A JAAS configuration string: a login module, a control flag and options, ended by a semicolon.
+
+(Kafka: JaasConfig)
 
     org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret" user_bob="it's
     \\"quoted\\"";
 
-Called at the start, for `listener.name.<name>.plain.sasl.jaas.config`. Its values are passwords: no error
-shows them.
+Parsed at startup from `listener.name.<name>.plain.sasl.jaas.config`. Its values are passwords: errors never
+show them.
 """
 
 import re
@@ -31,9 +32,7 @@ class LoginModule:
 
 
 def parse(key: str, text: str) -> LoginModule:
-    """`key` names the setting in ConfigError, which is raised where `text` is not exactly one login
-    module.
-    """
+    """Parse exactly one login module. Raises ConfigError, which names the setting `key`."""
     tokens = _tokens(key, text)
     if len(tokens) < 3 or tokens[1] not in [("word", flag) for flag in _FLAGS] or tokens[0][0] != "word":
         raise _refused(key)
@@ -51,8 +50,9 @@ def parse(key: str, text: str) -> LoginModule:
 
 
 def plain_users(key: str, text: str) -> dict[str, str]:
-    """User name to password. Raises ConfigError where it is no PlainLoginModule, or a name or a password is
-    empty.
+    """Return user names and passwords.
+
+    Raises ConfigError if the module is not PlainLoginModule, or a name or a password is empty.
     """
     module = parse(key, text)
     if module.name != PLAIN_MODULE:
@@ -75,7 +75,7 @@ def _tokens(key: str, text: str) -> list[tuple[str, str]]:
         if match is None or match.lastgroup is None:
             raise _refused(key)
         value = match[match.lastgroup]
-        # Quoted or not, a value is a value; only words can be names and flags.
+        # Values may be quoted or not; names and flags must be plain words.
         tokens.append((match.lastgroup, _ESCAPED.sub(r"\1", value) if match.lastgroup == "quoted" else value))
         position = match.end()
     return tokens

@@ -1,8 +1,8 @@
-"""Passwords of the console: chosen by people, so kept as scrypt hashes that cost a guesser time and memory.
+"""Console passwords, stored as scrypt hashes, because chosen passwords can be guessed.
 
-Called by broker.control. What it costs is written beside each hash, so that a later release can ask for more
-without locking anybody out. Slow on purpose: a hash is a quarter of a second of a core and 32 MiB, in which
-the interpreter's lock is let go; whoever calls this does so in a worker thread, a few at a time.
+Called by broker.control. Each hash stores its cost, so that a later release can raise the cost without
+locking users out. Slow on purpose: a hash takes a quarter of a second of a core and 32 MiB and releases the
+interpreter lock; callers use worker threads, a few at a time.
 """
 
 import hashlib
@@ -28,8 +28,8 @@ class Cost(NamedTuple):
 
 
 COST: Final = Cost(2**15, 8, 3)
-"""One of the equal settings of OWASP's password storage sheet, that with the least memory but two: what is
-tried at once is bounded, memory more tightly than time.
+"""One of the equivalent settings of OWASP's password storage sheet, with the third lowest memory use:
+concurrent attempts are limited, memory more tightly than time.
 """
 
 
@@ -40,14 +40,14 @@ class StoredPassword(NamedTuple):
 
 
 def complaint(password: str, name: str) -> str | None:
-    """What is wrong with it as a password of `name`; None where it will do."""
+    """Return why `password` is invalid for the user `name`; None if it is valid."""
     text = _normal(password)
     if not SHORTEST <= len(text) <= LONGEST:
-        return f"A password has {SHORTEST} to {LONGEST} characters"
+        return f"Invalid password: expected {SHORTEST} to {LONGEST} characters"
     if len(set(text)) < LEAST_DIFFERENT:
-        return f"A password has at least {LEAST_DIFFERENT} different characters"
+        return f"Invalid password: expected at least {LEAST_DIFFERENT} different characters"
     if text.casefold() == _normal(name).casefold():
-        return "A password is not the name"
+        return "Invalid password: it must differ from the name"
     return None
 
 
@@ -61,17 +61,19 @@ def matches(password: str, stored: StoredPassword) -> bool:
 
 
 def nobodys(cost: Cost = COST) -> StoredPassword:
-    """Matches nothing, in the time that a real one takes."""
+    """Return a password that matches nothing, at the cost of a real one."""
     return StoredPassword(bytes(_SALT_BYTES), cost, secrets.token_bytes(_DIGEST_BYTES))
 
 
 def _digest(password: str, salt: bytes, cost: Cost) -> bytes:
-    # Whatever a browser sends is only compared; lone surrogates must not raise.
+    # A browser may send any text, which is only compared: lone surrogates must not raise.
     text = _normal(password).encode("utf-8", "surrogatepass")
-    room = 128 * cost.r * (cost.n + cost.p + 2)
-    return hashlib.scrypt(text, salt=salt, n=cost.n, r=cost.r, p=cost.p, maxmem=2 * room, dklen=_DIGEST_BYTES)
+    memory = 128 * cost.r * (cost.n + cost.p + 2)
+    return hashlib.scrypt(
+        text, salt=salt, n=cost.n, r=cost.r, p=cost.p, maxmem=2 * memory, dklen=_DIGEST_BYTES
+    )
 
 
 def _normal(text: str) -> str:
-    """One spelling for what looks the same, whichever keyboard typed it."""
+    """Normalize equivalent spellings, which differ between keyboards."""
     return unicodedata.normalize("NFKC", text)

@@ -1,8 +1,7 @@
 """SASL PLAIN: a user name and a password in one message. (RFC 4616; Kafka: PlainSaslServer)
 
-Called by the SaslAuthenticate handler. Pure; other users are another authenticator. Passwords are kept as
-keyed digests only, and a name that nobody has costs as much time, and answers the same words, as a wrong
-password.
+Called by the SaslAuthenticate handler. Pure; a change of users creates a new authenticator. Passwords are
+kept as keyed digests only; an unknown name takes the same time and gets the same message as a wrong password.
 """
 
 import hashlib
@@ -18,13 +17,13 @@ MECHANISM: Final = "PLAIN"
 
 
 class PlainAuthenticator:
-    """`users` by listener name in capitals, then by user name, to the password."""
+    """`users` maps listener names in capitals to user names to passwords."""
 
-    __slots__ = ("_digests", "_key", "_nobody")
+    __slots__ = ("_digests", "_key", "_unknown_user")
 
     def __init__(self, users: Mapping[str, Mapping[str, str]]) -> None:
         self._key = secrets.token_bytes(32)
-        self._nobody = secrets.token_bytes(32)
+        self._unknown_user = secrets.token_bytes(32)
         self._digests = {
             listener: {name: self._digest(password.encode()) for name, password in known.items()}
             for listener, known in users.items()
@@ -32,7 +31,7 @@ class PlainAuthenticator:
 
     @classmethod
     def from_jaas(cls, jaas: tuple[tuple[str, str], ...]) -> "PlainAuthenticator":
-        """From `SecurityConfig.plain_jaas`. Raises ConfigError."""
+        """Create the authenticator from `SecurityConfig.plain_jaas`. Raises ConfigError."""
         return cls(
             {
                 listener: plain_users(f"listener.name.{listener.lower()}.plain.sasl.jaas.config", text)
@@ -41,7 +40,7 @@ class PlainAuthenticator:
         )
 
     def authenticate(self, listener: str, message: bytes | bytearray | memoryview) -> str:
-        """The user's name. Raises ApiError SASL_AUTHENTICATION_FAILED with Kafka's words."""
+        """Return the user's name. Raises ApiError SASL_AUTHENTICATION_FAILED with Kafka's messages."""
         try:
             parts = str(message, "utf-8").split("\0")
         except UnicodeDecodeError as error:
@@ -55,7 +54,7 @@ class PlainAuthenticator:
             raise _failed("Authentication failed: password not specified")
         expected = self._digests.get(listener, {}).get(name)
         given = self._digest(password.encode())
-        if not hmac.compare_digest(given, self._nobody if expected is None else expected):
+        if not hmac.compare_digest(given, self._unknown_user if expected is None else expected):
             raise _failed("Authentication failed: Invalid username or password")
         if authorize_as not in ("", name):
             raise _failed(

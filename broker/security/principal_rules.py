@@ -1,14 +1,13 @@
-"""How the subject of a client's certificate becomes the name of its user. (KIP-371; Kafka:
-SslPrincipalMapper)
+"""Maps the subject of a client certificate to a user name. (KIP-371; Kafka: SslPrincipalMapper)
 
     RULE:^CN=([^,]+),OU=ops,.*$/$1/L, DEFAULT
 
-The first rule whose pattern fits the whole name wins; `DEFAULT` is the name itself. Called by security.tls at
-the start and at a change, and by the network for every connection with a client certificate.
+The first rule whose pattern matches the whole name wins; `DEFAULT` is the name itself. Called by security.tls
+at startup and at a change, and by the network for every connection with a client certificate.
 
-Patterns are matched by RE2, in time that grows with the name and with nothing else: Java's and Python's
-engines go back over their own steps, so that one certificate could hold up the broker. What RE2 cannot do so,
-looking around and referring back, is refused with the pattern. Its module is loaded with the first pattern.
+RE2 matches the patterns in time linear in the name: Java's and Python's engines backtrack, so that one
+certificate could block the broker. Patterns with lookaround or backreferences, which RE2 does not support,
+are rejected. The module is imported with the first pattern.
 """
 
 import re
@@ -21,18 +20,18 @@ from broker.errors import ConfigError
 KEY: Final = "ssl.principal.mapping.rules"
 
 MOST_RULES: Final = 100
-"""Of one listener; ours."""
+"""Maximum rules per listener; ours."""
 
 LONGEST_NAME: Final = 8_192
-"""Characters of a subject that rules are tried on; a longer one fits none of them. Ours."""
+"""Maximum characters of a subject; a longer one matches no rule. Ours."""
 
 _MOST_MEMORY: Final = 1_048_576
-"""Bytes that a pattern may take up compiled, its matching included; ours. RE2's own is eight times that."""
+"""Maximum bytes of a compiled pattern, including matching; ours. RE2's default is eight times that."""
 
 _RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)"
 _ALL = re.compile(rf"\s*(?:{_RULE})\s*(?:[,\n]|\Z)")
 _REPLACED = re.compile(r"\\(?P<literal>.)|\$(?P<group>[0-9]+)", re.DOTALL)
-_ALLOWED: Final = "DEFAULT, or RULE:pattern/replacement/ with L or U behind it, separated by commas"
+_ALLOWED: Final = "DEFAULT or RULE:pattern/replacement/, optionally followed by L or U, separated by commas"
 
 
 _Groups = re.Match[str]
@@ -66,7 +65,7 @@ class _Rule:
 
 
 class PrincipalRules:
-    """Raises ConfigError for rules that cannot be read; `key` is how their setting was spelled."""
+    """Mapping rules. Raises ConfigError for invalid rules; `key` is their setting's name."""
 
     __slots__ = ("_rules", "_text")
 
@@ -82,7 +81,7 @@ class PrincipalRules:
             try:
                 compiled = None if default else _compile(pattern)
             except ValueError as error:
-                raise ConfigError(key, text, f"a pattern that RE2 can read ({error})") from error
+                raise ConfigError(key, text, f"a pattern that RE2 supports ({error})") from error
             if len(self._rules) == MOST_RULES:
                 raise ConfigError(key, text, f"at most {MOST_RULES} rules")
             groups = compiled.groups if compiled is not None else 0
@@ -92,14 +91,14 @@ class PrincipalRules:
             raise ConfigError(key, text, _ALLOWED)
 
     def apply(self, name: str) -> str | None:
-        """The user's name; None where no rule fits."""
+        """Return the user's name; None if no rule matches."""
         if len(name) > LONGEST_NAME:
             return None
         return next((mapped for rule in self._rules if (mapped := rule.apply(name)) is not None), None)
 
 
 def _compile(pattern: str) -> _Pattern:
-    """Raises ValueError, with what is wrong in words."""
+    """Compile the pattern. Raises ValueError with RE2's message."""
     import re2
 
     options = re2.Options()
@@ -113,7 +112,7 @@ def _compile(pattern: str) -> _Pattern:
 
 
 def _replacing(replacement: str, groups: int) -> Callable[[_Groups], str]:
-    """Java's replacement string. A group that the pattern does not have stands for itself."""
+    """Interpret Java's replacement string. A reference to a missing group stays literal."""
 
     def replace(match: _Groups) -> str:
         def part(found: re.Match[str]) -> str:

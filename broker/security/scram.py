@@ -1,8 +1,10 @@
-"""SASL SCRAM: a password is proved and never sent. (RFC 5802, RFC 7677, KIP-84; Kafka: ScramSaslServer)
+"""SASL SCRAM: the client proves its password without sending it.
 
-Called by the SaslAuthenticate handler, with one `ScramLogin` for each login, and by control, which makes a
-user's keys of a salted password. Pure. A name that nobody has is challenged like any other, with what
-broker.security.unknown_users makes of it, and fails at the end in the same words.
+(RFC 5802, RFC 7677, KIP-84; Kafka: ScramSaslServer)
+
+Called by the SaslAuthenticate handler, with one `ScramLogin` per login, and by control, which derives a
+user's keys from a salted password. Pure. An unknown name is challenged like any other, with a credential from
+broker.security.unknown_users, and fails at the end with the same message.
 """
 
 import base64
@@ -19,14 +21,15 @@ from broker.errors import ApiError, ErrorCode
 
 LEAST_ITERATIONS: Final = 4_096
 MOST_ITERATIONS: Final = 16_384
-"""A client must do as many to log in, and an attacker for each guess. (Kafka: ScramMechanism,
-ScramFormatter)
+"""Iteration limits: each client login and each guess of an attacker costs as many.
+
+(Kafka: ScramMechanism, ScramFormatter)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ScramMechanism:
-    """`code` is what the Kafka protocol calls it."""
+    """A SCRAM mechanism. `code` identifies it in the Kafka protocol."""
 
     name: str
     code: int
@@ -47,7 +50,7 @@ BY_CODE: Final[Mapping[int, ScramMechanism]] = {each.code: each for each in MECH
 
 
 class Credential(Protocol):
-    """What is kept of a user's password: nobody can log in with it, and who has it can check a proof."""
+    """The stored form of a user's password: it verifies a proof, but does not allow a login."""
 
     @property
     def salt(self) -> bytes: ...
@@ -60,13 +63,13 @@ class Credential(Protocol):
 
 
 def keys_of(mechanism: ScramMechanism, salted_password: bytes) -> tuple[bytes, bytes]:
-    """The stored key and the server key."""
+    """Return the stored key and the server key."""
     client_key = mechanism.mac(salted_password, b"Client Key")
     return mechanism.digest(client_key), mechanism.mac(salted_password, b"Server Key")
 
 
 _FIRST: Final = re.compile(
-    r"(?P<header>[ny],(?:a=(?P<acts_as>[^,]*))?,)"
+    r"(?P<header>[ny],(?:a=(?P<authorization_id>[^,]*))?,)"
     r"(?P<bare>n=(?P<name>[^,]+),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[A-Za-z]=[^,]*)*)"
 )
 _FINAL: Final = re.compile(
@@ -76,9 +79,10 @@ _ESCAPED: Final = re.compile(r"=(2C|3D)?")
 
 
 class ScramLogin:
-    """One login, of two messages and two answers. `find` answers a user's credential for this mechanism,
-    `unknown` what is used in its place for a name without one; both are called for every name, so that the
-    time of the answer does not tell whether a user exists.
+    """One login with two messages and two responses.
+
+    `find` returns a user's credential for this mechanism, `unknown` the fake credential of a name without
+    one; both are called for every name, so that the response time does not reveal whether a user exists.
     """
 
     __slots__ = (
@@ -108,11 +112,12 @@ class ScramLogin:
         self._asked = ""
         self._credential: Credential | None = None
         self.name: str | None = None
-        """Who has logged in, once it is done."""
+        """The authenticated user, once the login has succeeded."""
 
     def step(self, message: bytes | bytearray | memoryview) -> bytes:
-        """The answer to the client's next message. Raises ApiError SASL_AUTHENTICATION_FAILED, after
-        which the login is over.
+        """Return the response to the client's next message.
+
+        Raises ApiError SASL_AUTHENTICATION_FAILED, after which the login is over.
         """
         try:
             text = str(message, "utf-8")
@@ -125,8 +130,8 @@ class ScramLogin:
         if found is None:
             raise self._failed()
         name = _unescaped(found["name"])
-        acts_as = found["acts_as"]
-        if name is None or (acts_as and _unescaped(acts_as) != name):
+        authorization_id = found["authorization_id"]
+        if name is None or (authorization_id and _unescaped(authorization_id) != name):
             raise self._failed()
         unknown = self._unknown(name)
         self._credential = credential = self._find(name) or unknown
@@ -142,15 +147,15 @@ class ScramLogin:
         found = _FINAL.fullmatch(text)
         if found is None or found["nonce"] != self._nonce or _bytes(found["header"]) != self._header:
             raise self._failed()
-        mechanism, said = self._mechanism, f"{self._asked},{found['unproven']}".encode()
-        signature, proof = mechanism.mac(credential.stored_key, said), _bytes(found["proof"])
+        mechanism, auth_message = self._mechanism, f"{self._asked},{found['unproven']}".encode()
+        signature, proof = mechanism.mac(credential.stored_key, auth_message), _bytes(found["proof"])
         if proof is None or len(proof) != len(signature):
             raise self._failed()
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(mechanism.digest(client_key), credential.stored_key):
             raise self._failed()
         self.name = self._claimed
-        return b"v=" + base64.b64encode(mechanism.mac(credential.server_key, said))
+        return b"v=" + base64.b64encode(mechanism.mac(credential.server_key, auth_message))
 
     def _failed(self) -> ApiError:
         words = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
@@ -158,7 +163,7 @@ class ScramLogin:
 
 
 def _unescaped(name: str) -> str | None:
-    """A saslname as it was meant: "," and "=" travel as =2C and =3D. None where another "=" stands in it."""
+    """Decode a saslname, in which =2C and =3D stand for "," and "=". None for any other "="."""
     if any(found[1] is None for found in _ESCAPED.finditer(name)):
         return None
     return name.replace("=2C", ",").replace("=3D", "=")

@@ -1,19 +1,23 @@
-"""How long a login lasts, and its renewal on the same connection. (KIP-368; Kafka: KafkaChannel's and
-SaslServerAuthenticator's re-authentication)
+"""SASL session lifetime and re-authentication on the same connection.
 
-Made by the SaslAuthenticate handler where `connections.max.reauth.ms` says that logins end; asked by
-network.connection.sessions about each request of such a connection. Knows neither requests nor connections.
+(KIP-368; Kafka: KafkaChannel's and SaslServerAuthenticator's re-authentication)
+
+Created by the SaslAuthenticate handler if `connections.max.reauth.ms` limits sessions;
+network.connection.sessions checks it for each request of the connection. Independent of requests and
+connections.
 """
 
 from typing import Final
 
 RENEWAL_EVERY_MS: Final = 1_000
-"""A renewal that begins sooner after the one before is none."""
+"""Minimum time between two re-authentications."""
 
 
 class Session:
-    """`mechanism` stays as it is. While it is `renewing`, nothing but the login is to be heard; `latency_ms`
-    is how long the last renewal took.
+    """A SASL session.
+
+    `mechanism` never changes. While `renewing`, only the login's requests are allowed; `latency_ms` is the
+    duration of the last re-authentication.
     """
 
     __slots__ = ("_began_ms", "_ends_ms", "latency_ms", "mechanism", "renewing")
@@ -26,11 +30,13 @@ class Session:
         self._ends_ms = now_ms + lifetime_ms
 
     def is_over(self, now_ms: int) -> bool:
-        """At its last millisecond it is not."""
+        """Return whether the session has expired. It is still valid in its last millisecond."""
         return now_ms > self._ends_ms
 
     def begin_renewal(self, now_ms: int) -> bool:
-        """A handshake has come. It may come when the session is over, but for what else is sent then."""
+        """Start re-authentication at a handshake, which is allowed even after expiry; return False if too
+        early.
+        """
         if self._began_ms is not None and now_ms - self._began_ms < RENEWAL_EVERY_MS:
             return False
         self._began_ms = now_ms

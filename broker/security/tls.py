@@ -1,8 +1,7 @@
-"""From the `ssl.*` settings of a listener to the context that its connections are wrapped with. (Kafka:
-SslFactory, DefaultSslEngineFactory)
+"""Creates SSL contexts from a listener's `ssl.*` settings. (Kafka: SslFactory, DefaultSslEngineFactory)
 
-Made by the socket server for each listener that speaks TLS. Everything wrong with a key, a certificate or a
-list of ciphers is a ConfigError of the start, which names the key and never shows a secret. Knows no socket.
+Called by the socket server for each TLS listener. An invalid key, certificate or cipher list raises
+ConfigError at startup; the error names the key and never shows a secret. Independent of sockets.
 """
 
 import logging
@@ -23,7 +22,7 @@ from broker.security.principal_rules import KEY, PrincipalRules
 logger = logging.getLogger(__name__)
 
 CHECK_EVERY_MS: Final = 1_000
-"""How often at most the files are looked at; a new certificate is a matter of minutes."""
+"""Minimum interval between checks of the files; certificate renewals are not urgent."""
 
 _CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
@@ -50,18 +49,18 @@ _OPENSSL_NAMES: Final = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
     "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
 }
-"""What is both in use and without known weakness. OpenSSL's own names are taken too."""
+"""Suites in use without known weakness. OpenSSL's own names are accepted too."""
 
 
 class Certificates:
-    """The TLS of one listener. `context` is what its next connection is to be wrapped with."""
+    """The TLS state of one listener. `context` wraps its next connections."""
 
     def __init__(self, config: TlsConfig) -> None:
-        self._look_at_ms = 0
+        self._next_check_ms = 0
         self.adopt(config)
 
     def adopt(self, config: TlsConfig) -> None:
-        """Goes over to other settings. Raises ConfigError where they cannot be used: the old ones stay."""
+        """Apply new settings. Raises ConfigError and keeps the old ones if they are invalid."""
         rules = PrincipalRules(config.principal_mapping_rules, config.key(KEY))
         files = [Path(name) for name in (config.keystore_location, config.truststore_location) if name]
         seen = _stamps(files)
@@ -69,12 +68,13 @@ class Certificates:
         self.rules, self._files, self._seen, self._config = rules, files, seen, config
 
     def renew(self, now_ms: int) -> None:
-        """Makes a new context if a file has changed since it was read. Raises ConfigError, once for each
-        change, where the new one cannot be used: the old one stays.
+        """Create a new context if a file has changed.
+
+        Raises ConfigError, once per change, if the new content is invalid; the old context stays.
         """
-        if now_ms < self._look_at_ms:
+        if now_ms < self._next_check_ms:
             return
-        self._look_at_ms = now_ms + CHECK_EVERY_MS
+        self._next_check_ms = now_ms + CHECK_EVERY_MS
         stamps = _stamps(self._files)
         if stamps != self._seen:
             self._seen = stamps
@@ -82,8 +82,11 @@ class Certificates:
 
 
 def server_context(config: TlsConfig) -> ssl.SSLContext:
-    """Reads the files. TLS 1.2 at least; no renegotiation, no compression, our order of ciphers. Raises
-    ConfigError.
+    """Create the context from the files.
+
+    Raises ConfigError.
+
+    TLS 1.2 or later, without renegotiation and compression, with server cipher preference.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -95,7 +98,7 @@ def server_context(config: TlsConfig) -> ssl.SSLContext:
 
 
 def is_readable_by_others(config: TlsConfig) -> bool:
-    """Whether the file with the private key can be read by more than its owner and group."""
+    """Return whether others than owner and group can read the private key file."""
     try:
         return bool(config.keystore_location) and bool(Path(config.keystore_location).stat().st_mode & 0o004)
     except OSError:
@@ -104,14 +107,14 @@ def is_readable_by_others(config: TlsConfig) -> bool:
 
 def _set_versions(context: ssl.SSLContext, config: TlsConfig) -> None:
     newest = _NEWEST if config.protocol == "TLS" else config.protocol
-    spoken = sorted(version for version in config.enabled_protocols if version <= newest)
-    if not spoken:
+    enabled = sorted(version for version in config.enabled_protocols if version <= newest)
+    if not enabled:
         raise ConfigError(
             config.key("ssl.enabled.protocols"),
             ",".join(config.enabled_protocols),
             f"a version that is not newer than ssl.protocol ({config.protocol})",
         )
-    context.minimum_version, context.maximum_version = _VERSIONS[spoken[0]], _VERSIONS[spoken[-1]]
+    context.minimum_version, context.maximum_version = _VERSIONS[enabled[0]], _VERSIONS[enabled[-1]]
 
 
 def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -131,9 +134,11 @@ def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
             found = {cipher["name"] for cipher in context.get_ciphers()}
             unknown = [name for name in older if _OPENSSL_NAMES.get(name, name) not in found]
             if unknown:
-                raise ConfigError(key, shown, f"suites that there are; {', '.join(sorted(unknown))} is not")
+                raise ConfigError(
+                    key, shown, f"supported cipher suites; unknown: {', '.join(sorted(unknown))}"
+                )
     except ssl.SSLError as error:
-        raise ConfigError(key, shown, "suites that there are") from error
+        raise ConfigError(key, shown, "supported cipher suites") from error
     try:
         if not modern:
             context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2)
@@ -142,7 +147,7 @@ def _set_ciphers(context: ssl.SSLContext, config: TlsConfig) -> None:
         if context.minimum_version > context.maximum_version:
             raise ValueError
     except ValueError as error:
-        raise ConfigError(key, shown, "suites of the versions in ssl.enabled.protocols") from error
+        raise ConfigError(key, shown, "cipher suites of the versions in ssl.enabled.protocols") from error
 
 
 def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
@@ -150,7 +155,7 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
         raise ConfigError(
             config.key("ssl.keystore.password"),
             "(hidden)",
-            "nothing with PEM, where only the key has a password (ssl.key.password)",
+            "an empty value with PEM, where only the key has a password (ssl.key.password)",
         )
     inline = config.keystore_key or config.keystore_certificate_chain
     if config.keystore_location and inline:
@@ -169,7 +174,7 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
         raise ConfigError(
             f"listener.name.{config.listener.lower()}.ssl.keystore.location",
             "",
-            f"a PEM file, as the listener {config.listener} speaks TLS",
+            f"a PEM file, required by the TLS listener {config.listener}",
         )
     _check_length(key, text)
     pem = parse(text)
@@ -177,7 +182,7 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
         raise ConfigError(
             key,
             shown,
-            f"one key and its certificate chain as PEM; there are {len(pem.keys)} keys and "
+            f"one key and its certificate chain as PEM; found {len(pem.keys)} keys and "
             f"{len(pem.certificates)} certificates",
         )
     try:
@@ -185,17 +190,17 @@ def _load_keys(context: ssl.SSLContext, config: TlsConfig) -> None:
             context.load_cert_chain(path, password=config.key_password)
     except (ssl.SSLError, ValueError) as error:
         if "ENCRYPTED" in pem.keys[0]:
-            allowed = "what the private key is encrypted with"
+            allowed = "the password of the private key"
             raise ConfigError(config.key("ssl.key.password"), "(hidden)", allowed) from error
         reason = getattr(error, "reason", None) or "cannot be read"
-        allowed = f"a private key and a certificate chain that belong together ({_words(reason)})"
+        allowed = f"a private key and its certificate chain ({_words(reason)})"
         raise ConfigError(key, shown, allowed) from error
 
 
 def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
     key, shown, text = config.key("ssl.truststore.certificates"), "(hidden)", config.truststore_certificates
     if config.truststore_password:
-        raise ConfigError(config.key("ssl.truststore.password"), "(hidden)", "nothing with PEM")
+        raise ConfigError(config.key("ssl.truststore.password"), "(hidden)", "an empty value with PEM")
     if config.truststore_location:
         if text:
             raise ConfigError(
@@ -210,7 +215,7 @@ def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
             raise ConfigError(
                 config.key("ssl.client.auth"),
                 config.client_auth,
-                "none, unless ssl.truststore.location says whose certificates are good",
+                "none, unless ssl.truststore.location is set",
             )
         return
     _check_length(key, text)
@@ -219,14 +224,14 @@ def _load_trust(context: ssl.SSLContext, config: TlsConfig) -> None:
         context.load_verify_locations(cadata="".join(certificates))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(key, shown, "certificates as PEM") from error
-    # A certificate that is trusted needs none above it, as in Java.
+    # A trusted certificate needs no issuer in the store, as in Java.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.verify_mode = _CLIENT_AUTH[config.client_auth]
 
 
 @contextmanager
 def _file_of(pem: Pem) -> Iterator[str]:
-    """A name under which OpenSSL reads this and nobody else: the memory is never on a disk."""
+    """Yield a path from which only OpenSSL in this process reads; the data stays in memory."""
     descriptor = os.memfd_create("keys", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -242,22 +247,26 @@ def _check_length(key: str, text: str) -> None:
 
 
 def _read(key: str, name: str) -> str:
-    """Raises ConfigError in one wording, whatever is at that path: the name may come from a client, who is to
-    learn nothing about the files of this machine. The reason is in the log.
+    """Read a PEM file.
+
+    Raises ConfigError with the same text for every failure.
+
+    The name may come from a client, which must not learn about the files of this machine. The log has the
+    reason.
     """
     try:
         text = _read_regular(name).decode("latin-1")
         if "-----BEGIN " in text:
             return text
-        reason = "there is no PEM in it"
+        reason = "it contains no PEM block"
     except (OSError, ValueError) as error:
         reason = str(error)
-    logger.info("a store cannot be used", extra={"key": key, "reason": reason})
+    logger.info("a key store or trust store cannot be used", extra={"key": key, "reason": reason})
     raise ConfigError(key, name, ALLOWED_STORE)
 
 
 def _read_regular(name: str) -> bytes:
-    """Never waits for another process, and opens no device. Raises OSError, ValueError."""
+    """Read a regular file without blocking on pipes or opening devices. Raises OSError, ValueError."""
     if not stat.S_ISREG(os.stat(name).st_mode):
         raise ValueError("it is not a regular file")
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -275,7 +284,7 @@ def _read_regular(name: str) -> bytes:
 
 
 def _stamps(files: Iterable[Path]) -> list[tuple[int, int, int] | None]:
-    """What tells one content of a file from another without reading it; None where it is not there."""
+    """Return what identifies each file's content without reading it; None for a missing file."""
     stamps: list[tuple[int, int, int] | None] = []
     for file in files:
         try:

@@ -1,8 +1,8 @@
-"""Tokens of the console and the REST API: made once, shown once, stored as a salted digest.
+"""Tokens of the console and the REST API: shown once, stored as a salted digest.
 
-Called by broker.control. A plain SHA-256 is enough because a token of ours has 256 random bits, where a slow
-hash would let anybody who sends wrong tokens stop the event loop. A token that the operator chose is as
-strong as he chose it.
+Called by broker.control. A plain SHA-256 is enough because a generated token has 256 random bits; a slow hash
+would let clients block the event loop with wrong tokens. A token chosen by the operator is only as strong as
+chosen.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ class StoredToken(NamedTuple):
 
 
 def new_secret() -> str:
-    """256 random bits in 43 characters that need no escaping in a URL or a header."""
+    """Return 256 random bits as 43 characters that need no escaping in a URL or a header."""
     return secrets.token_urlsafe(32)
 
 
@@ -29,10 +29,10 @@ def store(secret: str) -> StoredToken:
 
 
 def matches(secret: str, salt: bytes, digest: bytes) -> bool:
-    """In constant time for a given length of `secret`."""
+    """Compare in constant time for a given length of `secret`."""
     return hmac.compare_digest(_digest(salt, secret), digest)
 
 
 def _digest(salt: bytes, secret: str) -> bytes:
-    # Whatever a browser sends is only compared; lone surrogates must not raise.
+    # A browser may send any text, which is only compared: lone surrogates must not raise.
     return hashlib.sha256(salt + secret.encode("utf-8", "surrogatepass")).digest()

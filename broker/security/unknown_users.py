@@ -1,11 +1,13 @@
-"""What a SCRAM login for an unknown user is challenged with: a salt and an iteration count as the known users
-have them, so that a challenge does not tell whether a user exists. (RFC 5802, section 9)
+"""Fake SCRAM credentials for unknown users: salt and iteration count look like those of known users, so that
+a challenge does not reveal whether a user exists.
+
+(RFC 5802, section 9)
 
 Used by the SaslAuthenticate handler, which computes one for every login, known or unknown, so that the time
-does not tell either. Pure. The values depend on the name, on a secret of the metadata and on what the known
-users have, and on nothing else: they survive reconnects and restarts.
+does not reveal it either. Pure. The values depend only on the name, on a secret in the metadata and on the
+known users' credentials: they survive reconnects and restarts.
 
-Kafka fails the first message of an unknown user instead, which tells it apart.
+Kafka instead fails the first message of an unknown user, which reveals that the user does not exist.
 """
 
 import hmac
@@ -22,10 +24,10 @@ from broker.security.scram import LEAST_ITERATIONS, MECHANISMS, Credential, Scra
 from broker.steps import Steps, finished
 
 MOST_SHAPES: Final = 16
-"""A login for any name costs as many HMACs at most."""
+"""Limits the HMACs per login of any name."""
 
 AT_ONCE: Final = 128
-"""Users or shapes that are looked at between two pauses."""
+"""Users or shapes processed between two pauses."""
 
 _KAFKA_BITS: Final = 130
 _KAFKA_SALT: Final = re.compile(rb"1?[0-9a-z]{20,25}")
@@ -42,8 +44,10 @@ _ALPHABETS: Final = tuple(
 
 
 class Shape(NamedTuple):
-    """What a credential shows of itself. `salt_bytes` 0: a salt as Kafka's own tools make it, 130 random bits
-    in base 36; else so many bytes, of `alphabet` where that is not empty.
+    """The visible properties of a credential.
+
+    `salt_bytes` 0: a salt as Kafka's own tools generate it, 130 random bits in base 36; otherwise its length,
+    of characters in `alphabet` unless that is empty.
     """
 
     iterations: int
@@ -52,12 +56,12 @@ class Shape(NamedTuple):
 
 
 KAFKA_DEFAULT: Final = Shape(LEAST_ITERATIONS, 0, b"")
-"""What `kafka-configs.sh --add-config 'SCRAM-SHA-256=[password=...]'` makes."""
+"""The result of `kafka-configs.sh --add-config 'SCRAM-SHA-256=[password=...]'`."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownCredential:
-    """A `Credential` that no proof fits."""
+    """A `Credential` that matches no proof."""
 
     salt: bytes
     iterations: int
@@ -70,8 +74,10 @@ Users = Mapping[str, Mapping[str, Credential]]
 
 
 class UnknownUsers:
-    """`secret` is random, kept in the metadata, and shown to nobody. How many users have which shape is
-    counted once, for `users`, and then user by user as they change.
+    """Fake credentials.
+
+    `secret` is random, stored in the metadata and never shown. The users of each shape are counted once for
+    `users`, and then incrementally as users change.
     """
 
     __slots__ = ("_counts", "_secret", "_shapes")
@@ -83,9 +89,7 @@ class UnknownUsers:
         finished(self.follow({}, users, users))
 
     def follow(self, old: Users, new: Users, names: Iterable[str]) -> Steps[None]:
-        """The users of these names have changed. What unknown users are challenged with changes at the last
-        step.
-        """
+        """Apply changes to the users `names`. The fake credentials change with the last step."""
         for number, name in enumerate(names):
             if number % AT_ONCE == AT_ONCE - 1:
                 yield
@@ -108,10 +112,10 @@ class UnknownUsers:
             del counts[shape]
 
     def credential(self, mechanism: ScramMechanism, name: str) -> UnknownCredential:
-        """What `name` is challenged with where it is not among the users of this mechanism.
+        """Return the credential for a `name` that is not a user of this mechanism.
 
-        Each shape that the users have is chosen for its share of the names, and a name keeps its shape while
-        the shares stay: a user more or less moves only the share of names that its shape gains or loses.
+        Each shape gets a share of the names equal to its share of the users, and a name keeps its shape while
+        the shares stay: adding or removing a user moves only the names that its shape gains or loses.
         """
         shapes = self._shapes[mechanism.name]
         key = f"{mechanism.name}\n{name}".encode()
@@ -124,9 +128,9 @@ class UnknownUsers:
         )
 
     def _weight(self, key: bytes, shape: Shape, users: int) -> float:
-        """Weighted rendezvous hashing: the greatest of these is each shape's with its share of users."""
-        drawn = int.from_bytes(self._stream(key, shape, b"choice").take(8), "big")
-        return -users / math.log((drawn + 0.5) / 2**64)
+        """Weighted rendezvous hashing: each shape has the greatest weight for its share of the names."""
+        random_bits = int.from_bytes(self._stream(key, shape, b"choice").take(8), "big")
+        return -users / math.log((random_bits + 0.5) / 2**64)
 
     def _stream(self, key: bytes, shape: Shape, purpose: bytes) -> "_Stream":
         about = b"%d %d %s %s\n" % (shape.iterations, shape.salt_bytes, shape.alphabet, purpose)
@@ -134,8 +138,9 @@ class UnknownUsers:
 
 
 def _most_common(counts: Counter[Shape]) -> Steps[list[tuple[Shape, int]]]:
-    """The most frequent shapes and how many users have each, the same whatever the order in which the users
-    came. Stops after every few shapes.
+    """Return the most frequent shapes with their user counts, independent of insertion order.
+
+    Pauses after every few shapes.
     """
     most: list[tuple[int, Shape]] = []
     counted = [(count, shape) for shape, count in counts.items()]
@@ -154,7 +159,7 @@ def _shape(credential: Credential) -> Shape:
 
 
 class _Stream:
-    """As many bytes as are wanted that only the secret and the text determine."""
+    """A byte stream determined only by the secret and the text."""
 
     __slots__ = ("_secret", "_text")
 
@@ -176,15 +181,16 @@ def _salt(shape: Shape, stream: _Stream) -> bytes:
     if not shape.alphabet:
         return stream.take(shape.salt_bytes)
     letters = shape.alphabet
-    # Two bytes a letter: the bias of the remainder is below 0.1 %.
-    drawn = stream.take(2 * shape.salt_bytes)
+    # Two bytes per letter keep the modulo bias below 0.1 %.
+    random_bits = stream.take(2 * shape.salt_bytes)
     return bytes(
-        letters[int.from_bytes(drawn[at : at + 2], "big") % len(letters)] for at in range(0, len(drawn), 2)
+        letters[int.from_bytes(random_bits[at : at + 2], "big") % len(letters)]
+        for at in range(0, len(random_bits), 2)
     )
 
 
 def _in_base_36(number: int) -> bytes:
-    """Java's BigInteger.toString(36)."""
+    """Format like Java's BigInteger.toString(36)."""
     digits = []
     while number:
         number, digit = divmod(number, 36)

@@ -1,11 +1,12 @@
-"""Which partition of a coordinator's topic a key belongs to, as Java computes it. (Kafka: partitionFor)
+"""Maps a key to its partition of a coordinator topic, as Java computes it. (Kafka: partitionFor)
 
-Called by `group_service`. A data directory that Kafka's tools read has each group where they look for it.
+Called by `group_service`. The mapping matches Kafka's, so that Kafka's tools find each group in a data
+directory.
 """
 
 
 def coordinator_partition(key: str, count: int) -> int:
-    """`abs(key.hashCode()) % count`, where the hash runs over UTF-16 code units and wraps at 32 bits."""
+    """Return `abs(key.hashCode()) % count`; the hash runs over UTF-16 code units and wraps at 32 bits."""
     units = key.encode("utf-16-be", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):

@@ -1,8 +1,8 @@
-"""The broker's own event topics: what is to be written waits here, bounded, and is appended in batches.
+"""Bounded buffers for the broker's own event topics, appended in batches.
 
-Offered to by `broker.events` and by the receivers of client telemetry; written by the event writer, once a
-second. Offering never waits and never fails: what there is no room for is dropped and counted. Knows nothing
-of what the records say; that is `docs/events.md`.
+`broker.events` and the client telemetry receivers offer records; the event writer appends them once a second.
+Offering never waits and never fails: records beyond the limit are dropped and counted. `docs/events.md`
+defines the records.
 """
 
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ from broker.records.compression import Codec
 from broker.services.partitions import Partitions
 
 BUFFER_BYTES: Final = 8 * 1024 * 1024
-"""What may wait for one topic; more than the event writer takes up in a second."""
+"""Maximum buffered bytes per topic; more than the event writer appends in a second."""
 
 BATCH_BYTES: Final = 256 * 1024
-"""Bytes of records from which on another batch is begun."""
+"""Bytes of records after which a new batch starts."""
 
 RECORD_OVERHEAD: Final = 64
-"""What a record takes beside its key, value and headers, roughly."""
+"""Approximate bytes of a record beyond its key, value and headers."""
 
 
 @dataclass(slots=True)
 class Waiting:
-    """What one topic has in hand; `written` and `dropped` count records since the start."""
+    """The buffered records of one topic. `written` and `dropped` count records since startup."""
 
     records: list[NewRecord] = field(default_factory=list)
     size: int = 0
@@ -35,7 +35,7 @@ class Waiting:
 
 
 class EventLog:
-    """`topics` by name, those that anything was ever offered to."""
+    """The buffers of all topics, by topic name."""
 
     def __init__(self, partitions: Partitions, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.topics: dict[str, Waiting] = {}
@@ -43,7 +43,7 @@ class EventLog:
         self._buffer_bytes = buffer_bytes
 
     def offer(self, topic: str, record: NewRecord) -> bool:
-        """Whether there is room for it; else it is dropped."""
+        """Buffer the record and return True, or drop it if the buffer is full."""
         waiting = self.topics.get(topic)
         if waiting is None:
             waiting = self.topics[topic] = Waiting()
@@ -56,18 +56,18 @@ class EventLog:
         return True
 
     def drop(self, topic: str, count: int) -> None:
-        """Counts what could not even be offered."""
+        """Count records that were dropped before they were offered."""
         self.topics.setdefault(topic, Waiting()).dropped += count
 
     def missing(self) -> list[str]:
-        """Topics that have records and do not exist."""
+        """Return the topics with buffered records that do not exist."""
         known = self._partitions.by_name
         return [name for name, waiting in self.topics.items() if waiting.records and name not in known]
 
     def write(self, wall_ms: int) -> list[PartitionLog]:
-        """Appends what waits for topics that exist, and commits; the logs that have grown.
+        """Append and commit the records of existing topics; return the logs that have grown.
 
-        Never between somebody's staging and its commit. What the disk or the system refuses is dropped.
+        Never call it between staging and commit of another append. Drops records that cannot be written.
         """
         grown = []
         for name, waiting in self.topics.items():
@@ -80,21 +80,21 @@ class EventLog:
                 assert log is not None
                 written = self._append(log, records, wall_ms)
                 grown.append(log)
-            except (ApiError, OSError):  # no log to be had; or no descriptor, even for loading the codec
+            except (ApiError, OSError):  # no log, or no descriptor even to load the codec
                 written = 0
             waiting.written += written
             waiting.dropped += len(records) - written
         return grown
 
     def _append(self, log: PartitionLog, records: list[NewRecord], wall_ms: int) -> int:
-        """How many of the records are in the log. Raises ApiError where there is no log to be had."""
+        """Return how many of the records were appended. Raises ApiError if the log is unavailable."""
         written = 0
         for batch in _in_batches(records):
             try:
                 staged = log.stage(
                     build_batch(batch, codec=_codec(batch)), now_wall_ms=wall_ms, internal=True
                 )
-            except ApiError:  # longer than max.message.bytes, say; the others may fit
+            except ApiError:  # e.g. larger than max.message.bytes; the others may fit
                 continue
             self._partitions.commit()
             if staged.error is None:
@@ -103,7 +103,7 @@ class EventLog:
 
 
 def _codec(batch: list[NewRecord]) -> Codec:
-    """Names repeat themselves from record to record; one that is alone has come compressed, or is small."""
+    """Compress batches, because names repeat; a single record is small or already compressed."""
     return Codec.LZ4 if len(batch) > 1 else Codec.NONE
 
 

@@ -1,8 +1,9 @@
-"""Incremental fetch sessions: a client names its partitions once, afterwards only what changed. (KIP-227,
-FetchSession)
+"""Incremental fetch sessions: a client names its partitions once and then only sends changes.
 
-Called by `api.a01_fetch`. Pure; time comes as an argument. A session belongs to nobody's connection: the
-client brings its id and the next epoch.
+(KIP-227, FetchSession)
+
+Called by `api.a01_fetch`. Pure; time is an argument. A session is independent of connections: the client
+sends its id and the next epoch.
 """
 
 from collections import OrderedDict
@@ -15,18 +16,19 @@ NO_SESSION: Final = 0
 FINAL_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
 EVICTION_MS: Final = 120_000
-"""A session unused for so long gives way to a new one (Kafka: min.incremental.fetch.session.eviction.ms)."""
+"""Idle time after which a new session may evict one (Kafka: min.incremental.fetch.session.eviction.ms)."""
 
 MOST_PARTITIONS: Final = 100_000
-"""Of all sessions together; clients choose how many they name, and each takes about 450 bytes. A client for
-whom there is no room goes on without a session.
+"""Maximum partitions of all sessions together, of about 450 bytes each.
+
+Clients beyond the limit get no session.
 """
 
 PartitionKey = tuple[str, bytes, int]
 
 
 class Remembered:
-    """One partition of a session, and what its client was last told."""
+    """One partition of a session, and the values last sent to the client."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
 
@@ -36,7 +38,10 @@ class Remembered:
         self.log_start_offset = -1
 
     def is_news(self, found: Found) -> bool:
-        """Whether the client must hear of this partition. An error is told every time."""
+        """Return whether the response must include this partition, and store the values.
+
+        Errors are always included.
+        """
         if found.error:
             self.high_watermark = -1
             return True
@@ -51,7 +56,10 @@ class Remembered:
 
 
 class FetchSession:
-    """The partitions that one client fetches, in fetch order. `counted` is how many the cache knows of."""
+    """The partitions that one client fetches, in fetch order.
+
+    `counted` is the number included in the cache's total.
+    """
 
     __slots__ = ("counted", "epoch", "id", "last_used_ms", "partitions", "uses_topic_ids")
 
@@ -77,10 +85,12 @@ class FetchSession:
         return [remembered.wanted for remembered in self.partitions.values()]
 
     def news(self, found: list[Found]) -> list[Found]:
-        """Those of `found` that the client must hear of. Partitions that gave records go to the end of the
-        order, so that a busy partition does not starve the ones behind it.
+        """Return the results that the response must include.
+
+        Partitions with records move to the end of the order, so that a busy partition does not starve those
+        after it.
         """
-        told = []
+        included = []
         for each in found:
             wanted = each.wanted
             key = (wanted.topic, wanted.topic_id, wanted.partition)
@@ -88,15 +98,13 @@ class FetchSession:
             if remembered is None:
                 continue
             if remembered.is_news(each):
-                told.append(each)
+                included.append(each)
                 if len(each.records) > 0:
                     self.partitions.move_to_end(key)
-        return told
+        return included
 
     def untold(self, found: list[Found]) -> None:
-        """What `news` said of these never reached the client: it was throttled. They are news again, and
-        those that gave records come first again.
-        """
+        """Undo `news` for a throttled response: include its partitions again, and restore their order."""
         for each in reversed(found):
             wanted = each.wanted
             key = (wanted.topic, wanted.topic_id, wanted.partition)
@@ -108,7 +116,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """The cache of sessions, `max.incremental.fetch.session.cache.slots` at most."""
+    """The session cache, with at most `max.incremental.fetch.session.cache.slots` sessions."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -120,8 +128,8 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, *, partitions: int = 1, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session at epoch 1 for so many partitions, or None when every slot, or everything that may
-        be remembered, is in recent use; the client then goes on without.
+        """Return a new session at epoch 1; None if the slots or the partition limit are taken by recently
+        used sessions.
         """
         if self._slots <= 0:
             return None
@@ -136,7 +144,7 @@ class FetchSessions:
         return session
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int) -> FetchSession:
-        """The session at its next epoch. Raises ApiError as Kafka's FetchManager does."""
+        """Return the session at its next epoch. Raises ApiError as Kafka's FetchManager does."""
         session = self._sessions.get(session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -150,11 +158,13 @@ class FetchSessions:
         return session
 
     def recount(self, session: FetchSession) -> None:
-        """After partitions were named or forgotten. Raises ApiError FETCH_SESSION_ID_NOT_FOUND where there
-        are too many now: the session is gone, and its client goes on without.
+        """Update the partition count after a change.
+
+        Raises ApiError FETCH_SESSION_ID_NOT_FOUND if the limit is exceeded: the session is closed, and its
+        client continues without one.
         """
         if self._sessions.get(session.id) is not session:
-            return  # it was closed while a large request was being read
+            return  # closed while a large request was being read
         grown = len(session.partitions) - session.counted
         session.counted += grown
         self._partitions += grown
@@ -163,7 +173,7 @@ class FetchSessions:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
 
     def size_of(self, session_id: int) -> int:
-        """How many partitions the session has; 0 where there is none."""
+        """Return the session's number of partitions; 0 for an unknown session."""
         session = self._sessions.get(session_id)
         return 0 if session is None else session.counted
 

@@ -1,7 +1,7 @@
-"""Reading for a Fetch: what is wanted, what is there, and waiting until it is enough. (Kafka: DelayedFetch,
-readFromLog)
+"""Reads for a Fetch: requested partitions, results, and delayed fetches. (Kafka: DelayedFetch, readFromLog)
 
-Called by `api.a01_fetch`. Knows partitions and the purgatory; nothing of the wire format or of connections.
+Called by `api.a01_fetch`. Works on partitions and the purgatory; independent of the wire format and
+connections.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -17,7 +17,7 @@ from broker.services.partitions import LEADER_EPOCH
 NOTHING: Final = b""
 
 OUR_FAULT: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE)
-"""What a reader cannot help."""
+"""Errors caused by the broker and not by the client."""
 
 REFUSED: Final = frozenset(
     {
@@ -26,20 +26,24 @@ REFUSED: Final = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-"""Why a partition is not read at all. Such a partition does not answer a fetch that has others to wait for,
-while every error of reading does. (Kafka: `erroneous` in KafkaApis.handleFetchRequest, `errorReadingData` in
-ReplicaManager.fetchMessages)
+"""Reasons for not reading a partition.
+
+Such a partition does not complete a fetch that can wait for others, while every read error does.
+
+(Kafka: `erroneous` in KafkaApis.handleFetchRequest, `errorReadingData` in ReplicaManager.fetchMessages)
 """
 
 
 SENT_TOGETHER: Final = 200
-"""Partitions of one response whose records are copied before the first byte of it is sent, if they have
-`COPIED` bytes at most. Others must be known to be readable when they are promised.
+"""Partitions of one response whose records are copied before its first byte is sent, if they have at most
+`COPIED` bytes.
+
+Later ones must be checked to be readable before the response promises them.
 """
 
 
 class Wanted:
-    """One partition of a fetch. `log` is None where it does not exist, and `error` then says why."""
+    """One requested partition. `log` is None if it is unavailable, and `error` is the reason."""
 
     __slots__ = ("error", "log", "max_bytes", "offset", "partition", "topic", "topic_id")
 
@@ -63,7 +67,7 @@ class Wanted:
 
 
 class Found:
-    """What one partition gave: `records` is a slice of its log, or empty bytes."""
+    """The result for one partition: `records` is a slice of its log, or empty bytes."""
 
     __slots__ = ("error", "high_watermark", "log_start_offset", "records", "wanted")
 
@@ -83,19 +87,19 @@ class Found:
 
 
 def is_refused(wanted: Wanted) -> bool:
-    """Whether the partition is not read, for one of the reasons in REFUSED."""
+    """Return whether the partition is not read, for a reason in REFUSED."""
     return wanted.log is None and wanted.error in REFUSED
 
 
 def check_epoch(epoch: int) -> ErrorCode:
-    """The verdict on a client's idea of the leader epoch; -1 means that it has none."""
+    """Validate a client's leader epoch; -1 means that it has none."""
     if epoch in (-1, LEADER_EPOCH):
         return ErrorCode.NONE
     return ErrorCode.FENCED_LEADER_EPOCH if epoch < LEADER_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 class Reading:
-    """One fetch over its partitions, in the order asked for."""
+    """The reads of one fetch, in request order."""
 
     __slots__ = ("_refused", "_stop", "found", "max_bytes", "size", "stop_waiting", "wanted")
 
@@ -110,12 +114,11 @@ class Reading:
         self.stop_waiting = False
 
     def read(self, some: Sequence[Wanted] | None = None) -> int:
-        """Reads up to `max_bytes` in all and each partition's own limit; the first non-empty partition
-        gives at least one batch.
+        """Read up to `max_bytes` in total within each partition's own limit; return the total bytes.
 
-        With `some`, the next ones of those wanted, what is found is added to what the calls before have
-        found. The bytes found in all. `stop_waiting` is set where reading a partition failed, and where
-        there is no partition to read: none is wanted, or all are REFUSED.
+        The first non-empty partition returns at least one batch. With `some`, the next part of the requested
+        partitions, the results are added to those of earlier calls. Sets `stop_waiting` if reading a
+        partition failed, and if there is no partition to read: none is requested, or all are REFUSED.
         """
         found: list[Found] = []
         total = refused = 0
@@ -162,41 +165,41 @@ class Reading:
         return total
 
     def begin(self) -> None:
-        """Before the first call of `read` with `some`."""
+        """Reset the results before the first `read` with `some`."""
         self.found = []
         self.size = self._refused = 0
         self._stop = self.stop_waiting = False
 
     def count_sent(self, some: Sequence[Found] | None = None) -> None:
-        """What was found, or `some` of it, is going to be sent."""
+        """Count the results, or `some` of them, as sent."""
         for each in self.found if some is None else some:
             if each.records and each.wanted.log is not None:
                 each.wanted.log.traffic.bytes_out += len(each.records)
 
     def count_unsent(self) -> None:
-        """Takes `count_sent` back: what was found is held back after all."""
+        """Undo `count_sent` for a throttled response."""
         for each in self.found:
             if each.records and each.wanted.log is not None:
                 each.wanted.log.traffic.bytes_out -= len(each.records)
 
     def drop(self) -> None:
-        """Lets go of slices that will not be sent."""
+        """Release slices that will not be sent."""
         self.found = []
 
     def has_more(self) -> bool:
-        """Whether any partition has anything at the offset asked for; cheap enough for every append."""
+        """Return whether any partition has records at its offset; cheap enough for every append."""
         return any(w.log is not None and w.log.high_watermark > w.offset for w in self.wanted)
 
 
 class PendingFetch(Protocol):
-    """A fetch between its question and its answer."""
+    """A fetch whose response is pending."""
 
     @property
     def reading(self) -> Reading: ...
 
 
 class DelayedFetch(DelayedOperation):
-    """A fetch that waits for `min_bytes`, or for its time. `pending` is what its answer is made from."""
+    """A fetch that waits for `min_bytes` or its timeout. `pending` builds the response."""
 
     __slots__ = ("min_bytes", "pending")
 
@@ -207,7 +210,7 @@ class DelayedFetch(DelayedOperation):
 
     @property
     def partitions(self) -> int:
-        """How many it names."""
+        """Number of requested partitions."""
         return len(self.pending.reading.wanted)
 
     def is_ready(self) -> bool:
@@ -224,22 +227,22 @@ class DelayedFetch(DelayedOperation):
 
 
 class DelayedManyFetch(DelayedFetch):
-    """One of so many partitions that not all of them are looked at when one gets a record: it keeps how many
-    bytes each of its logs has, and reads only the log that has moved.
+    """A delayed fetch with many partitions: it tracks the bytes available in each log and reads only the log
+    that has advanced.
 
-    It is shown every key (`Purgatory.watch_any`) from before its partitions are first read, so that no append
-    is missed between their slices: `want` for all partitions, `watched`, then `read` with what each of them
-    gave, then `try_complete_else_wait`. A partition that is named twice counts once, as in Kafka.
+    It watches every key (`Purgatory.watch_any`) from before its partitions are first read, so that it misses
+    no append between their slices: `want` for all partitions, `watched`, then `read` with each result, then
+    `try_complete_else_wait`. A partition requested twice counts once, as in Kafka.
     """
 
-    __slots__ = ("_is_over", "_is_waiting", "_sizes", "_total", "_unwatch", "_wanted")
+    __slots__ = ("_is_complete", "_is_waiting", "_sizes", "_total", "_unwatch", "_wanted")
 
     def __init__(self, timeout_ms: int, pending: PendingFetch, min_bytes: int) -> None:
         super().__init__(timeout_ms, pending, min_bytes)
         self._wanted: dict[Hashable, Wanted] = {}
         self._sizes: dict[Hashable, int] = {}
         self._total = 0
-        self._is_over = False
+        self._is_complete = False
         self._is_waiting = False
         self._unwatch: Callable[[DelayedOperation], None] | None = None
 
@@ -250,19 +253,19 @@ class DelayedManyFetch(DelayedFetch):
         self._unwatch = unwatch
 
     def cancel_unless_waiting(self) -> None:
-        """It was answered, or given up, before its waiting began."""
+        """Cancel a fetch that was answered or abandoned before it started to wait."""
         if not self._is_waiting:
             self.settle(Outcome.CANCELLED)
 
     def read(self, some: Sequence[Found]) -> None:
-        """What partitions gave, where nothing newer is known."""
+        """Record the results of partitions without newer information."""
         for each in some:
             log = each.wanted.log
             if log is not None and log not in self._sizes and self._wanted.get(log) is each.wanted:
                 self._keep(log, len(each.records), each.wanted)
 
     def wait(self) -> None:
-        """From now on it may be completed."""
+        """Allow completion from now on."""
         self._is_waiting = True
 
     def try_complete(self, key: Hashable = None) -> bool:
@@ -271,13 +274,13 @@ class DelayedManyFetch(DelayedFetch):
         wanted = self._wanted.get(key)
         if wanted is not None:
             try:
-                self._look(wanted)
-            except Exception:  # noqa: BLE001 - met again, and answered or reported, when the answer is made
-                self._is_over = True
+                self._check_log(wanted)
+            except Exception:  # noqa: BLE001 - raised again, and handled, when the response is built
+                self._is_complete = True
         return self._is_waiting and self.is_ready() and self.settle(Outcome.COMPLETED)
 
     def is_ready(self) -> bool:
-        return self._is_over or self._total >= self.min_bytes
+        return self._is_complete or self._total >= self.min_bytes
 
     def settle(self, outcome: Outcome) -> bool:
         if not super().settle(outcome):
@@ -287,11 +290,11 @@ class DelayedManyFetch(DelayedFetch):
         self._wanted, self._sizes = {}, {}
         return True
 
-    def _look(self, wanted: Wanted) -> None:
+    def _check_log(self, wanted: Wanted) -> None:
         log = wanted.log
         assert log is not None
         if log.deleted or log.offline is not None:
-            self._is_over = True
+            self._is_complete = True
         elif wanted.offset == log.high_watermark:
             self._keep(log, 0, wanted)
         else:

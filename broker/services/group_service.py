@@ -1,9 +1,10 @@
-"""The group coordinator with its log, __consumer_offsets. (Kafka: CoordinatorRuntime,
-GroupCoordinatorService)
+"""The group coordinator with its log, __consumer_offsets.
 
-Called by the group handlers of `api` and by the groups' timer. What a call to the coordinator records is
-staged here, and the answers may leave when it has been committed; what could not be written is taken back.
-Knows neither messages nor connections: a token goes in with a request and comes out with its reply.
+(Kafka: CoordinatorRuntime, GroupCoordinatorService)
+
+Called by the group handlers of `api` and by the group timer. Stages the records of coordinator calls; their
+replies may be sent after the commit, and failed writes are rolled back. Independent of messages and
+connections: a request's token identifies its reply.
 """
 
 import logging
@@ -29,7 +30,7 @@ Written = list[tuple[OffsetsLog, list[Record]]]
 
 
 class Writing:
-    """What one call led to, while its records are on their way to the log."""
+    """The effects of one call while its records are being written."""
 
     __slots__ = ("effects", "staged", "written")
 
@@ -40,12 +41,12 @@ class Writing:
 
     @property
     def error(self) -> ErrorCode | None:
-        """Valid after the commit."""
+        """The first error of the staged records. Valid after the commit."""
         return next((each.error for each in self.staged if each.error is not None), None)
 
 
 class GroupService:
-    """One per broker. Calls that only read go to `coordinator` directly."""
+    """The service, one per broker. Read-only calls go directly to `coordinator`."""
 
     def __init__(self, config: GroupConfig, partitions: Partitions) -> None:
         self.coordinator = GroupCoordinator(config)
@@ -57,13 +58,15 @@ class GroupService:
 
     @property
     def is_available(self) -> bool:
-        """Whether groups can be asked about. Until somebody has looked for a coordinator there is no offsets
-        topic; and one that cannot be read is no reason to say that nothing was ever committed.
+        """Whether groups can be queried.
+
+        The offsets topic does not exist before the first FindCoordinator; an unreadable topic must not look
+        as if nothing was ever committed.
         """
         return OFFSETS_TOPIC in self._partitions.by_name and not self._is_unreadable
 
     def load(self, now: Now) -> None:
-        """Once, before the first request; blocks."""
+        """Load all groups, once, before the first request. Blocks."""
         topic = self._partitions.by_name.get(OFFSETS_TOPIC)
         for index in range(0 if topic is None else topic.count):
             assert topic is not None
@@ -71,7 +74,7 @@ class GroupService:
                 log = self._log(topic, index)
                 log.read()
             except ApiError as error:
-                logger.error("there are no groups until the next start: %s", error)
+                logger.error("consumer groups are unavailable until the next start: %s", error)
                 self._is_unreadable = True
                 return
             self._replay(log.values)
@@ -82,10 +85,10 @@ class GroupService:
             try:
                 self.coordinator.replay(key, value)
             except UnreadableRecord as error:
-                logger.error("a record of %s is passed over: %s", OFFSETS_TOPIC, error)
+                logger.error("skipping an unreadable record of %s: %s", OFFSETS_TOPIC, error)
 
     def write(self, effects: Effects, now: Now) -> Writing:
-        """Stages the records of `effects`; `settle` is to be called once they have been committed."""
+        """Stage the records of `effects`; call `settle` after the commit."""
         try:
             written = self._sort(effects.records)
             staged = [each for log, added in written for each in log.stage(added, now.wall_ms)]
@@ -96,7 +99,7 @@ class GroupService:
         return writing
 
     def settle(self, writing: Writing, now: Now) -> Effects:
-        """After the commit: what is to be answered. What failed is taken back, the last call first."""
+        """Return the replies to send after the commit. Rolls back failed calls, the latest first."""
         if writing.error is not None:
             for each in reversed(self._open):
                 error = each.error
@@ -111,23 +114,24 @@ class GroupService:
         return writing.effects
 
     def expire(self, now: Now) -> Effects:
-        """Does what is due and commits what that records; never between somebody's staging and its commit."""
+        """Handle due timers and commit their records.
+
+        Never call it between staging and commit of another append.
+        """
         return self._write_now(self.coordinator.expire(now), now)
 
     def partitions_deleted(self, group_id: str, partitions: Collection[tuple[str, int]], now: Now) -> Effects:
-        """Topics are gone: the group keeps no offsets for these partitions. Commits as `expire` does."""
+        """Remove the group's offsets for deleted partitions. Commits as `expire` does."""
         return self._write_now(self.coordinator.partitions_deleted(group_id, partitions, now), now)
 
     def lag(self, group_id: str) -> int:
-        """Records that the group has not committed yet, in the partitions for which it has committed
-        anything.
-        """
+        """Return the number of uncommitted records in the partitions with committed offsets."""
         behind = 0
         for topic, offsets in self.coordinator.committed(group_id).items():
             for index, committed in offsets.items():
                 try:
                     log = self._partitions.log(topic, index)
-                except ApiError:  # the disk refuses; nobody can tell
+                except ApiError:  # the log is unavailable, so its lag is unknown
                     continue
                 if log is not None:
                     behind += max(log.high_watermark - committed.offset, 0)
@@ -141,7 +145,7 @@ class GroupService:
         return self.settle(writing, now)
 
     def _sort(self, new: list[Record]) -> Written:
-        """The records by the partition that they belong to. Raises ApiError."""
+        """Group the records by their partition. Raises ApiError."""
         topic = self._partitions.by_name.get(OFFSETS_TOPIC)
         if topic is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -154,7 +158,7 @@ class GroupService:
         return [(self._log(topic, index), added) for index, added in by_partition.items()]
 
     def _log(self, topic: HostedTopic, index: int) -> OffsetsLog:
-        """Raises ApiError. One that was deleted and made again begins anew."""
+        """Return the partition's log; a recreated log starts over. Raises ApiError."""
         log = topic.log(index)
         if log is None:
             raise BrokerBug(f"{OFFSETS_TOPIC} has no partition {index}")
@@ -167,5 +171,5 @@ class GroupService:
 def _group_of(key: bytes) -> str:
     decoded = decode_key(key)
     if decoded is None:
-        raise BrokerBug("a record of no group")
+        raise BrokerBug("a group record has an unknown key type")
     return decoded.group_id

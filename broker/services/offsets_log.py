@@ -1,9 +1,10 @@
-"""One partition of __consumer_offsets: what was written under each key last, and a log that does not grow for
-ever. (Kafka: CoordinatorLoader, and compaction)
+"""One partition of __consumer_offsets: the last value of each key, and rewriting in place of compaction.
 
-Called by `group_service` only, which is the only one that writes to the topic. That is why there is no
-cleaner: when most records no longer count, the values that do are written once more, and when the disk has
-those, the records before them are deleted. Knows nothing of what keys and values mean.
+(Kafka: CoordinatorLoader, and compaction)
+
+Called only by `group_service`, the only writer of the topic. So it needs no log cleaner: when most records
+are obsolete, the current values are written again, and once those are flushed, the records before them are
+deleted. Independent of the format of keys and values.
 """
 
 import logging
@@ -21,31 +22,34 @@ from broker.records.walk import batches, records
 logger = logging.getLogger(__name__)
 
 CHUNK: Final = 4 * 1024 * 1024
-"""Bytes that are read at once."""
+"""Bytes per read."""
 
 BATCH: Final = 256 * 1024
-"""Bytes of keys and values from which on another batch is begun."""
+"""Bytes of keys and values after which a new batch starts."""
 
 SPARE: Final = 20_000
-"""Records that no longer count, at which the values are written again at the earliest; reading them takes a
-sixth of a second. For many values it is four times as many, so that writing them again stays a fifth of all.
+"""Minimum number of obsolete records before the values are rewritten; reading them takes a sixth of a second.
+
+With many values the threshold is four times their number, so that rewriting stays a fifth of all writes.
 """
 
 
 class OffsetsLog:
-    """`values` holds the last value of each key, those that were removed not."""
+    """A partition's log and values. `values` holds the last value of each key, without deleted keys."""
 
     def __init__(self, log: PartitionLog) -> None:
         self.log = log
         self.values: dict[bytes, bytes] = {}
         self._rewritten: tuple[int, int] | None = None
-        self._put_off(log.high_watermark)
+        self._set_due_offset(log.high_watermark)
 
     def read(self) -> None:
-        """Fills `values` from the log; blocks. A batch that cannot be read is passed over with an error line,
-        and so are a damaged stretch and a gap, which the log has reported.
+        """Fill `values` from the log.
 
-        Raises ApiError KAFKA_STORAGE_ERROR.
+        Blocks. Raises ApiError KAFKA_STORAGE_ERROR.
+
+        Skips an unreadable batch with an error line; skips damaged ranges and gaps, which the log has
+        reported.
         """
         log = self.log
         offset = log.log_start_offset
@@ -57,11 +61,11 @@ class OffsetsLog:
                 try:
                     self.keep((each.key, each.value) for each in records(batch) if each.key is not None)
                 except ApiError as error:
-                    logger.error("a batch of %s is passed over: %s", log.topic, error)
-        self._put_off(log.log_start_offset + len(self.values))
+                    logger.error("skipping an unreadable batch of %s: %s", log.topic, error)
+        self._set_due_offset(log.log_start_offset + len(self.values))
 
     def stage(self, new: Iterable[Record], wall_ms: int) -> list[Staged]:
-        """Raises ApiError as PartitionLog.stage."""
+        """Stage the records in batches. Raises ApiError as PartitionLog.stage does."""
         stamped = (NewRecord(key, value, wall_ms) for key, value in new)
         return [
             self.log.stage(build_batch(batch), now_wall_ms=wall_ms, internal=True)
@@ -69,7 +73,7 @@ class OffsetsLog:
         ]
 
     def keep(self, written: Iterable[Record]) -> None:
-        """These are in the log now."""
+        """Apply written records to `values`."""
         values = self.values
         for key, value in written:
             if value is None:
@@ -78,7 +82,7 @@ class OffsetsLog:
                 values[key] = value
 
     def tidy(self, wall_ms: int, commit: Callable[[], object]) -> None:
-        """Takes the next step that is due, if any. Nothing is staged when this is called."""
+        """Take the next due step of a rewrite. Requires that nothing is staged."""
         log = self.log
         try:
             if self._rewritten is not None:
@@ -89,17 +93,17 @@ class OffsetsLog:
             elif log.high_watermark >= self._due_at:
                 self._rewrite(wall_ms, commit)
         except ApiError as error:
-            logger.warning("%s-%d keeps what it no longer needs: %s", log.topic, log.index, error)
+            logger.warning("%s-%d: obsolete records cannot be removed: %s", log.topic, log.index, error)
 
     def _rewrite(self, wall_ms: int, commit: Callable[[], object]) -> None:
         start = self.log.high_watermark
-        self._put_off(start + len(self.values))
+        self._set_due_offset(start + len(self.values))
         staged = self.stage(self.values.items(), wall_ms)
         commit()
         if all(each.error is None for each in staged):
             self._rewritten = start, self.log.high_watermark
 
-    def _put_off(self, used: int) -> None:
+    def _set_due_offset(self, used: int) -> None:
         self._due_at = used + max(SPARE, 4 * len(self.values))
 
 

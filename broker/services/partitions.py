@@ -1,7 +1,9 @@
-"""Which partitions this broker hosts, by name and by id. (Kafka: the bookkeeping half of ReplicaManager)
+"""The partitions hosted by this broker, by topic name and id.
 
-Binds the metadata image to the log store: a topic appears here when the image says so, its logs are opened
-when somebody first asks. Handlers look up, stage and read here; nobody below `services` knows both sides.
+(Kafka: the partition registry of ReplicaManager)
+
+Binds the metadata image to the log store: a topic appears here with the image, its logs are opened on first
+use. Handlers look up, stage and read here; only `services` depends on both sides.
 """
 
 import contextlib
@@ -23,24 +25,22 @@ from broker.steps import Steps, finished
 logger = logging.getLogger(__name__)
 
 NO_LEADER: Final = -1
-"""Of a partition that is offline."""
+"""Leader of an offline partition."""
 
 LEADER_EPOCH: Final = 0
-"""One broker leads every partition for ever, so the epoch never moves."""
+"""One broker leads every partition permanently, so the epoch is constant."""
 
 
 AT_ONCE: Final = 32
-"""Partitions that are looked at between two pauses."""
+"""Partitions processed between two pauses."""
 TRAFFIC_AT_ONCE: Final = 16
-"""Partitions whose traffic is added without a pause; each takes two microseconds."""
+"""Partitions whose traffic is summed without a pause; each takes two microseconds."""
 
 _NONE_OFFLINE: Final[frozenset[int]] = frozenset()
 
 
 class TopicTraffic(NamedTuple):
-    """What went into a topic and out of it; `appends` and `reads` are those of single partitions, the failed
-    ones included.
-    """
+    """Traffic of a topic. `appends` and `reads` count per partition and include the failed ones."""
 
     messages_in: int = 0
     bytes_in: int = 0
@@ -51,15 +51,13 @@ class TopicTraffic(NamedTuple):
     failed_reads: int = 0
 
     def __add__(self, other: object) -> "TopicTraffic":
-        """Both together; unlike what other tuples do."""
+        """Add field by field, unlike other tuples."""
         assert isinstance(other, TopicTraffic)
         return TopicTraffic(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 class HostedTopic:
-    """A topic and those of its logs that are on the disk or have been asked for. `name` and `topic_id` (16
-    bytes) never change.
-    """
+    """A topic and its logs that are on disk or in use. `name` and `topic_id` (16 bytes) never change."""
 
     __slots__ = ("_logs", "_store", "count", "failed_appends", "name", "settings", "topic_id")
 
@@ -71,12 +69,12 @@ class HostedTopic:
         self.settings = settings
         self._logs: dict[int, PartitionLog] = {}
         self.failed_appends = 0
-        """Batches that were refused; those that could not be written are in their logs' traffic."""
+        """Rejected batches; batches that could not be written are counted in their logs' traffic."""
 
     def log(self, index: int) -> PartitionLog | None:
-        """The log of one partition, opened or made now if need be; None if the topic has no such partition.
+        """Return one partition's log, opened or created on demand; None if the topic has no such partition.
 
-        Raises ApiError KAFKA_STORAGE_ERROR where the disk refuses.
+        Raises ApiError KAFKA_STORAGE_ERROR.
         """
         log = self._logs.get(index)
         if log is None and 0 <= index < self.count:
@@ -86,13 +84,14 @@ class HostedTopic:
         return log
 
     def take_up(self) -> None:
-        """Takes up the logs that are on the disk already, so that retention and sizes see them before anybody
-        asks. One that the disk refuses is left to who asks first.
+        """Open the logs that exist on disk, so that retention and sizes include them before their first use.
+
+        Skips a log that cannot be opened; its first user gets the error.
         """
         finished(self.take_up_in_steps())
 
     def take_up_in_steps(self) -> Steps[None]:
-        """The same; stops after every few partitions."""
+        """`take_up`, pausing after every few partitions."""
         for index in range(self.count):
             if self._store.partition(self.name, index) is not None:
                 with contextlib.suppress(ApiError):
@@ -101,19 +100,19 @@ class HostedTopic:
                 yield
 
     def give_up(self) -> None:
-        """The topic is an old one: those of its partitions that are not to be found are offline, if there is
-        a directory that cannot be read.
-        """
+        """Mark missing partitions of an existing topic as offline if a log directory cannot be read."""
         for index in range(self.count):
             self._store.give_up(self.name, self.topic_id, index, self.settings)
         self.take_up()
 
     def restore_absent(self) -> None:
-        """The topic is an old one: its partitions whose folders are gone go on where their records ended."""
+        """Recreate partitions of an existing topic whose folders are missing, continuing at their last
+        offset.
+        """
         try:
             gone = self._store.restore_absent(self.name, self.topic_id, self.count, self.settings)
         except ApiError as error:
-            logger.error("a partition cannot be made", extra={"topic": self.name, "reason": str(error)})
+            logger.error("a partition cannot be created", extra={"topic": self.name, "reason": str(error)})
             return
         for each in gone:
             logger.error("the folder of a partition is missing", extra=each._asdict())
@@ -121,30 +120,30 @@ class HostedTopic:
             self.take_up()
 
     def makes_log(self, index: int) -> bool:
-        """Whether `log` would make one now, which takes a millisecond or more: files are created."""
+        """Return whether `log` would create files, which takes a millisecond or more."""
         return index not in self._logs and 0 <= index < self.count
 
     def opened_log(self, index: int) -> PartitionLog | None:
-        """The log of one partition, if there is one yet. Touches no disk."""
+        """Return one partition's log if it is open. Does not access the disk."""
         return self._logs.get(index)
 
     def opened(self) -> Iterator[PartitionLog]:
-        """The logs that there are so far."""
+        """Iterate over the open logs."""
         return iter(self._logs.values())
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Every partition's log, all of them opened."""
+        """Open and yield every partition's log."""
         for index in range(self.count):
             log = self.log(index)
             assert log is not None
             yield log
 
     def traffic(self) -> "TopicTraffic":
-        """Of all partitions together, since the broker began."""
+        """Return the traffic of all partitions since startup."""
         return finished(self.traffic_in_steps())
 
     def traffic_in_steps(self) -> "Steps[TopicTraffic]":
-        """`traffic`, some partitions after the others."""
+        """`traffic`, pausing after every few partitions."""
         messages_in = bytes_in = bytes_out = appends = reads = failed_reads = 0
         failed = self.failed_appends
         for number, log in enumerate(list(self._logs.values())):
@@ -161,7 +160,7 @@ class HostedTopic:
         return TopicTraffic(messages_in, bytes_in, bytes_out, failed + appends, failed, reads, failed_reads)
 
     def update(self, topic: Topic, settings: TopicSettings) -> Steps[None]:
-        """Partitions were added or settings changed. Stops after every few partitions."""
+        """Apply added partitions and changed settings, pausing after every few partitions."""
         self.count = topic.partitions
         self.settings = settings
         for number, log in enumerate(list(self._logs.values())):
@@ -171,7 +170,7 @@ class HostedTopic:
 
 
 class Partitions:
-    """The hosted topics of one broker. `defaults` answers the topic settings that hold now."""
+    """The hosted topics of one broker. `defaults` returns the current default topic settings."""
 
     def __init__(self, store: LogStore, defaults: Callable[[], TopicSettings]) -> None:
         self.store = store
@@ -183,13 +182,14 @@ class Partitions:
         self._failing: dict[PartitionLog, int] = {}
         self._gone = TopicTraffic()
         self.went_offline = 0
-        """How often a partition has: an answer that was made in slices meanwhile may call it healthy."""
-        self.offline_changed: Callable[[], None] = _nobody
-        """Called when a partition goes offline: kept answers that call it healthy are wrong."""
-        store.on_offline(self._tell_offline)
+        """How often a partition went offline: a response built in slices meanwhile may report it as healthy.
+        """
+        self.offline_changed: Callable[[], None] = _no_listener
+        """Called when a partition goes offline, to invalidate cached responses."""
+        store.on_offline(self._log_offline)
 
     def begin(self, image: Image) -> None:
-        """Makes this what the image says at the start: all of its topics are old ones."""
+        """Apply the image at startup, when all of its topics already exist."""
         self.follow(image, image.topics)
         if self.store.directories.lost is not None:
             for topic in self.by_name.values():
@@ -198,15 +198,15 @@ class Partitions:
             topic.restore_absent()
 
     def commit(self) -> None:
-        """Writes everything that is staged, one write per partition; what fails says so in its `error`."""
+        """Write everything that is staged, one write per partition; failures are in the `error` of each
+        append.
+        """
         failed = self.store.commit()
         if failed or self._failing:
-            self._tell_of_failures(failed)
+            self._log_failures(failed)
 
-    def _tell_of_failures(self, failed: Sequence[FailedAppend]) -> None:
-        """Two lines for each partition and time of trouble, not one for each append: when writing fails, and
-        when it goes on.
-        """
+    def _log_failures(self, failed: Sequence[FailedAppend]) -> None:
+        """Log when a partition's writes start to fail and when they succeed again, once each."""
         for partition, staged, error in failed:
             self.failed_appends += len(staged)
             partition.traffic.failed_appends += len(staged)
@@ -217,12 +217,12 @@ class Partitions:
                 )
         for partition, end in list(self._failing.items()):
             if partition.high_watermark > end:
-                logger.warning("a partition is written again", extra=_place(partition))
+                logger.warning("a partition is writable again", extra=_place(partition))
                 del self._failing[partition]
             elif partition.deleted:
                 del self._failing[partition]
 
-    def _tell_offline(self, log: SegmentedLog) -> None:
+    def _log_offline(self, log: SegmentedLog) -> None:
         logger.error(
             "a partition is offline", extra=_place(log) | {"path": log.directory, "reason": str(log.offline)}
         )
@@ -230,19 +230,19 @@ class Partitions:
         self.offline_changed()
 
     def offline(self, topic: str) -> Collection[int]:
-        """The partitions of a topic that cannot be used until the next start."""
+        """Return the topic's partitions that are unusable until the next start."""
         offline = self.store.offline
         if not offline:
             return _NONE_OFFLINE
         return {log.index for log in offline if log.topic == topic and log.adopted}
 
     def overdue_flushes(self) -> Sequence[Flush]:
-        """What must be on the disk before what was just committed may be acknowledged (flush.messages)."""
+        """Return the flushes that must finish before the last commit may be acknowledged (flush.messages)."""
         return self.store.overdue_flushes() if self.store.has_overdue_flushes else ()
 
     @property
     def gone(self) -> TopicTraffic:
-        """Of the topics that are deleted."""
+        """Traffic of deleted topics."""
         return self._gone
 
     def log(self, name: str, index: int) -> PartitionLog | None:
@@ -250,8 +250,8 @@ class Partitions:
         return None if topic is None else topic.log(index)
 
     def follow(self, image: Image, names: Iterable[str]) -> list[PartitionLog]:
-        """Makes this what the image says; the logs that went with deleted topics, so that who waits on them
-        can be told.
+        """Apply the image to these topics and return the logs of deleted topics, so that their waiters can be
+        completed.
         """
         names = list(names)
         gone: list[PartitionLog] = []
@@ -262,9 +262,10 @@ class Partitions:
     def delete_in_steps(
         self, image: Image, names: Iterable[str], tell: Callable[[PartitionLog], None]
     ) -> Steps[None]:
-        """Lets go of the topics that the image does not have, or has under another id. Each topic is gone at
-        once; `tell` is called with its logs, so that who waits on them can be told. Stops after every few
+        """Delete the topics that are missing from the image or have another id there, pausing after every few
         partitions.
+
+        Each topic disappears at once; `tell` is called with its logs, so that their waiters can be completed.
         """
         is_deleting = False
         for name in names:
@@ -285,8 +286,9 @@ class Partitions:
             self.store.forget_deleted()
 
     def host_in_steps(self, image: Image, names: Iterable[str]) -> Steps[None]:
-        """Makes the topics of the image what it says. One whose place another topic has is left alone until
-        that is deleted.
+        """Create and update topics from the image.
+
+        Skips a topic whose name is taken until the other one is deleted.
         """
         for name in names:
             topic, known = image.topics.get(name), self.by_name.get(name)
@@ -302,7 +304,7 @@ class Partitions:
                 yield from known.update(topic, settings)
 
 
-def _nobody() -> None:
+def _no_listener() -> None:
     return
 
 

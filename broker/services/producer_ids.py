@@ -1,8 +1,7 @@
-"""Ids for idempotent producers, out of blocks that the metadata log has given away for good. (Kafka:
-ProducerIdManager)
+"""Ids for idempotent producers, from blocks allocated in the metadata log. (Kafka: ProducerIdManager)
 
-Called by `api.a22_init_producer_id`, which asks control for the next block when `take` has none left. A block
-that was not used up before a stop is not used again, so no id ever names two producers.
+Called by `api.a22_init_producer_id`, which requests the next block from control when `take` returns None. A
+partly used block is not reused after a restart, so producer ids are unique.
 """
 
 from collections import deque
@@ -10,13 +9,13 @@ from collections.abc import Iterator
 
 
 class ProducerIds:
-    """The blocks in hand, in the order in which they came."""
+    """The allocated blocks, in order."""
 
     def __init__(self) -> None:
         self._blocks: deque[Iterator[int]] = deque()
 
     def take(self) -> int | None:
-        """An id that nobody else has or had; None when another block is needed first."""
+        """Return a new unique id; None if another block is needed first."""
         while self._blocks:
             taken = next(self._blocks[0], None)
             if taken is not None:

@@ -1,7 +1,7 @@
-"""Reading for a replica under the leader's replication throttle. (Kafka: readFromLog, DelayedFetch)
+"""Reads for a replica under the leader's replication throttle. (Kafka: readFromLog, DelayedFetch)
 
-Made by `api.fetch_replica`. A partition that is held is answered without records, with its errors and its
-high watermark, and what is appended to it ends nobody's waiting.
+Created by `api.fetch_replica`. A throttled partition returns no records, only its errors and its high
+watermark, and appends to it do not complete a delayed fetch.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,11 @@ from broker.services.fetching import NOTHING, Found, Reading, Wanted, is_refused
 
 
 class ReplicaReading(Reading):
-    """`is_marked(topic, partition)`: whether it may be held at all; `is_exceeded()`: whether it is, now."""
+    """A replica's fetch.
+
+    `is_marked(topic, partition)`: whether the partition is subject to the throttle; `is_exceeded()`: whether
+    the throttle is exceeded now.
+    """
 
     __slots__ = ("_is_exceeded", "_is_marked")
 
@@ -27,30 +31,30 @@ class ReplicaReading(Reading):
         self._is_exceeded = is_exceeded
 
     def read(self, some: Sequence[Wanted] | None = None) -> int:
-        held = self._held() if some is None else set()
-        if not held:
+        throttled = self._throttled() if some is None else set()
+        if not throttled:
             return super().read(some)
         everything = self.wanted
-        self.wanted = [each for each in everything if each not in held]
+        self.wanted = [each for each in everything if each not in throttled]
         try:
             size = super().read()
         finally:
             self.wanted = everything
         read = iter(self.found)
-        self.found = [_without_records(each) if each in held else next(read) for each in everything]
-        # A partition that is held is one to wait for.
+        self.found = [_without_records(each) if each in throttled else next(read) for each in everything]
+        # The fetch may wait for a throttled partition.
         self.stop_waiting = any(each.error and not is_refused(each.wanted) for each in self.found)
         return size
 
     def has_more(self) -> bool:
-        held = self._held()
+        throttled = self._throttled()
         return any(
             each.log is not None and each.log.high_watermark > each.offset
             for each in self.wanted
-            if each not in held
+            if each not in throttled
         )
 
-    def _held(self) -> set[Wanted]:
+    def _throttled(self) -> set[Wanted]:
         marked = {
             each
             for each in self.wanted

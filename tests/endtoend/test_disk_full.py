@@ -71,7 +71,7 @@ async def test_without_room_produce_says_so_and_goes_on_when_there_is_some(tmp_p
         assert await history.check(port_of(broker)) == history.count
         await client.stream.aclose()
         refused = [line for line in broker.log_lines if "a partition cannot be written" in line]
-        again = [line for line in broker.log_lines if "a partition is written again" in line]
+        again = [line for line in broker.log_lines if "a partition is writable again" in line]
         assert (len(refused), len(again)) == (PARTITIONS, PARTITIONS), "a line for each, not for each append"
         broker.kill()
         broker.start()

@@ -89,7 +89,9 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
             (described,) = coordinator.described([group], missing_is_error=False)
             return len(described.members)
 
-        scene.break_once(GroupCoordinator, "_handle_timer", lambda _self, _turn, alarm: alarm.group_id == "one")
+        scene.break_once(
+            GroupCoordinator, "_handle_timer", lambda _self, _turn, timer: timer.group_id == "one"
+        )
         await scene.passes(10)
         assert [members(name) for name in ("one", "two")] == [1, 0]
         assert counted(scene) == {Place.GROUP_TIMER: 1}

@@ -55,7 +55,7 @@ def test_nobodys_password_matches_nothing() -> None:
         ("", "12 to 256"),
         ("aaaaaaaaaaaabcd", "5 different"),
         ("aaaaaaaaaaaabcde", None),
-        ("Administrator", "not the name"),
+        ("Administrator", "differ from the name"),
         ("administrator!", None),
     ],
 )

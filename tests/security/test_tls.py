@@ -135,7 +135,7 @@ def test_a_locked_key_opens_with_its_password_alone() -> None:
 def test_a_listener_with_tls_needs_a_key() -> None:
     key, value, allowed = refusal(config())
     assert (key, value) == ("listener.name.ssl.ssl.keystore.location", "")
-    assert allowed == "a PEM file, as the listener SSL speaks TLS"
+    assert allowed == "a PEM file, required by the TLS listener SSL"
 
 
 def test_stores_that_cannot_be_used_are_told_with_their_file(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ def test_stores_that_cannot_be_used_are_told_with_their_file(tmp_path: Path) -> 
     cases = {
         str(tmp_path / "missing.pem"): STORE,
         str(tmp_path): STORE,
-        str(known.server.certificate): "there are 0 keys and 1 certificates",
-        str(known.server.key): "there are 1 keys and 0 certificates",
+        str(known.server.certificate): "found 0 keys and 1 certificates",
+        str(known.server.key): "found 1 keys and 0 certificates",
     }
     for file, reason in cases.items():
         key, value, allowed = refusal(config(keystore_location=file))
@@ -159,7 +159,7 @@ def test_stores_that_cannot_be_used_are_told_with_their_file(tmp_path: Path) -> 
         broken.write_text(text)
         key, value, allowed = refusal(config(keystore_location=str(broken)))
         assert (key, value) == ("ssl.keystore.location", str(broken))
-        assert allowed.startswith("a private key and a certificate chain that belong together")
+        assert allowed.startswith("a private key and its certificate chain")
         assert allowed.endswith(reason)
 
 

@@ -69,7 +69,7 @@ class FakeAccess:
         self.hashing.append(threading.current_thread().name)
         self.while_hashing()
         if len(password) < 12:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "A password has 12 to 256 characters")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid password: expected 12 to 256 characters")
         return HashedPassword(password.encode(), 1, 1, 1, b"")
 
     def _set_password(self, command: SetPassword, actor: Actor) -> Outcome:
