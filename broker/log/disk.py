@@ -204,8 +204,8 @@ def read_at(file: OpenFile, position: int, length: int) -> bytes:
 def copy(source: OpenFile, target: OpenFile, position: int, length: int) -> None:
     """Copy bytes to the same position of another file, which has no other writer.
 
-    Usually one system call: a thread waits for a busy event loop's GIL after each. Raises OSError, after
-    which any part of the bytes may be written.
+    Usually one system call, because a thread waits for the GIL of a busy event loop after each. Raises
+    OSError, after which any part of the bytes may be written.
     """
     os.lseek(target.fd, position, os.SEEK_SET)
     end = position + length

@@ -249,7 +249,7 @@ class PartitionLog(SegmentedLog):
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{offset} is outside of {self.log_start_offset} to {self.high_watermark}",
+                f"offset {offset} is out of range: expected {self.log_start_offset} to {self.high_watermark}",
             )
         if offset == self.high_watermark:
             return None
@@ -298,7 +298,8 @@ class PartitionLog(SegmentedLog):
             )
         if attributes & APPEND_TIME_FLAG:
             raise ApiError(
-                ErrorCode.INVALID_TIMESTAMP, "A producer does not set the timestamp type LogAppendTime"
+                ErrorCode.INVALID_TIMESTAMP,
+                "Producers are not allowed to set the timestamp type LogAppendTime",
             )
         if attributes & CONTROL_FLAG and not internal:
             raise ApiError(ErrorCode.INVALID_RECORD, "Clients are not allowed to write control records")

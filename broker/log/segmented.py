@@ -154,7 +154,8 @@ class SegmentedLog:
             raise self.refusal()
         if not 0 <= offset <= self.high_watermark:
             raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is outside of 0 to {self.high_watermark}"
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is out of range: expected 0 to {self.high_watermark}",
             )
         if offset > self.log_start_offset:
             try:

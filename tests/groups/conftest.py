@@ -1,4 +1,4 @@
-"""A conversation with Kafka's defaults."""
+"""A `Conversation` with Kafka's defaults."""
 
 import pytest
 

@@ -1,8 +1,8 @@
-"""Members of a group talking to a coordinator on a clock that only moves when told to.
+"""Simulates group members that talk to a coordinator on a manual clock.
 
-Every question is an `Ask` that knows its answer and when it came; time passes from deadline to deadline,
-so that answers carry exact times. Every record is kept, so that a second coordinator can be made from
-them.
+Every request is an `Ask` that stores its reply and the reply's time; the clock advances from deadline to
+deadline, so that replies have exact times. Every record is kept, so that a second coordinator can be built
+from them.
 """
 
 from itertools import count
@@ -19,15 +19,13 @@ WALL_MS = 1_750_000_000_000
 
 
 def subscription(*topics: str) -> bytes:
-    """A consumer's metadata, version 1, as every client sends it."""
+    """Return a consumer's metadata, version 1, as every client sends it."""
     names = b"".join(len(topic.encode()).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\x00\x01" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class Ask:
-    """A question put to the coordinator: its token, too. `at` is when it was answered, in ms since the
-    start.
-    """
+    """A request to the coordinator, and its token. `at` is the time of the reply, in ms since the start."""
 
     def __init__(self) -> None:
         self.reply: Any = None
@@ -53,7 +51,7 @@ class Conversation:
         return Now(BASE_MS + self.elapsed, WALL_MS + self.elapsed)
 
     def wait(self, ms: int) -> None:
-        """Let time pass, stopping at every deadline on the way."""
+        """Advance the clock, stopping at every deadline."""
         end = self.elapsed + ms
         while (deadline := self.coordinator.next_deadline()) is not None and deadline <= BASE_MS + end:
             self.elapsed = deadline - BASE_MS
@@ -61,7 +59,7 @@ class Conversation:
         self.elapsed = end
 
     def wait_in_one_go(self, ms: int) -> None:
-        """Let time pass with nobody looking, and look once."""
+        """Advance the clock in one step and expire once."""
         self.elapsed += ms
         self._take(self.coordinator.expire(self.now))
 
@@ -97,7 +95,7 @@ class Conversation:
         return ask
 
     def join_twice(self, **options: Any) -> tuple[str, Ask]:
-        """A new dynamic member as clients do it: ask for an id, then come with it."""
+        """Join as a new dynamic member does: request an id, then join with it."""
         member_id = self.join(**options).reply.member_id
         return member_id, self.join(member_id, **options)
 
@@ -162,9 +160,7 @@ class Conversation:
         return list(ask.reply.errors)
 
     def fail(self, *calls: Effects, error: ErrorCode = ErrorCode.KAFKA_STORAGE_ERROR) -> None:
-        """The records of these calls, the last one first, did not reach the log; their answers were not
-        sent.
-        """
+        """Fail the records of these calls, the last one first; their replies were not sent."""
         for effects in calls:
             for ask, _ in effects.replies:
                 assert isinstance(ask, Ask)
@@ -177,12 +173,12 @@ class Conversation:
         return self.coordinator.described([group], missing_is_error=False)[0].state
 
     def members(self, group: str = "g") -> dict[str, bytes]:
-        """Assignments by member id."""
+        """Return the assignments by member id."""
         described = self.coordinator.described([group], missing_is_error=False)[0]
         return {member.member_id: member.assignment for member in described.members}
 
     def stable(self, size: int = 2, **options: Any) -> list[str]:
-        """A group of so many dynamic members, in its first generation; the first leads."""
+        """Create a group of dynamic members in its first generation; the first one leads."""
         joined = [self.join_twice(**options) for _ in range(size)]
         while joined[0][1].parked:
             self.wait(1_000)
@@ -196,7 +192,7 @@ class Conversation:
         return ids
 
     def restarted(self, **config: int) -> "Conversation":
-        """Another broker's life, begun from the records of this one."""
+        """Return a new coordinator built from the records of this one."""
         other = Conversation(**config)
         for key, value in self.records:
             other.coordinator.replay(key, value)

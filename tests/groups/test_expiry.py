@@ -1,4 +1,4 @@
-"""Offsets that outlive their use (KIP-211), looked for every ten minutes."""
+"""Expiry of committed offsets (KIP-211), checked every ten minutes."""
 
 import pytest
 
@@ -11,7 +11,7 @@ LOOK = 600_000
 
 @pytest.fixture
 def quick() -> Conversation:
-    """Retention of a minute, looked at every second."""
+    """Retention of a minute, checked every second."""
     return Conversation(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
 
 

@@ -1,4 +1,4 @@
-"""When the log refuses the records: nothing is granted that is not written."""
+"""When the log rejects the records, nothing is granted that is not written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The group's own rules, where a conversation would not get to them."""
+"""Rules of Group that a conversation cannot reach."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""JoinGroup: who gets in, when the answer comes, and what starts a rebalance."""
+"""JoinGroup: admission, the time of the response, and the causes of a rebalance."""
 
 import pytest
 

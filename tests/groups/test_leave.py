@@ -1,4 +1,4 @@
-"""LeaveGroup: one, several, by instance id, and with wrong names."""
+"""LeaveGroup: one member, several, by instance id, and with wrong names."""
 
 from broker.errors import ErrorCode
 from broker.groups.replies import JoinReply, LeaveReply, SyncReply

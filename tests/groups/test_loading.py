@@ -1,4 +1,4 @@
-"""What the records say is what the coordinator knew."""
+"""The records restore the coordinator's state."""
 
 from collections.abc import Callable
 from random import Random
@@ -12,9 +12,7 @@ from tests.groups.conversation import Ask, Conversation, subscription
 
 
 def durable(talk: Conversation) -> dict[str, object]:
-    """What has to survive: every group's offsets, and the group itself where it is not in the middle of
-    something.
-    """
+    """Return the persistent state: every group's offsets, and the group itself unless it is rebalancing."""
     known: dict[str, object] = {}
     for group in talk.coordinator.listed():
         (described,) = talk.coordinator.described([group.group_id], missing_is_error=True)
@@ -28,7 +26,7 @@ def durable(talk: Conversation) -> dict[str, object]:
 
 
 class Crowd:
-    """A few clients of a few groups doing whatever comes to their mind."""
+    """A few clients of a few groups with random actions."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -83,7 +81,7 @@ class Crowd:
         self.asks.append((group, instance, ask))
 
     def generation(self, group: str, member_id: str, instance: str | None) -> int:
-        """The one that the coordinator takes; clients know it, this crowd guesses."""
+        """Return the generation that the coordinator accepts; clients know it, these guess."""
         for generation in range(60):
             verdict = self.talk.heartbeat(member_id, generation, group=group, instance=instance)
             if verdict is not ErrorCode.ILLEGAL_GENERATION:
@@ -97,7 +95,7 @@ class Crowd:
             self.talk.sync(member_id, generation, plan, group=group, instance=instance, protocol=None)
 
     def settle(self, group: str) -> None:
-        """Everybody who is known comes back, and the generation gets its assignment."""
+        """Rejoin every known member, and assign the generation."""
         for member_id, instance in self.ids[group]:
             asked = self.talk.join(member_id, group=group, instance=instance, rebalance=10_000)
             self.asks.append((group, instance, asked))
@@ -153,7 +151,7 @@ def test_whatever_happened_the_records_rebuild_it(seed):
 
 
 def _never_recorded(described: object) -> bool:
-    """A group that has neither had a generation nor a commit is not worth a record."""
+    """A group without a generation and without a commit has no record."""
     return getattr(described, "state", "") == "Empty" and not getattr(described, "protocol_type", "")
 
 

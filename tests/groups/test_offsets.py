@@ -1,4 +1,4 @@
-"""Committing and deleting offsets: who may, what is refused, what is kept."""
+"""Committing and deleting offsets: permissions, refusals, and kept offsets."""
 
 import pytest
 

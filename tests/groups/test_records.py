@@ -1,4 +1,4 @@
-"""The bytes of __consumer_offsets, byte for byte, and what is no such bytes.
+"""The format of __consumer_offsets, byte for byte, and malformed records.
 
 The examples were read by Kafka 4.1.1's own classes (OffsetCommitKey, OffsetCommitValue, GroupMetadataKey,
 GroupMetadataValue) to the last byte.

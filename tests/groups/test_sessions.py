@@ -1,4 +1,4 @@
-"""Heartbeats and sessions: who is alive, and what happens when somebody is not."""
+"""Heartbeats and sessions: live members, and the effects of an expired session."""
 
 import pytest
 

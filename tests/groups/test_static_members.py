@@ -1,4 +1,4 @@
-"""Static membership (KIP-345, KIP-814): members that come back under their instance id."""
+"""Static membership (KIP-345, KIP-814): members that rejoin under their instance id."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_a_restart_that_changes_the_protocol_starts_a_rebalance(talk):
 
 
 def test_a_restart_with_new_metadata_alone_does_not(talk):
-    """Kafka looks at the selected protocol only; the leader finds out when it next rebalances."""
+    """Kafka compares the selected protocol only; the leader gets the metadata with its next rebalance."""
     stable_pair(talk)
     ask = talk.join(instance="b", protocols=(("range", subscription("t", "u")),))
     assert ask.reply.error is ErrorCode.NONE and talk.state() == "Stable"
@@ -78,7 +78,7 @@ def test_the_replaced_member_is_fenced_wherever_it_shows_up(talk):
     assert talk.commit(second, 1, instance="b") == [ErrorCode.FENCED_INSTANCE_ID]
     leaving = Leaving(second, "b")
     assert talk.leave(leaving) == LeaveReply(ErrorCode.NONE, (ErrorCode.FENCED_INSTANCE_ID,))
-    # Without its instance id it is merely somebody that nobody knows.
+    # Without its instance id it is an unknown member.
     assert talk.heartbeat(second, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -169,7 +169,7 @@ def test_an_id_that_was_given_out_cannot_be_claimed_with_an_instance(talk):
 
 
 def test_a_restarted_member_that_has_not_synced_is_still_expected_to(talk):
-    """Kafka keeps waiting for the id that is gone; the one that took its place is what counts."""
+    """Kafka keeps waiting for the old id; here the group waits for the id that replaced it."""
     one, two = talk.join(instance="a"), talk.join(instance="b")
     talk.wait(6_000)
     first = one.reply.member_id

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment reaches everybody, once."""
+"""SyncGroup: the leader's assignment reaches every member once."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from broker.groups.replies import SyncReply
 
 @pytest.fixture
 def pair(talk):
-    """Two members of generation 1 whose assignment is awaited; the first leads."""
+    """Two members of generation 1 that wait for the assignment; the first leads."""
     (first, _), (second, _) = talk.join_twice(), talk.join_twice()
     talk.wait(6_000)
     return first, second

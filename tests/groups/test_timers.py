@@ -1,4 +1,4 @@
-"""Alarms go off once, at the time they were last set to."""
+"""Timers expire once, at the time they were last set to."""
 
 import random
 

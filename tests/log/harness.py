@@ -1,4 +1,4 @@
-"""What the log's tests share: batches, stores in a temporary directory, and what a kill -9 leaves behind."""
+"""Shared helpers of the log tests: batches, stores in a temporary directory, the state after a kill -9."""
 
 import shutil
 from collections.abc import Iterable
@@ -20,14 +20,14 @@ TOPIC_ID = bytes(range(16))
 
 
 def batch(*values: bytes, timestamp: int = NOW, producer: tuple[int, int, int] | None = None) -> memoryview:
-    """A record for each value, a millisecond apart; `producer` is (id, epoch, base sequence)."""
+    """Build one record per value, a millisecond apart; `producer` is (id, epoch, base sequence)."""
     producer_id, epoch, sequence = producer or (-1, -1, -1)
     new = [NewRecord(None, value, timestamp + at) for at, value in enumerate(values)]
     return build_batch(new, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
 def sized(size: int, *, timestamp: int = NOW) -> memoryview:
-    """One record in a batch of exactly `size` bytes."""
+    """Build one record in a batch of exactly `size` bytes."""
     for guess in range(max(size - 90, 0), size):
         made = batch(b"x" * guess, timestamp=timestamp)
         if len(made) == size:
@@ -45,20 +45,20 @@ def make(store: LogStore, topic: str = "events", index: int = 0, **settings: Any
 
 
 def append(log: PartitionLog, *made: memoryview, now: int = NOW) -> list[Staged]:
-    """Staged together and written at once."""
+    """Stage together and commit at once."""
     staged = [log.stage(each, now_wall_ms=now) for each in made]
     assert log.commit()
     return staged
 
 
 def fill(log: PartitionLog, count: int, *, size: int = 100, step_ms: int = 10) -> None:
-    """Batches of one record each, written one by one."""
+    """Append batches of one record each, one commit per batch."""
     for at in range(count):
         append(log, sized(size, timestamp=NOW + at * step_ms))
 
 
 def after_kill(where: Path, to: Path) -> Path:
-    """What the files hold at this moment, as the next process would find them."""
+    """Copy the files as the next process would find them after a kill now."""
     shutil.copytree(where, to)
     return to
 
@@ -68,7 +68,7 @@ def bytes_from(log: PartitionLog, offset: int, max_bytes: int = 1_000_000) -> by
 
 
 def all_records(log: PartitionLog, max_bytes: int = 10_000) -> list[Record]:
-    """As a consumer gets them, CRC checked."""
+    """Return the records as a consumer reads them, with the CRC checked."""
     offset, found = log.log_start_offset, []
     while offset < log.high_watermark:
         run = list(batches(bytes_from(log, offset, max_bytes)))

@@ -1,4 +1,4 @@
-"""What the tests of moves share: a store over two directories, and a mover that does one step at a time."""
+"""Shared helpers of the move tests: a store over two directories, and a mover that does single steps."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,14 +20,14 @@ def open_two(where: Path, **config: Any) -> tuple[LogStore, Recovery]:
 
 
 def begin(store: LogStore, log: PartitionLog, to: str) -> Move:
-    """`to` is the last part of the directory's path."""
+    """Start a move; `to` is the last part of the directory's path."""
     (target,) = [each for each in store.directories if Path(each.path).name == to]
     store.move(log, target)
     return store.moves.running[log]
 
 
 def step(store: LogStore, move: Move, most: int = MOST) -> bool:
-    """Whether there is more to do."""
+    """Run one step and return whether more remain."""
     made = store.next_step_of(move, most)
     if made is not None:
         made.run()
@@ -38,7 +38,7 @@ def step(store: LogStore, move: Move, most: int = MOST) -> bool:
 
 
 def settle(store: LogStore) -> None:
-    """What was left behind goes."""
+    """Remove the originals."""
     for original in list(store.moves.originals):
         flush = store.moves.flush(original, NOW)
         flush.run()
@@ -47,7 +47,7 @@ def settle(store: LogStore) -> None:
 
 
 def finish(store: LogStore, move: Move, most: int = MOST, between: Callable[[], None] = lambda: None) -> int:
-    """Carries a move to its end; how many steps that took. `between` happens before each."""
+    """Run a move to its end and return the number of steps; `between` is called before each."""
     steps = 1
     while step(store, move, most):
         steps += 1
@@ -57,7 +57,7 @@ def finish(store: LogStore, move: Move, most: int = MOST, between: Callable[[], 
 
 
 def clear(store: LogStore, now: int = NOW) -> None:
-    """Everything that may be removed by then is."""
+    """Remove everything that is due."""
     for chore in store.retention(now):
         chore.run()
         chore.finish()
@@ -65,7 +65,7 @@ def clear(store: LogStore, now: int = NOW) -> None:
 
 
 def directories(where: Path) -> dict[str, list[str]]:
-    """The names of the partitions' directories in `a` and `b`, hexadecimal parts left out."""
+    """Return the names of the partitions' directories in `a` and `b`, without hexadecimal parts."""
     return {
         each.name: sorted(_plain(path.name) for path in each.iterdir() if path.is_dir())
         for each in sorted(where.iterdir())

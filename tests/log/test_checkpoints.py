@@ -1,4 +1,4 @@
-"""Kafka's small files, read and written; damaged ones are as good as missing."""
+"""Kafka's small files, read and written; damaged ones count as missing."""
 
 import pytest
 

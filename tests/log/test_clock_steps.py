@@ -1,4 +1,4 @@
-"""A wall clock that is set forward does not delete by retention at once."""
+"""Retention does not delete records at once after the wall clock jumps forward."""
 
 import pytest
 
@@ -12,7 +12,7 @@ YEAR_MS = 365 * LARGEST_MS
 
 
 def steps() -> ClockSteps:
-    """After a first look at 0 of the monotonic clock."""
+    """A ClockSteps after a first call at monotonic time 0."""
     made = ClockSteps()
     assert made.is_believed(NOW, 0, WAIT_MS)
     return made

@@ -1,4 +1,4 @@
-"""Flipped bytes in the middle of a log: reported, never served, and nothing else is lost."""
+"""Flipped bytes in the middle of a log are reported and never served, and nothing else is lost."""
 
 import random
 
@@ -30,7 +30,7 @@ def flip(path, at, bit=0x10):
 
 
 def consume(log, max_bytes=1_000):
-    """Offsets, as a consumer that follows the batches sees them; every batch is checked by the reader."""
+    """Return the offsets that a consumer sees; the reader checks every batch."""
     from broker.records.validate import is_whole
 
     offset, seen = log.log_start_offset, []

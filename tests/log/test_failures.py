@@ -1,4 +1,4 @@
-"""A disk that is full, broken or lies: what fails, what is taken back, and what goes on."""
+"""A disk that is full or broken, or that reports false success: failures, rollback and recovery."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ from tests.log.harness import (
 
 
 class Disk:
-    """Stands between the log and the system calls, and refuses some of them."""
+    """Wraps the system calls of the log and refuses some of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.room: int | None = None
@@ -36,7 +36,7 @@ class Disk:
         monkeypatch.setattr(os, "fdatasync", self.fdatasync)
 
     def pwritev(self, fd, buffers, offset):
-        """Writes what there is room for, and fails with the next call, as a full disk does."""
+        """Write as much as fits, and fail the next call, as a full disk does."""
         if self.room is None:
             return self._pwritev(fd, buffers, offset)
         if self.room == 0:

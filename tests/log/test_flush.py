@@ -1,4 +1,4 @@
-"""When records are put on the disk: flush.messages, flush.ms, closed segments, and the end."""
+"""When records are flushed: flush.messages, flush.ms, closed segments, and shutdown."""
 
 import errno
 import os
@@ -11,7 +11,7 @@ from tests.log.harness import NOW, append, batch, fill, make, open_store
 
 @pytest.fixture
 def synced(monkeypatch):
-    """The names of the files that were flushed, in order."""
+    """The names of the flushed files, in order."""
     names = []
     fdatasync = os.fdatasync
 

@@ -1,4 +1,4 @@
-"""Records that were flushed and are gone: the start finds the gap, and no fetch passes over it in silence."""
+"""Flushed records that are missing: startup finds the gap, and no fetch skips it silently."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ from tests.log.harness import (
 
 
 def filled(where: Path) -> None:
-    """Forty records in four segments of ten, and a clean end."""
+    """Forty records in four segments of ten, and a clean shutdown."""
     store, _ = open_store(where)
     fill(make(store, segment_bytes=1_000), 40)
     store.close()
@@ -37,7 +37,7 @@ def filled(where: Path) -> None:
 
 
 def unclean(where: Path) -> None:
-    """As after a kill, with recovery points of the last checkpoint."""
+    """Remove the clean shutdown mark, keeping the recovery points of the last checkpoint."""
     (where / ".kafka_cleanshutdown").unlink()
 
 

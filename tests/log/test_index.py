@@ -96,7 +96,7 @@ def test_many_entries_agree_with_a_plain_search(tmp_path):
 
 
 def around(entries, key):
-    """What SparseIndex.around should say."""
+    """The expected result of SparseIndex.around."""
     below = [value for each, value in entries if each < key]
     above = [value for each, value in entries if each >= key]
     return (below[-1] if below else 0, above[0] if above else None)

@@ -1,6 +1,4 @@
-"""Of which batches a log has the records read, what it then knows better than the header, and how much it
-reads at once.
-"""
+"""Inspection of records: which batches, the corrected header, and the limit per commit."""
 
 from typing import Any
 
@@ -57,12 +55,12 @@ def test_the_topic_says_of_which_batches_the_records_are_read(
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("said", [0, NOW - 1, NOW + 5, NOW + 9 * HOUR])
 def test_the_header_gets_the_largest_timestamp_of_the_records(store: Any, codec: Codec, said: int) -> None:
-    """So ListOffsets, retention and segment.ms do not depend on what a producer claims, as in Kafka."""
+    """As in Kafka, ListOffsets, retention and segment.ms do not depend on a producer's claim."""
     log = make(store, record_validation="full")
     made = memoryview(with_header(batch(NOW, NOW + 7, NOW + 3, codec=codec), max_timestamp=said))
     (staged,) = append(log, made)
     assert staged.max_timestamp == header_at(made).max_timestamp == NOW + 7
-    check_batch(made, 1_000, 1_000)  # the CRC is that of what is stored
+    check_batch(made, 1_000, 1_000)  # the CRC matches the stored bytes
 
 
 def test_the_header_is_believed_where_no_record_is_read(store: Any) -> None:
@@ -119,7 +117,7 @@ def test_what_the_header_gives_away_is_refused_before_anything_is_unpacked(
 
 
 def test_a_repeated_batch_is_read_again_and_not_written_again(store: Any) -> None:
-    """As in Kafka, the records are validated before the producer's sequence is looked at."""
+    """As in Kafka, records are validated before the producer's sequence is checked."""
     log = make(store)
     new = [NewRecord(b"k", b"v", NOW)]
     sent = build_batch(new, codec=Codec.LZ4, producer_id=7, producer_epoch=0, base_sequence=0)
@@ -137,7 +135,7 @@ def pauses(log: PartitionLog, made: memoryview) -> list[Any]:
 
 @pytest.mark.parametrize(("records", "pauses_then"), [(-1, 0), (0, 0), (1, 1)])
 def test_what_is_read_between_two_commits_has_a_bound(store: Any, records: int, pauses_then: int) -> None:
-    """It begins with a pause beyond it, for every partition, until something is committed."""
+    """Beyond the bound, inspection starts with a pause for every partition until the next commit."""
     logs = [make(store, index=index) for index in range(2)]
     one = batch(NOW, codec=Codec.GZIP)
     assert len(one) < BYTES_AS_A_RECORD

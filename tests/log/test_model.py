@@ -1,5 +1,5 @@
-"""Long random lives of a partition beside a model of three lines: a dict of what was acknowledged, a start,
-an end.
+"""Long random sequences of operations on a partition, compared with a model: a dict of acknowledged records,
+a start, an end.
 """
 
 import contextlib
@@ -71,7 +71,7 @@ class Life:
         return taken
 
     def learn(self, taken: list[Batch]) -> None:
-        """What readers see of it."""
+        """Add the acknowledged batches to the model."""
         for staged, producer, values in taken:
             if staged.error is None and staged.last_offset < self.log.high_watermark:
                 self.values |= {staged.base_offset + at: value for at, value in enumerate(values)}
@@ -87,7 +87,7 @@ class Life:
         assert self.log.high_watermark == self.end == taken[-1].staged.last_offset + 1
 
     def append_to_a_full_disk(self) -> None:
-        """Some may get through with a roll; what is refused is refused to its end."""
+        """Some batches may succeed with a roll; a refused one leaves no bytes."""
         room = self.chance.randrange(400)
         real = os.pwritev
 
@@ -155,7 +155,7 @@ class Life:
             assert chore.error is None
 
     def kill(self) -> None:
-        """In the middle of something: a roll may have written a part of it."""
+        """Kill at a random point: a roll may be partly written."""
         self.learn(self.stage())
         self.lives += 1
         following = after_kill(self.where, self.tmp_path / f"life{self.lives}")

@@ -1,4 +1,4 @@
-"""Killed at any moment of a move, the next start has every record once, and the move goes on."""
+"""After a kill at any moment of a move, the next start has every record once and continues the move."""
 
 import shutil
 
@@ -10,7 +10,7 @@ from tests.log.moving import begin, clear, directories, finish, open_two, settle
 
 
 def killed(where, copies):
-    """What the next process would find, whenever this is called."""
+    """Copy the state that the next process would find."""
     shutil.copytree(where, copies / f"{len(list(copies.iterdir())):03d}")
 
 
@@ -27,7 +27,7 @@ def copies(tmp_path):
 
 
 def watch(monkeypatch, where, copies, ends, log):
-    """A kill before everything that changes a name or a file of the copy."""
+    """Kill before every operation that changes a name or a file of the copy."""
 
     def around(function):
         def call(*args, **kwargs):

@@ -1,4 +1,4 @@
-"""A partition moves to another log directory while it is written to, and nobody but the disk notices."""
+"""A partition moves to another log directory while it is written to, without visible effects."""
 
 import errno
 import os

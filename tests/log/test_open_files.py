@@ -1,4 +1,4 @@
-"""Descriptors that run out: files are let go until one can be opened, and fewer are held for a while."""
+"""Out of descriptors: files are closed until one can be opened, and the limit is lowered for a while."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from tests.log.harness import append, batch, bytes_from, make, open_store
 
 
 class Kernel:
-    """Lets at most `most` of the test's files be open."""
+    """Allows at most `most` open files of the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.most = 1_000

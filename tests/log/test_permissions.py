@@ -1,4 +1,4 @@
-"""Records, indexes and checkpoints are for the broker's user and group, and for no other user."""
+"""Records, indexes and checkpoints are readable by the broker's user and group only."""
 
 import os
 import stat
@@ -23,14 +23,14 @@ def mode(path: Path) -> int:
 
 
 def modes(directory: Path) -> tuple[set[int], set[int]]:
-    """Of all folders, its own too, and of all files."""
+    """Return the modes of all folders, including the log directory, and of all files."""
     entries = list(directory.rglob("*"))
     folders = {mode(each) for each in (directory, *entries) if each.is_dir()}
     return folders, {mode(each) for each in entries if each.is_file()}
 
 
 def written(where: Path) -> None:
-    """Of every kind of file that the log has: segments, indexes, snapshots, checkpoints, markers."""
+    """Write every kind of file of the log: segments, indexes, snapshots, checkpoints, markers."""
     store, _ = open_store(where)
     log = make(store, segment_bytes=1_000)
     fill(log, 40)
@@ -45,7 +45,7 @@ def test_files_are_0640_and_folders_0750_at_most_whatever_the_umask(where: Path,
 
 
 def open_to_all(where: Path) -> None:
-    """As an earlier version left it under umask 0022, in a folder that the operator had made."""
+    """Set modes as an earlier version left them under umask 0022, in a folder created by the operator."""
     for each in (where, *where.rglob("*")):
         each.chmod(0o755 if each.is_dir() else 0o644)
 
@@ -56,7 +56,7 @@ def test_a_start_takes_the_rights_of_others_from_an_old_data_directory(where: Pa
     entries = len(list(where.rglob("*")))
     store, recovery = open_store(where)
     (exposure,) = recovery.exposed
-    # One marker is removed by the start.
+    # The start removes one marker.
     assert exposure.tightened >= entries - 1 and exposure.error is None
     assert exposure.mode == 0o755
     folders, files = modes(where)

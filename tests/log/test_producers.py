@@ -1,4 +1,4 @@
-"""Idempotence: what comes next, what repeats, what is missing. Rules of Kafka's ProducerAppendInfo."""
+"""Idempotence: next, repeated and missing sequences. Rules of Kafka's ProducerAppendInfo."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reading: where a slice starts, how long it is, and what is refused."""
+"""Reading: the start and length of a slice, and errors."""
 
 import pytest
 
@@ -104,7 +104,7 @@ def test_what_was_found_once_is_found_again_after_more_was_written(log):
 def test_more_remembered_places_than_allowed_are_all_forgotten(log, monkeypatch):
     monkeypatch.setattr("broker.log.log_context.MOST_MARKS", 100)
     fill(log, 101)
-    log._context.count_mark(log)  # whatever was remembered while filling
+    log._context.count_mark(log)  # drop the positions cached while filling
     log.forget_marks()
     log._context._marks = 0
     for offset in range(99):

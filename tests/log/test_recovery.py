@@ -1,4 +1,4 @@
-"""What a start makes of what a kill left behind."""
+"""Recovery after a kill."""
 
 import os
 import random
@@ -27,7 +27,7 @@ from tests.log.harness import (
 
 
 def restart(where, tmp_path, name="killed"):
-    """The store that the next process opens on what is there now, its report, and its first partition."""
+    """Open the store as the next process would; return it with its report and its first partition."""
     store, recovery = open_store(after_kill(where, tmp_path / name))
     return store, recovery, store.partition("events", 0)
 

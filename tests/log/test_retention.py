@@ -1,4 +1,4 @@
-"""What is let go of: by age, by size, by DeleteRecords; and when the files go."""
+"""Deletion of segments by age, by size and by DeleteRecords, and removal of their files."""
 
 import pytest
 

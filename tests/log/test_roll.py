@@ -1,4 +1,4 @@
-"""When a segment is closed and the next one opened."""
+"""When the active segment is closed and the next one opened."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bytes from the page cache to a socket: everything arrives once, and little is mapped."""
+"""Sending bytes from the page cache to a socket: every byte arrives once, and little is mapped."""
 
 import errno
 import mmap
@@ -33,7 +33,7 @@ def transfer(request):
 
 @pytest.fixture
 def pair():
-    """A non-blocking socket, and the one at which its bytes arrive."""
+    """A non-blocking socket, and the socket that receives its bytes."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)

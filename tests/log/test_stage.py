@@ -1,4 +1,4 @@
-"""Appending: what gets which offset, when it is seen, and what is refused."""
+"""Appending: assigned offsets, visibility, and refusals."""
 
 import pytest
 
@@ -14,7 +14,7 @@ HOUR = 3_600_000
 
 
 def refusal(log: PartitionLog, made: memoryview, now: int = NOW) -> ErrorCode:
-    """Of a batch that leaves nothing behind."""
+    """Return the error of a refused batch, and check that it changed nothing."""
     before = (log.next_offset, log.high_watermark, bytes(made))
     with pytest.raises(ApiError) as caught:
         log.stage(made, now_wall_ms=now)

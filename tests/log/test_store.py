@@ -1,4 +1,4 @@
-"""Partitions as a whole: made, found, deleted, many of them, few descriptors."""
+"""The store: partitions created, found and deleted, many partitions, few descriptors."""
 
 import os
 import time

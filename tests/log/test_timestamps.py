@@ -94,7 +94,7 @@ def test_records_without_a_time_are_not_the_newest(log):
 
 
 def test_a_batch_that_cannot_be_unpacked_is_found_as_a_whole(log):
-    """One that was stored when records were not read."""
+    """The batch was stored without inspecting its records."""
     log.configure(TopicSettings(record_validation="header"))
     append(log, at_times(0))
     broken = at_times(10, 20, 30, codec=Codec.ZSTD)
@@ -117,7 +117,7 @@ def test_times_are_found_after_a_clean_end(where):
 
 
 def untrue(count=1):
-    """Its header promises a record at 50 that it does not have."""
+    """Build a batch whose header promises a record at 50 that it does not have."""
     made = at_times(*([0] * count))
     HEADER.pack_into(made, 0, *(*HEADER.unpack_from(made)[:8], NOW + 50, *HEADER.unpack_from(made)[9:]))
     CRC.pack_into(made, CRC_AT, crc32c(made[CRC_FROM:]))

@@ -1,4 +1,4 @@
-"""A segment that cannot be read takes its partition offline, whoever meets it: a reader, a lookup, retention,
+"""An unreadable segment takes its partition offline, however it is found: by a reader, a lookup, retention,
 or a slice on its way to a socket.
 """
 
@@ -23,8 +23,9 @@ Use = Callable[[PartitionLog], object]
 
 @pytest.fixture
 def reopened(where: Path) -> Iterator[LogStore]:
-    """After a clean stop: two partitions with records. The start has read the first segment of one, and
-    closed it again; then it becomes a directory.
+    """Reopen two partitions with records after a clean stop.
+
+    The start has read the first segment of one partition and closed it again; then a directory replaces it.
     """
     store, _ = open_store(where)
     for index in range(2):
@@ -93,7 +94,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def shortened(log: PartitionLog, size: int) -> None:
-    """Somebody else truncates the file, so that its later bytes cannot be read."""
+    """Truncate the file from outside, so that its later bytes cannot be read."""
     os.truncate(log.segments[-1].path, size)
 
 
@@ -151,8 +152,9 @@ def test_a_cold_read_of_a_truncated_file_is_refused_before_anything_is_promised(
 def test_a_read_of_what_is_not_cached_promises_the_mebibyte_that_it_has_read(
     where: Path, monkeypatch: pytest.MonkeyPatch, broken_at: int, is_refused: bool, is_remembered: bool
 ) -> None:
-    """The page cache has nothing, and the disk gives an error for one byte. It is the same for an offset that
-    was appended a moment ago.
+    """The page cache is empty, and the disk fails for one byte.
+
+    An offset that was just appended behaves the same.
     """
 
     def read_into(_file: disk.OpenFile, view: memoryview, position: int) -> None:
@@ -246,7 +248,7 @@ def test_what_is_promised_ends_a_mebibyte_behind_what_is_cached(
 
 @pytest.mark.parametrize("size", [READ_AHEAD - 1, READ_AHEAD, READ_AHEAD + 1])
 def test_the_first_batch_is_promised_whole(where: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    """A consumer could not go on with a part of it."""
+    """A consumer cannot continue after a partial batch."""
     store, _ = open_store(where)
     log = make(store)
     append(log, sized(size), sized(READ_AHEAD))

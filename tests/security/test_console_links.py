@@ -1,4 +1,4 @@
-"""One-time codes, and the file by which another process makes them."""
+"""One-time codes, and the file from which another process makes them."""
 
 import base64
 import json

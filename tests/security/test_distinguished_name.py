@@ -1,5 +1,5 @@
-"""Subjects are printed as Java's X500Principal.getName() prints them, which is what Kafka's quotas and super
-users are written with.
+"""Subjects are printed as Java's X500Principal.getName() prints them: Kafka's quotas and super users use this
+form.
 """
 
 import ssl

@@ -1,4 +1,4 @@
-"""Passwords of the console: kept as scrypt hashes, not easily guessed, one spelling for what looks alike."""
+"""Console passwords: scrypt hashes, not easily guessed, one spelling for equivalent text."""
 
 import hashlib
 

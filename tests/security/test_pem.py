@@ -1,4 +1,4 @@
-"""PEM in files and in properties, where line breaks get lost."""
+"""PEM in files and in properties, which lose line breaks."""
 
 import textwrap
 
@@ -50,7 +50,7 @@ def test_a_block_ends_at_the_next_end_of_its_own_label() -> None:
 
 
 def test_a_megabyte_of_beginnings_takes_no_longer_than_a_megabyte_of_anything() -> None:
-    """Every one of 40,000 would be looked for to the end of the text."""
+    """A naive parser searches to the end of the text for each of 40,000 beginnings."""
     assert parse("-----BEGIN CERTIFICATE-----" * 40_000) == ((), ())
     assert parse("-----BEGIN " + "A" * 1_000_000) == ((), ())
 

@@ -1,4 +1,4 @@
-"""SASL PLAIN answers as Kafka's PlainSaslServer."""
+"""SASL PLAIN responses match Kafka's PlainSaslServer."""
 
 import pytest
 

@@ -77,7 +77,7 @@ def test_what_is_no_rule_is_refused_with_its_key(text: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["^(a*)*b$", "^(a+)+$", "^(.*a){20}$", "^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_a_pattern_with_repetitions_in_repetitions_is_matched_in_linear_time(pattern: str) -> None:
-    """An engine that goes back would not end in the life of this machine."""
+    """A backtracking engine would practically never finish."""
     assert PrincipalRules(f"RULE:{pattern}/x/").apply("a" * 8_000 + ",") is None
 
 

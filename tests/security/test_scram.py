@@ -1,4 +1,4 @@
-"""SCRAM logins: the published example, and everything that is not one."""
+"""SCRAM logins: the published example, and invalid logins."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ def kept(mechanism: ScramMechanism, password: bytes, salt: bytes = b"salt") -> K
 
 
 def login_of(mechanism: ScramMechanism, users: Mapping[str, Kept] | None = None) -> ScramLogin:
-    """Of a broker with these users of the mechanism."""
+    """Return a login at a broker with these users of the mechanism."""
     known = users or {}
     by_user = {name: {mechanism.name: credential} for name, credential in known.items()}
     unknown = UnknownUsers(b"a secret of the metadata", by_user)
@@ -40,7 +40,7 @@ def login_of(mechanism: ScramMechanism, users: Mapping[str, Kept] | None = None)
 
 
 def client(mechanism: ScramMechanism, name: str, password: bytes, step: Callable[[bytes], bytes]) -> bytes:
-    """What a client does; the server's last word."""
+    """Run a client's side of the login and return the server's final message."""
     bare = f"n={name},r=client-nonce"
     challenge = step(f"n,,{bare}".encode()).decode()
     nonce, salt, iterations = (part[2:] for part in challenge.split(","))

@@ -1,4 +1,4 @@
-"""When a login ends and how it is renewed, to the millisecond."""
+"""Session expiry and re-authentication, to the millisecond."""
 
 from broker.security.session import RENEWAL_EVERY_MS, Session
 

@@ -1,5 +1,5 @@
-"""What is wrong with keys, certificates and lists of ciphers stops the start, with the key and why; a file
-that changes is read again.
+"""Invalid keys, certificates and cipher lists stop the start with the key and the reason; changed files are
+read again.
 """
 
 import os
@@ -25,7 +25,7 @@ LISTENER = Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0, "", 0)
 
 
 def config(**values: str) -> TlsConfig:
-    """From keys as they are written, `keystore_location` for `ssl.keystore.location`."""
+    """Create the settings; `keystore_location` stands for `ssl.keystore.location`."""
     return build_config({f"ssl.{key.replace('_', '.')}": text for key, text in values.items()}).tls.of(
         LISTENER
     )
@@ -54,7 +54,7 @@ STORE = (
     "what", ["missing", "directory", "fifo", "/dev/zero", "/dev/tty", "locked", "text", "nul"]
 )
 def test_what_is_no_store_is_refused_at_once_in_one_wording(tmp_path: Path, which: str, what: str) -> None:
-    """A client that may alter settings learns nothing about other files, and nothing waits for one."""
+    """A client that may alter settings learns nothing about other files, and the check never blocks."""
     path = Path(what) if what.startswith("/") else tmp_path / what
     if what == "directory":
         path.mkdir()
@@ -343,6 +343,6 @@ def test_a_listener_has_its_own_values_over_those_of_all() -> None:
     ("own", "auth"), [({}, "none"), ({"listener.name.l.ssl.client.auth": "requested"}, "requested")]
 )
 def test_client_auth_of_all_is_not_for_logins(own: dict[str, str], auth: str) -> None:
-    """As in Kafka: SASL_SSL listeners take it only with their name before it."""
+    """As in Kafka, SASL_SSL listeners accept it only with the listener's prefix."""
     loaded = build_config({"ssl.client.auth": "required", **own})
     assert loaded.tls.of(Listener("L", SecurityProtocol.SASL_SSL, "", 0, "", 0)).client_auth == auth

@@ -1,4 +1,4 @@
-"""Logins for users that do not exist are challenged as if they did."""
+"""The broker challenges unknown users like existing ones."""
 
 import base64
 import hashlib
@@ -30,7 +30,7 @@ Users = Mapping[str, Mapping[str, Kept]]
 
 
 class Unknown:
-    """`UnknownUsers` for whichever users are known."""
+    """`UnknownUsers` with changing users."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -60,7 +60,7 @@ def names(count: int) -> list[str]:
 
 
 def challenge(unknown: Unknown, name: str, known: Users, mechanism: ScramMechanism = SHA_256) -> str:
-    """Salt and iterations, as they are on the wire."""
+    """Return salt and iterations as they are on the wire."""
     login = ScramLogin(
         mechanism,
         lambda each: known.get(each, {}).get(mechanism.name),
@@ -97,7 +97,7 @@ def test_unknown_users_have_salts_of_the_letters_that_the_users_have(letters: st
 
 
 def test_unknown_users_have_salts_as_kafkas_own_tools_make_them() -> None:
-    """Of 26 letters, then the first is a 1, or of fewer: as often as Kafka's."""
+    """26 characters starting with a 1, or fewer, in the same proportion as Kafka's."""
     random.seed(7)
     real = [kafka_salt(random.getrandbits(130)) for _ in range(4_000)]
     known = users(*(Kept(salt, 4_096) for salt in real[:20]))

@@ -1,4 +1,4 @@
-"""The same broker without a network as the handlers are tested with."""
+"""The networkless broker of the handler tests."""
 
 from tests.api.conftest import harness
 

@@ -1,4 +1,4 @@
-"""Java's String.hashCode, as Kafka spreads groups by it."""
+"""Java's String.hashCode, by which Kafka assigns groups to partitions."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The bounded buffers of event topics, and what becomes of records that do not fit."""
+"""The bounded buffers of event topics, and records that do not fit."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 
 def record(size: int) -> NewRecord:
-    """One that takes `size` bytes of its buffer."""
+    """Build a record that takes `size` bytes of its buffer."""
     return NewRecord(None, b"x" * (size - RECORD_OVERHEAD), WALL_MS)
 
 

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions: epochs, what is news, and who gives way (KIP-227)."""
+"""Incremental fetch sessions: epochs, changed partitions, and eviction (KIP-227)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The group coordinator with its log: what is written survives, what cannot be written is taken back."""
+"""The group coordinator with its log: written records survive, failed writes are rolled back."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ async def ready(harness: Harness) -> Harness:
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every append fails until the test ends it with `monkeypatch.undo()`."""
+    """Fail every append until the test ends it with `monkeypatch.undo()`."""
 
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -109,7 +109,7 @@ async def test_a_commit_that_cannot_be_written_is_not_there(
 
 
 async def test_of_two_commits_that_fail_together_neither_is_left(ready: Harness, full_disk: None) -> None:
-    """Each overwrote what was there; only taken back in reverse do they end where they began."""
+    """Each overwrote the previous offset; only a rollback in reverse order restores the first."""
     batch = [await ready.stage(commit_request(7)), await ready.stage(commit_request(8))]
     ready.deliver(batch)
     errors = [ready.answer(each).topics[0].partitions[0].error_code for each in batch]

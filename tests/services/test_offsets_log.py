@@ -1,4 +1,4 @@
-"""A log that holds the last value of each key, and is written again when little else is in it."""
+"""A log that holds the last value of each key, rewritten when most records are obsolete."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +37,7 @@ def write(offsets: OffsetsLog, store: LogStore, *records: tuple[bytes, bytes | N
 
 
 def fill(offsets: OffsetsLog, store: LogStore, until: int) -> None:
-    """Writes key a again and again, up to but without offset `until`."""
+    """Write key a repeatedly up to, but not including, offset `until`."""
     while (left := until - offsets.log.high_watermark) > 0:
         write(offsets, store, *[(b"a", str(number).encode()) for number in range(min(left, 5_000))])
 

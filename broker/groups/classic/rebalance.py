@@ -74,7 +74,9 @@ def sync_phase_over(transition: Transition, group: Group) -> None:
 
 
 def session_over(transition: Transition, group: Group, member_id: str) -> None:
-    """Handle an expired session: remove the member unless its request is pending, or drop an unused id."""
+    """Handle an expired session: remove the member unless it is an established one with a pending request, or
+    drop an unused id.
+    """
     member = group.members.get(member_id)
     if member is None:
         if group.pending_join.pop(member_id, None) is not None:
