@@ -18,8 +18,9 @@ class CommittedOffset(NamedTuple):
     expire_ms: int | None = None
 
     def is_expired(self, wall_ms: int, retention_ms: int, kept_since_ms: int) -> bool:
-        """Return whether the offset has expired, by its own expiry or by `retention_ms` after
-        `kept_since_ms`.
+        """Return whether the offset has expired.
+
+        Its own expiry applies, or `retention_ms` counted from `kept_since_ms`.
         """
         if self.expire_ms is not None:
             return wall_ms >= self.expire_ms

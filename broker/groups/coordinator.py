@@ -48,7 +48,7 @@ OFFSETS_AT_ONCE: Final = 64
 
 NO_OFFSETS: Final[Mapping[str, Mapping[int, CommittedOffset]]] = {}
 
-FAILED_ALARM_RETRY_MS: Final = 5_000
+FAILED_TIMER_RETRY_MS: Final = 5_000
 """Retry delay of a timer whose handler raised; ours. Without a retry, the members would wait forever."""
 
 
@@ -104,7 +104,7 @@ class GroupCoordinator:
         """Handle expired timers: sessions, rebalance phases, offset retention.
 
         If one group's handler raises, the others continue, `on_failure` is called, and the timer is retried
-        `FAILED_ALARM_RETRY_MS` later; without `on_failure` the exception propagates.
+        `FAILED_TIMER_RETRY_MS` later; without `on_failure` the exception propagates.
         """
         transition = self._transition(now)
         while (timer := self._timers.pop_due(now.ms)) is not None:
@@ -114,7 +114,7 @@ class GroupCoordinator:
                 if self.on_failure is None:
                     raise
                 self.on_failure(timer.group_id, error)
-                transition.set_timer(timer, FAILED_ALARM_RETRY_MS)
+                transition.set_timer(timer, FAILED_TIMER_RETRY_MS)
         return transition.effects
 
     def forget(self, token: Token) -> bool:
@@ -218,10 +218,10 @@ class GroupCoordinator:
         return transition.effects
 
     def committed_in(self, topics: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-        """Yield the partitions of `topics` (name to partition count) for which groups have committed offsets,
-        in batches.
+        """Yield in batches the partitions of `topics` for which groups have committed offsets.
 
-        An empty batch is a pause after groups without such commits. Skips groups created meanwhile.
+        `topics` maps names to partition counts. An empty batch is a pause after groups without such commits.
+        Skips groups created meanwhile.
         """
         for number, group_id in enumerate(list(self._groups)):
             group = self._groups.get(group_id)
@@ -247,8 +247,9 @@ class GroupCoordinator:
         return listing.listed(self._groups.values(), states, types)
 
     def described(self, group_ids: Iterable[str], *, missing_is_error: bool) -> list[DescribedGroup]:
-        """Handle DescribeGroups: one entry per id, in order; a missing group is Dead, and from version 6 an
-        error.
+        """Handle DescribeGroups: one entry per id, in order.
+
+        A missing group is Dead, and from version 6 an error.
         """
         return [
             listing.described(self._groups[group_id])
@@ -304,12 +305,12 @@ class GroupCoordinator:
         group = self._groups[timer.group_id]
         match timer.kind:
             case Kind.SESSION:
-                rebalance.session_over(transition, group, timer.member_id)
+                rebalance.session_expired(transition, group, timer.member_id)
                 self._discard_if_blank(group)
             case Kind.JOIN_PHASE:
-                rebalance.join_phase_over(transition, group)
+                rebalance.join_phase_expired(transition, group)
             case Kind.SYNC_PHASE:
-                rebalance.sync_phase_over(transition, group)
+                rebalance.sync_phase_expired(transition, group)
 
     def _expire_offsets(self, transition: Transition) -> None:
         """Remove expired offsets, and empty groups without offsets."""

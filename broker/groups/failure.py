@@ -24,7 +24,7 @@ from broker.groups.replies import (
 )
 from broker.groups.transition import Transition
 
-FOR_CLIENTS: Final = {
+COORDINATOR_ERRORS: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -39,7 +39,7 @@ FOR_CLIENTS: Final = {
 
 def roll_back(transition: Transition, groups: dict[str, Group], effects: Effects, error: ErrorCode) -> None:
     """Undo `effects` and leave the replies to send instead in `transition`."""
-    error = FOR_CLIENTS.get(error, error)
+    error = COORDINATOR_ERRORS.get(error, error)
     for group_id, topic, partition, previous in reversed(effects.overwritten):
         offsets = groups.setdefault(group_id, Group(group_id)).offsets
         if previous is not None:

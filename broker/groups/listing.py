@@ -12,8 +12,9 @@ CLASSIC: Final = "classic"
 
 
 def listed(groups: Iterable[Group], states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-    """Return the groups in one of the states and of one of the types (KIP-518, KIP-848); an empty filter
-    matches all.
+    """Return the groups in one of the states and of one of the types (KIP-518, KIP-848).
+
+    An empty filter matches all.
     """
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {group_type.strip().lower() for group_type in types}

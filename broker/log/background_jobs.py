@@ -136,6 +136,4 @@ class Checkpoint:
             self.error = error
 
     def finish(self) -> None:
-        """Do nothing: a file that could not be written keeps its old content, so the next start only checks
-        more.
-        """
+        """Do nothing: with the old content, the next start only checks more."""

@@ -22,7 +22,7 @@ class ClockSteps:
         self._ahead_ms: int | None = None
         self._until_ms: int | None = None
 
-    def is_believed(self, now_wall_ms: int, now_ms: int, wait_ms: int) -> bool:
+    def is_trusted(self, now_wall_ms: int, now_ms: int, wait_ms: int) -> bool:
         """Return whether retention may use `now_wall_ms`.
 
         After a forward step of more than LARGEST_MS it may not for `wait_ms`; a backward step of that size

@@ -1,5 +1,4 @@
-"""The directories of `log.dirs`: which are usable, which partitions they hold, where a new partition is
-created.
+"""The directories of `log.dirs`: their availability, their partitions, and placement of new partitions.
 
 Owned by the store. (Kafka: LogManager's directory handling, KIP-112 and KIP-113)
 """
@@ -16,12 +15,13 @@ from broker.log.directory import LogDirectory
 from broker.log.layout import DELETED_DIRECTORY, STRAY_DIRECTORY, aside_directory
 from broker.log.log_context import LogContext
 from broker.log.partition import PartitionLog
-from broker.log.report import Lost, Recovery, Twice
+from broker.log.report import DuplicatePartition, OfflineDirectory, Recovery
 from broker.log.segmented import SegmentedLog
 
-MOST_PREFERRED: Final = 10_000
-"""Maximum number of nonexistent partitions with a preferred directory; an administrator may name any
-partition.
+MAX_PREFERRED: Final = 10_000
+"""Maximum number of nonexistent partitions with a preferred directory.
+
+An administrator may name any partition.
 """
 
 Found = dict[tuple[str, int], PartitionLog]
@@ -50,9 +50,8 @@ class LogDirectories:
     def open(self, settings: TopicSettings, recovery: Recovery) -> Found:
         """Open every directory and return all partitions.
 
-        A directory that cannot be read goes offline.
-
-        Raises OSError when no directory is usable, or another broker uses one.
+        A directory that cannot be read goes offline. Raises OSError when no directory is usable, or another
+        broker uses one.
         """
         found: Found = {}
         for directory in self._all:
@@ -62,7 +61,7 @@ class LogDirectories:
                 raise
             except OSError as error:
                 directory.go_offline(error)
-                recovery.lost.append(Lost(directory.path, error))
+                recovery.lost.append(OfflineDirectory(directory.path, error))
                 continue
             for each in partitions:
                 key = each.topic, each.index
@@ -72,8 +71,7 @@ class LogDirectories:
         return found
 
     def _choose_copy(self, one: PartitionLog, two: PartitionLog, recovery: Recovery) -> PartitionLog:
-        """Choose between two copies of a partition that a move left behind when it was interrupted before its
-        last step.
+        """Choose between two copies of a partition left by a move that was interrupted before its last step.
 
         Renames the other copy, and marks it for removal only if it holds nothing that the chosen one lacks.
         Raises OSError.
@@ -87,7 +85,7 @@ class LogDirectories:
         aside = self.put_aside(worse, DELETED_DIRECTORY if is_spare else STRAY_DIRECTORY)
         if is_spare:
             self.removable.append(aside)
-        recovery.twice.append(Twice(better.topic, better.index, better.directory, aside))
+        recovery.twice.append(DuplicatePartition(better.topic, better.index, better.directory, aside))
         return better
 
     def named(self, path: str) -> LogDirectory:
@@ -111,13 +109,11 @@ class LogDirectories:
         """Set the directory in which a nonexistent partition will be created."""
         self._preferred.pop((topic, index), None)
         self._preferred[topic, index] = directory
-        if len(self._preferred) > MOST_PREFERRED:
+        if len(self._preferred) > MAX_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
 
     def place(self, topic: str, index: int) -> LogDirectory:
-        """Choose the directory for a new partition: the preferred one, else the one with the fewest
-        partitions.
-        """
+        """Choose a new partition's directory: the preferred one, else the one with the fewest partitions."""
         preferred = self._preferred.pop((topic, index), None)
         return preferred or min(self.online, key=lambda each: each.count)
 

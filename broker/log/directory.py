@@ -16,7 +16,7 @@ from broker.log.partition import PartitionLog
 from broker.log.permissions import tighten
 from broker.log.producers import Producers
 from broker.log.recovery import Gap, Loaded, load
-from broker.log.report import CutTail, Missing, Recovery, Unreadable
+from broker.log.report import CutTail, Missing, Recovery, UnreadablePartition
 from broker.log.segment import Segment
 from broker.log.segmented import Place
 
@@ -109,7 +109,7 @@ class LogDirectory:
                 index_interval=settings.index_interval_bytes,
             )
         except OSError as error:
-            recovery.unreadable.append(Unreadable(topic, index, error))
+            recovery.unreadable.append(UnreadablePartition(topic, index, error))
             place = Place(topic, index, topic_id, path, self.starts)
             return self._offline_partition(place, settings, error)
         recovery.scanned_bytes += loaded.scanned

@@ -31,9 +31,7 @@ _SEGMENT_FILE = re.compile(r"(?P<offset>\d{20})(?P<suffix>\.[a-z]+)")
 def partition_directory(topic: str, index: int) -> str:
     """Return the partition's directory name.
 
-    Raises ValueError for a topic name that would not parse back.
-
-    `control` rejects such names earlier.
+    Raises ValueError for a topic name that would not parse back; `control` rejects such names earlier.
     """
     name = f"{topic}-{index}"
     if parse_partition(name) != (topic, index):

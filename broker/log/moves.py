@@ -1,5 +1,4 @@
-"""Starts, runs, completes and cancels moves between log directories (Kafka's ReplicaAlterLogDirsManager,
-KIP-113).
+"""Runs the moves between log directories (Kafka's ReplicaAlterLogDirsManager, KIP-113).
 
 Owned by the store; the composition root requests steps, runs them in threads and sets their rate.
 

@@ -191,13 +191,12 @@ class PartitionLog(SegmentedLog):
         return True
 
     def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice:
-        """Return bytes from the batch that holds `offset` on, at most `max_bytes`; the last batch may be cut
-        off.
+        """Return bytes from the batch that holds `offset` on, at most `max_bytes`.
 
-        When the first batch is larger than `max_bytes`: that batch alone, whole, with `min_one_batch`, else
-        nothing. At the high watermark: nothing. Returns fewer bytes if the page cache lacks them
-        (`check_readable`). Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION,
-        KAFKA_STORAGE_ERROR.
+        The last batch may be cut off. When the first batch is larger than `max_bytes`: that batch alone,
+        whole, with `min_one_batch`, else nothing. At the high watermark: nothing. Returns fewer bytes if the
+        page cache lacks them (`check_readable`). Raises ApiError: OFFSET_OUT_OF_RANGE,
+        UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
         mark = self._marks.get(offset)
         if mark is None:
@@ -314,11 +313,11 @@ class PartitionLog(SegmentedLog):
             )
 
     def inspect(self, records: memoryview, now_wall_ms: int) -> Slices[None]:
-        """Check every record of a batch before `stage`; required if the batch's codec is at least
-        `inspects_from`.
+        """Check every record of a batch before `stage`.
 
-        Writes the largest record timestamp into the writable batch where its header differs, as Kafka does,
-        and changes nothing else. Raises ApiError from records.validate and records.inspect.
+        Required if the batch's codec is at least `inspects_from`. Writes the largest record timestamp into
+        the writable batch where its header differs, as Kafka does, and changes nothing else. Raises ApiError
+        from records.validate and records.inspect.
 
         Starts with a pause if many records were read since the last commit, so that the batches of one event
         loop turn do not delay other tasks.

@@ -12,8 +12,8 @@ from typing import Final
 
 from broker.log import layout
 
-MOST_OF_FILE: Final = 0o640
-MOST_OF_FOLDER: Final = 0o750
+MAX_FILE_MODE: Final = 0o640
+MAX_FOLDER_MODE: Final = 0o750
 
 _OURS: Final = frozenset({layout.RECOVERY_POINTS, layout.START_OFFSETS, layout.CLEAN_SHUTDOWN, layout.LOCK})
 _ASIDE: Final = (layout.DELETED_DIRECTORY, layout.FUTURE_DIRECTORY, layout.STRAY_DIRECTORY)
@@ -38,10 +38,10 @@ class Exposure:
 
 
 def tighten(directory: str) -> Exposure:
-    """Remove the rights of others, and the group's write right, from the log's files and folders in
-    `directory`.
+    """Restrict the modes of the log's files and folders in `directory`.
 
-    Does not follow links and ignores files with other names. Raises OSError if the directory cannot be read.
+    Removes the rights of others, and the group's write right. Does not follow links and ignores files with
+    other names. Raises OSError if the directory cannot be read.
     """
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     exposure = Exposure(directory, mode=mode if mode & 0o007 else 0)
@@ -65,16 +65,16 @@ def _entries(directory: str, exposure: Exposure) -> Iterator[tuple["os.DirEntry[
             if entry.is_symlink():
                 continue
             if entry.is_dir() and _is_partition(entry.name):
-                yield entry, MOST_OF_FOLDER
+                yield entry, MAX_FOLDER_MODE
                 try:
                     with os.scandir(entry.path) as files:
                         for file in files:
                             if file.is_file(follow_symlinks=False):
-                                yield file, MOST_OF_FILE
+                                yield file, MAX_FILE_MODE
                 except OSError as error:
                     exposure.error = exposure.error or error
             elif entry.name in _OURS and entry.is_file():
-                yield entry, MOST_OF_FILE
+                yield entry, MAX_FILE_MODE
 
 
 def _is_partition(name: str) -> bool:

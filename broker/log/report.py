@@ -16,7 +16,7 @@ class CutTail(NamedTuple):
     bytes_cut: int
 
 
-class Unreadable(NamedTuple):
+class UnreadablePartition(NamedTuple):
     """A partition that stays offline until the next start."""
 
     topic: str
@@ -33,14 +33,14 @@ class Missing(NamedTuple):
     end: int
 
 
-class Lost(NamedTuple):
+class OfflineDirectory(NamedTuple):
     """A log directory that stays offline until the next start."""
 
     directory: str
     error: OSError
 
 
-class Twice(NamedTuple):
+class DuplicatePartition(NamedTuple):
     """A partition found in two log directories after an interrupted move. The copy in `kept` is used."""
 
     topic: str
@@ -62,8 +62,8 @@ class Recovery:
     unclean: list[str] = field(default_factory=list)
     cut: list[CutTail] = field(default_factory=list)
     damage: list[DamagedStretch] = field(default_factory=list)
-    unreadable: list[Unreadable] = field(default_factory=list)
+    unreadable: list[UnreadablePartition] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
-    twice: list[Twice] = field(default_factory=list)
+    lost: list[OfflineDirectory] = field(default_factory=list)
+    twice: list[DuplicatePartition] = field(default_factory=list)
     exposed: list[Exposure] = field(default_factory=list)

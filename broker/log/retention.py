@@ -1,7 +1,6 @@
-"""Selects the segments that a partition may delete, by age, size and log start offset (Kafka's
-deleteOldSegments).
+"""Selects the segments that a partition may delete (Kafka's deleteOldSegments).
 
-Called by PartitionLog.retire. Changes nothing.
+The criteria are age, size and the log start offset. Called by PartitionLog.retire. Changes nothing.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from broker.config.sections.topics import TopicSettings
 from broker.log import disk
 from broker.log.segment import Segment
 
-KEPT_FOR_EVER: Final = -1
+UNLIMITED: Final = -1
 
 
 def expired(
@@ -39,7 +38,7 @@ def expired(
 
 
 def _too_old(segments: Sequence[Segment], retention_ms: int, now_wall_ms: int) -> int:
-    if retention_ms == KEPT_FOR_EVER:
+    if retention_ms == UNLIMITED:
         return 0
     count = 0
     for segment in segments:
@@ -56,7 +55,7 @@ def _too_old(segments: Sequence[Segment], retention_ms: int, now_wall_ms: int) -
 
 def _too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
     """Return how many segments exceed the size limit, never counting the active one."""
-    if retention_bytes == KEPT_FOR_EVER:
+    if retention_bytes == UNLIMITED:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes
     count = 0

@@ -46,13 +46,12 @@ class Damage(NamedTuple):
 def scan(
     file: OpenFile, position: int, end: int, expected: int, *, exact: bool, ceiling: int | None
 ) -> Iterator[list[Good] | Damage]:
-    """Yield everything from `position` to `end` in order: runs of complete batches with a good CRC, and
-    damage.
+    """Yield runs of good batches and damage, from `position` to `end` in order.
 
-    The CRC does not cover a batch's offset, so the scan checks it against the neighbouring batches.
-    `expected` is the first batch's offset if `exact`, else its minimum. Later batches must follow without a
-    gap, unless the next batch confirms the gap. All offsets are below `ceiling`; if that is unknown, no gap
-    is allowed before the last batch. Raises OSError.
+    A good batch is complete and has a good CRC. The CRC does not cover a batch's offset, so the scan checks
+    it against the neighbouring batches. `expected` is the first batch's offset if `exact`, else its minimum.
+    Later batches must follow without a gap, unless the next batch confirms the gap. All offsets are below
+    `ceiling`; if that is unknown, no gap is allowed before the last batch. Raises OSError.
     """
     window = _Window(file, position, end, ceiling)
     while position < end:

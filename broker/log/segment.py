@@ -188,9 +188,7 @@ class Segment:
         self._since_index += size
 
     def _spill(self) -> None:
-        """Write buffered index entries; on a full disk they stay buffered, because the append itself has
-        succeeded.
-        """
+        """Write buffered index entries; keep them on a full disk, because the append itself has succeeded."""
         with contextlib.suppress(OSError):
             self.offsets.spill()
             self.times.spill()
@@ -248,10 +246,10 @@ class Segment:
         return None
 
     def last_extent(self) -> tuple[int, int]:
-        """Return one past the last offset and the position after its batch, from the headers after the last
-        index entry.
+        """Return one past the last offset and the end position of its batch.
 
-        The position is before the end of the file if no batch follows. Raises OSError.
+        Reads the headers after the last index entry. The position is before the end of the file if no batch
+        follows. Raises OSError.
         """
         count = len(self.offsets)
         position = self.offsets[count - 1][1] if count and self.size else 0
@@ -284,10 +282,9 @@ class Segment:
         return position if named is not None and named[1] < offset else 0
 
     def _batch_at(self, position: int) -> tuple[int, int, int] | None:
-        """Return first offset, last offset and bytes of the batch at a position from the index; None if it is
-        invalid.
+        """Return first offset, last offset and bytes of the batch at a position from the index.
 
-        The index has no checksum and may be wrong.
+        None if it is invalid: the index has no checksum and may be wrong.
         """
         left = self.size - position
         if not position >= 0 or left < HEADER_BYTES:

@@ -1,9 +1,7 @@
-"""The segments of one partition and the infrequent operations on them: rolling, retention, flushing, lookups
-by time, going offline.
+"""The segments of one partition and the infrequent operations on them.
 
-`partition.PartitionLog` adds the hot paths.
-
-Works on offsets, files and settings; independent of requests, incoming batches and clocks.
+These are rolling, retention, flushing, lookups by time and going offline; `partition.PartitionLog` adds the
+hot paths. Works on offsets, files and settings; independent of requests, incoming batches and clocks.
 """
 
 import os
@@ -145,10 +143,10 @@ class SegmentedLog:
                 # Retention removed a segment between two slices; search again.
 
     def delete_records_before(self, offset: int) -> int:
-        """Advance the log start offset durably and return the low watermark; the next retention removes the
-        files.
+        """Advance the log start offset durably and return the low watermark.
 
-        Raises ApiError: OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
+        The next retention removes the files. Raises ApiError: OFFSET_OUT_OF_RANGE,
+        UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR.
         """
         if self.offline is not None or self.deleted:
             raise self.refusal()
@@ -236,9 +234,7 @@ class SegmentedLog:
         return self.has_new_names or self.recovery_point != self.high_watermark
 
     def flush(self, now_ms: int, *, sealed_only: bool = False) -> Flush:
-        """Return a flush job for everything that readers see now, or with `sealed_only` for the closed
-        segments.
-        """
+        """Return a flush job for everything visible to readers, or for the closed segments only."""
         *sealed, active = self.segments
         paths = [path for segment in self._sealed_unflushed(sealed, active) for path in segment.durable_paths]
         if not sealed_only:
@@ -328,8 +324,9 @@ class SegmentedLog:
         return storage_error(error)
 
     def check_usable(self) -> None:
-        """Raise ApiError KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION if the partition is offline or
-        deleted.
+        """Raise ApiError if the partition is offline or deleted.
+
+        The codes are KAFKA_STORAGE_ERROR and UNKNOWN_TOPIC_OR_PARTITION.
         """
         if self.offline is not None or self.deleted:
             raise self.refusal()

@@ -84,11 +84,10 @@ class FileSlice:
         return total
 
     def piece(self, used: int = 0) -> memoryview | None:
-        """Return the first unsent bytes, to be sent with others and dropped at once; None if only `send_to`
-        works.
+        """Return the first unsent bytes, to be sent with others; None if only `send_to` works.
 
-        `used` is the number of bytes of earlier pieces in the same system call. The caller reports the bytes
-        sent to `advance`. Raises UnreadableRegion.
+        `used` is the number of bytes of earlier pieces in the same system call. The caller drops the view at
+        once and reports the bytes sent to `advance`. Raises UnreadableRegion.
         """
         try:
             return self._transfer.piece(self._file, self.position, self.remaining, used)
@@ -96,10 +95,10 @@ class FileSlice:
             raise self._unreadable(error) from error
 
     def failed(self, error: OSError) -> OSError:
-        """Return the error to raise after sending a piece failed: UnreadableRegion for a disk error, else
-        `error`.
+        """Return the error to raise after sending a piece failed.
 
-        The kernel reports an unreadable page of a mapping as a bad address (EFAULT).
+        UnreadableRegion for a disk error, else `error`. The kernel reports an unreadable page of a mapping as
+        a bad address (EFAULT).
         """
         if error.errno == EFAULT:
             return self._unreadable(OSError(EIO, f"bytes at {self.position} cannot be read"))
@@ -130,9 +129,7 @@ class FileSlice:
         self.remaining -= sent
 
     def is_cached(self) -> bool | None:
-        """Return whether the first and the last byte are in the page cache; None if the file system cannot
-        tell.
-        """
+        """Return whether the first and the last byte are cached; None if the file system cannot tell."""
         if not self.remaining:
             return True
         first = disk.is_cached(self._file, self.position)

@@ -16,7 +16,9 @@ from broker.log.producers import Producer, Producers, TakenBatch, sequence_after
 _HEAD: Final = Struct(">hIi")
 _CRC_FROM: Final = 6
 _ENTRY: Final = Struct(">qhiqiqiq")
-"""Producer id, epoch, last sequence, last offset, offset delta, time, coordinator epoch, first offset of a
+"""The fields of an entry.
+
+Producer id, epoch, last sequence, last offset, offset delta, time, coordinator epoch, first offset of a
 transaction.
 """
 _VERSION: Final = 1

@@ -250,9 +250,7 @@ class LogStore:
         return [partition.flush(self._context.unflushed.get(partition, 0)) for partition in overdue]
 
     def due_flushes(self, now_wall_ms: int) -> list[Flush]:
-        """Return flushes of the partitions whose oldest unflushed record reached flush.ms, and of closed
-        segments.
-        """
+        """Return flushes of closed segments and of partitions whose oldest unflushed record reached flush.ms."""
         context = self._context
         due = [
             partition.flush(now_wall_ms)
@@ -279,7 +277,7 @@ class LogStore:
 
     def note_clock(self, now_wall_ms: int, now_ms: int) -> None:
         """Set the reference for detecting clock steps, before the first round of retention."""
-        self._clock_steps.is_believed(now_wall_ms, now_ms, 0)
+        self._clock_steps.is_trusted(now_wall_ms, now_ms, 0)
 
     def retention(self, now_wall_ms: int, now_ms: int | None = None) -> list[BackgroundJob]:
         """Delete expired segments and return jobs that remove files whose delay is over.
@@ -290,9 +288,9 @@ class LogStore:
         """
         self._context.files.recover()
         wait_ms = self.config.retention_check_interval_ms
-        is_believed = now_ms is None or self._clock_steps.is_believed(now_wall_ms, now_ms, wait_ms)
+        is_trusted = now_ms is None or self._clock_steps.is_trusted(now_wall_ms, now_ms, wait_ms)
         for partition in self._partitions.values():
-            if not partition.adopted or not is_believed:
+            if not partition.adopted or not is_trusted:
                 continue
             try:
                 paths = partition.retire(now_wall_ms)

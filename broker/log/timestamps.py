@@ -51,10 +51,9 @@ def first_at_or_after(
 
 
 def _next(segment: Segment, position: int, timestamp: int, start: int) -> tuple[Found | None, int | None]:
-    """Return the next batch that may hold the record, among the next `SLICE`, and the position after the
-    batches read.
+    """Return the next batch that may hold the record, and the position after the batches read.
 
-    The position is None at the end of the segment. Keeps no file in use.
+    Reads at most `SLICE` batches. The position is None at the end of the segment. Keeps no file in use.
     """
     left = SLICE
     for found in segment.batches(position):

@@ -62,10 +62,10 @@ class VerifiedRanges:
         self.doubtful = self.doubtful and (bool(self.damage) or self._good_to < self._good_from)
 
     def clip(self, segment: "Segment", position: int, length: int) -> tuple[int, int]:
-        """Return (position, length) of the first undamaged part of a slice; the length is 0 at the segment's
-        end.
+        """Return (position, length) of the first undamaged part of a slice.
 
-        `position` is an expected batch start; it moves past damage found there. Raises OSError.
+        The length is 0 at the segment's end. `position` is an expected batch start; it moves past damage
+        found there. Raises OSError.
         """
         while True:
             end = min(position + length, segment.size)

@@ -43,8 +43,9 @@ The copy costs less than the two system calls and two reader wake-ups that it sa
 """
 
 _copied: Final = memoryview(bytearray(COPIED))
-"""Shared by all slices, because pieces are sent before new ones are read; a fresh buffer would page-fault
-each time.
+"""Shared by all slices, because pieces are sent before new ones are read.
+
+A fresh buffer would page-fault each time.
 """
 
 

@@ -1,9 +1,8 @@
-"""The file that `weir console-link` reads to create links for a running broker: the console's URL and the
-code key.
+"""The file from which `weir console-link` creates links for a running broker.
 
-broker.app writes it into the first of `log.dirs` at each start, readable by its owner only, and removes it at
-shutdown. A user who can read it can also read and write the broker's data. The broker keeps it locked, so
-that a file left by a killed broker is recognised as stale.
+It holds the console's URL and the code key. broker.app writes it into the first of `log.dirs` at each start,
+readable by its owner only, and removes it at shutdown. A user who can read it can also read and write the
+broker's data. The broker keeps it locked, so that a file left by a killed broker is recognised as stale.
 """
 
 import fcntl

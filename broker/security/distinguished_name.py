@@ -1,9 +1,8 @@
-"""The subject of a certificate in RFC 2253 form, as Kafka prints a client's principal (Java's
-X500Principal.getName()).
+"""Formats the subject of a certificate as Kafka prints a client's principal (RFC 2253).
 
-Called after a TLS handshake with a client certificate, so OpenSSL has already parsed every byte. The most
-specific part comes first; an attribute without a short name in RFC 2253 is printed as its OID and its encoded
-value in hexadecimal.
+The format is that of Java's X500Principal.getName(). Called after a TLS handshake with a client certificate,
+so OpenSSL has already parsed every byte. The most specific part comes first; an attribute without a short
+name in RFC 2253 is printed as its OID and its encoded value in hexadecimal.
 """
 
 from typing import Final

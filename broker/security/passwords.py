@@ -28,8 +28,9 @@ class Cost(NamedTuple):
 
 
 COST: Final = Cost(2**15, 8, 3)
-"""One of the equivalent settings of OWASP's password storage sheet, with the third lowest memory use:
-concurrent attempts are limited, memory more tightly than time.
+"""One of the equivalent settings of OWASP's password storage sheet.
+
+It has the third lowest memory use: concurrent attempts are limited, memory more tightly than time.
 """
 
 

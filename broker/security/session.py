@@ -34,8 +34,9 @@ class Session:
         return now_ms > self._ends_ms
 
     def begin_renewal(self, now_ms: int) -> bool:
-        """Start re-authentication at a handshake, which is allowed even after expiry; return False if too
-        early.
+        """Start re-authentication at a handshake; return False if it comes too early.
+
+        A handshake is allowed even after expiry.
         """
         if self._began_ms is not None and now_ms - self._began_ms < RENEWAL_EVERY_MS:
             return False

@@ -84,9 +84,8 @@ class Certificates:
 def server_context(config: TlsConfig) -> ssl.SSLContext:
     """Create the context from the files.
 
-    Raises ConfigError.
-
-    TLS 1.2 or later, without renegotiation and compression, with server cipher preference.
+    TLS 1.2 or later, without renegotiation and compression, with server cipher preference. Raises
+    ConfigError.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -249,10 +248,8 @@ def _check_length(key: str, text: str) -> None:
 def _read(key: str, name: str) -> str:
     """Read a PEM file.
 
-    Raises ConfigError with the same text for every failure.
-
-    The name may come from a client, which must not learn about the files of this machine. The log has the
-    reason.
+    Raises ConfigError with the same text for every failure: the name may come from a client, which must not
+    learn about the files of this machine. The log has the reason.
     """
     try:
         text = _read_regular(name).decode("latin-1")

@@ -1,9 +1,9 @@
-"""Fake SCRAM credentials for unknown users: salt and iteration count look like those of known users, so that
-a challenge does not reveal whether a user exists.
+"""Fake SCRAM credentials for unknown users.
 
 (RFC 5802, section 9)
 
-Used by the SaslAuthenticate handler, which computes one for every login, known or unknown, so that the time
+Salt and iteration count look like those of known users, so that a challenge does not reveal whether a user
+exists. The SaslAuthenticate handler computes a credential for every login, known or unknown, so that the time
 does not reveal it either. Pure. The values depend only on the name, on a secret in the metadata and on the
 known users' credentials: they survive reconnects and restarts.
 

@@ -27,7 +27,7 @@ Clients beyond the limit get no session.
 PartitionKey = tuple[str, bytes, int]
 
 
-class Remembered:
+class CachedPartition:
     """One partition of a session, and the values last sent to the client."""
 
     __slots__ = ("high_watermark", "log_start_offset", "wanted")
@@ -69,12 +69,12 @@ class FetchSession:
         self.counted = 0
         self.uses_topic_ids = uses_topic_ids
         self.last_used_ms = now_ms
-        self.partitions: OrderedDict[PartitionKey, Remembered] = OrderedDict()
+        self.partitions: OrderedDict[PartitionKey, CachedPartition] = OrderedDict()
 
     def want(self, key: PartitionKey, wanted: Wanted) -> None:
         known = self.partitions.get(key)
         if known is None:
-            self.partitions[key] = Remembered(wanted)
+            self.partitions[key] = CachedPartition(wanted)
         else:
             known.wanted = wanted
 
@@ -128,8 +128,10 @@ class FetchSessions:
         return len(self._sessions)
 
     def create(self, *, partitions: int = 1, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """Return a new session at epoch 1; None if the slots or the partition limit are taken by recently
-        used sessions.
+        """Return a new session at epoch 1, or None.
+
+        None if the slots or the partition limit are taken by recently used sessions; the client continues
+        without one.
         """
         if self._slots <= 0:
             return None

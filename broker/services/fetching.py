@@ -16,7 +16,7 @@ from broker.services.partitions import LEADER_EPOCH
 
 NOTHING: Final = b""
 
-OUR_FAULT: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE)
+BROKER_ERRORS: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE)
 """Errors caused by the broker and not by the client."""
 
 REFUSED: Final = frozenset(
@@ -35,10 +35,9 @@ Such a partition does not complete a fetch that can wait for others, while every
 
 
 SENT_TOGETHER: Final = 200
-"""Partitions of one response whose records are copied before its first byte is sent, if they have at most
-`COPIED` bytes.
+"""Partitions of one response whose records are copied before its first byte is sent.
 
-Later ones must be checked to be readable before the response promises them.
+They have at most `COPIED` bytes. Later ones must be checked to be readable before the response promises them.
 """
 
 
@@ -152,7 +151,7 @@ class Reading:
                     total += size
                     left -= size
             except ApiError as error:
-                log.traffic.failed_reads += error.code in OUR_FAULT
+                log.traffic.failed_reads += error.code in BROKER_ERRORS
                 found.append(Found(wanted, error.code, -1, log.log_start_offset, NOTHING))
                 stop = True
                 continue
@@ -227,12 +226,12 @@ class DelayedFetch(DelayedOperation):
 
 
 class DelayedManyFetch(DelayedFetch):
-    """A delayed fetch with many partitions: it tracks the bytes available in each log and reads only the log
-    that has advanced.
+    """A delayed fetch with many partitions that reads only the log that has advanced.
 
-    It watches every key (`Purgatory.watch_any`) from before its partitions are first read, so that it misses
-    no append between their slices: `want` for all partitions, `watched`, then `read` with each result, then
-    `try_complete_else_wait`. A partition requested twice counts once, as in Kafka.
+    It tracks the bytes available in each log. It watches every key (`Purgatory.watch_any`) from before its
+    partitions are first read, so that it misses no append between their slices: `want` for all partitions,
+    `watched`, then `read` with each result, then `try_complete_else_wait`. A partition requested twice counts
+    once, as in Kafka.
     """
 
     __slots__ = ("_is_complete", "_is_waiting", "_sizes", "_total", "_unwatch", "_wanted")

@@ -83,15 +83,15 @@ class HostedTopic:
             )
         return log
 
-    def take_up(self) -> None:
+    def open_existing(self) -> None:
         """Open the logs that exist on disk, so that retention and sizes include them before their first use.
 
         Skips a log that cannot be opened; its first user gets the error.
         """
-        finished(self.take_up_in_steps())
+        finished(self.open_existing_in_steps())
 
-    def take_up_in_steps(self) -> Steps[None]:
-        """`take_up`, pausing after every few partitions."""
+    def open_existing_in_steps(self) -> Steps[None]:
+        """`open_existing`, pausing after every few partitions."""
         for index in range(self.count):
             if self._store.partition(self.name, index) is not None:
                 with contextlib.suppress(ApiError):
@@ -103,11 +103,12 @@ class HostedTopic:
         """Mark missing partitions of an existing topic as offline if a log directory cannot be read."""
         for index in range(self.count):
             self._store.give_up(self.name, self.topic_id, index, self.settings)
-        self.take_up()
+        self.open_existing()
 
     def restore_absent(self) -> None:
-        """Recreate partitions of an existing topic whose folders are missing, continuing at their last
-        offset.
+        """Recreate partitions of an existing topic whose folders are missing.
+
+        They continue at their last offset.
         """
         try:
             gone = self._store.restore_absent(self.name, self.topic_id, self.count, self.settings)
@@ -117,7 +118,7 @@ class HostedTopic:
         for each in gone:
             logger.error("the folder of a partition is missing", extra=each._asdict())
         if gone:
-            self.take_up()
+            self.open_existing()
 
     def makes_log(self, index: int) -> bool:
         """Return whether `log` would create files, which takes a millisecond or more."""
@@ -198,8 +199,9 @@ class Partitions:
             topic.restore_absent()
 
     def commit(self) -> None:
-        """Write everything that is staged, one write per partition; failures are in the `error` of each
-        append.
+        """Write everything that is staged, one write per partition.
+
+        Failures are in the `error` of each append.
         """
         failed = self.store.commit()
         if failed or self._failing:
@@ -250,8 +252,9 @@ class Partitions:
         return None if topic is None else topic.log(index)
 
     def follow(self, image: Image, names: Iterable[str]) -> list[PartitionLog]:
-        """Apply the image to these topics and return the logs of deleted topics, so that their waiters can be
-        completed.
+        """Apply the image to these topics and return the logs of deleted topics.
+
+        The caller completes the waiters on those logs.
         """
         names = list(names)
         gone: list[PartitionLog] = []
@@ -262,10 +265,10 @@ class Partitions:
     def delete_in_steps(
         self, image: Image, names: Iterable[str], tell: Callable[[PartitionLog], None]
     ) -> Steps[None]:
-        """Delete the topics that are missing from the image or have another id there, pausing after every few
-        partitions.
+        """Delete the topics that are missing from the image or have another id there.
 
         Each topic disappears at once; `tell` is called with its logs, so that their waiters can be completed.
+        Pauses after every few partitions.
         """
         is_deleting = False
         for name in names:
@@ -299,7 +302,7 @@ class Partitions:
             if known is None:
                 known = HostedTopic(topic, self.store, settings)
                 self.by_name[name] = self.by_id[topic.topic_id] = known
-                yield from known.take_up_in_steps()
+                yield from known.open_existing_in_steps()
             elif known.topic_id == topic.topic_id:
                 yield from known.update(topic, settings)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ErrorCode
-from broker.groups.failure import FOR_CLIENTS
+from broker.groups.failure import COORDINATOR_ERRORS
 from broker.groups.requests import OffsetToCommit
 
 GONE = ErrorCode.NOT_COORDINATOR
@@ -86,7 +86,8 @@ def test_a_member_that_left_has_left_whatever_the_disk_says(talk):
 
 
 @pytest.mark.parametrize(
-    ("logged", "answered"), [*FOR_CLIENTS.items(), (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD)]
+    ("logged", "answered"),
+    [*COORDINATOR_ERRORS.items(), (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD)],
 )
 def test_the_logs_error_is_put_in_terms_of_a_coordinator(talk, logged, answered):
     talk.commit()

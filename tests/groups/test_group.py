@@ -5,7 +5,7 @@ import pytest
 from broker.errors import BrokerBug
 from broker.groups.classic.group import Group
 from broker.groups.classic.member import Member
-from broker.groups.classic.state import FOLLOWS, State
+from broker.groups.classic.state import VALID_PREVIOUS_STATES, State
 from broker.groups.classic.subscription import subscribed_topics
 from tests.groups.conversation import subscription
 
@@ -15,7 +15,7 @@ from tests.groups.conversation import subscription
 def test_a_phase_follows_only_those_that_the_table_names(before, after):
     group = Group("g")
     group.state = before
-    if before in FOLLOWS[after]:
+    if before in VALID_PREVIOUS_STATES[after]:
         group.enter(after, 5)
         assert (group.state, group.state_ms) == (after, 5)
     else:

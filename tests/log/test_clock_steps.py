@@ -14,53 +14,53 @@ YEAR_MS = 365 * LARGEST_MS
 def steps() -> ClockSteps:
     """A ClockSteps after a first call at monotonic time 0."""
     made = ClockSteps()
-    assert made.is_believed(NOW, 0, WAIT_MS)
+    assert made.is_trusted(NOW, 0, WAIT_MS)
     return made
 
 
 @pytest.mark.parametrize(
-    ("step_ms", "is_believed"), [(LARGEST_MS - 1, True), (LARGEST_MS, True), (LARGEST_MS + 1, False)]
+    ("step_ms", "is_trusted"), [(LARGEST_MS - 1, True), (LARGEST_MS, True), (LARGEST_MS + 1, False)]
 )
-def test_a_step_forward_of_more_than_a_day_is_not_believed(step_ms: int, is_believed: bool) -> None:
-    assert steps().is_believed(NOW + 1_000 + step_ms, 1_000, WAIT_MS) is is_believed
+def test_a_step_forward_of_more_than_a_day_is_not_believed(step_ms: int, is_trusted: bool) -> None:
+    assert steps().is_trusted(NOW + 1_000 + step_ms, 1_000, WAIT_MS) is is_trusted
 
 
 def test_time_that_passes_is_no_step_however_long_it_is() -> None:
-    assert steps().is_believed(NOW + YEAR_MS, YEAR_MS, WAIT_MS)
+    assert steps().is_trusted(NOW + YEAR_MS, YEAR_MS, WAIT_MS)
 
 
 @pytest.mark.parametrize(
-    ("later_ms", "is_believed"), [(WAIT_MS - 1, False), (WAIT_MS, True), (WAIT_MS + 1, True)]
+    ("later_ms", "is_trusted"), [(WAIT_MS - 1, False), (WAIT_MS, True), (WAIT_MS + 1, True)]
 )
 def test_the_wait_is_one_check_interval_from_the_look_that_saw_the_step(
-    later_ms: int, is_believed: bool
+    later_ms: int, is_trusted: bool
 ) -> None:
     clock = steps()
-    assert not clock.is_believed(NOW + YEAR_MS + 1_000, 1_000, WAIT_MS)
-    assert clock.is_believed(NOW + YEAR_MS + 1_000 + later_ms, 1_000 + later_ms, WAIT_MS) is is_believed
+    assert not clock.is_trusted(NOW + YEAR_MS + 1_000, 1_000, WAIT_MS)
+    assert clock.is_trusted(NOW + YEAR_MS + 1_000 + later_ms, 1_000 + later_ms, WAIT_MS) is is_trusted
 
 
 @pytest.mark.parametrize(
-    ("back_ms", "is_believed"), [(LARGEST_MS, False), (LARGEST_MS + 1, True), (YEAR_MS, True)]
+    ("back_ms", "is_trusted"), [(LARGEST_MS, False), (LARGEST_MS + 1, True), (YEAR_MS, True)]
 )
-def test_a_clock_that_is_set_back_ends_the_wait(back_ms: int, is_believed: bool) -> None:
+def test_a_clock_that_is_set_back_ends_the_wait(back_ms: int, is_trusted: bool) -> None:
     clock = steps()
-    assert not clock.is_believed(NOW + YEAR_MS + 1_000, 1_000, WAIT_MS)
-    assert clock.is_believed(NOW + YEAR_MS + 11_000 - back_ms, 11_000, WAIT_MS) is is_believed
+    assert not clock.is_trusted(NOW + YEAR_MS + 1_000, 1_000, WAIT_MS)
+    assert clock.is_trusted(NOW + YEAR_MS + 11_000 - back_ms, 11_000, WAIT_MS) is is_trusted
 
 
 def test_a_second_step_begins_the_wait_anew() -> None:
     clock = steps()
-    assert not clock.is_believed(NOW + YEAR_MS, 0, WAIT_MS)
-    assert not clock.is_believed(NOW + 2 * YEAR_MS + 200_000, 200_000, WAIT_MS)
-    assert not clock.is_believed(NOW + 2 * YEAR_MS + 499_999, 499_999, WAIT_MS)
-    assert clock.is_believed(NOW + 2 * YEAR_MS + 500_000, 500_000, WAIT_MS)
+    assert not clock.is_trusted(NOW + YEAR_MS, 0, WAIT_MS)
+    assert not clock.is_trusted(NOW + 2 * YEAR_MS + 200_000, 200_000, WAIT_MS)
+    assert not clock.is_trusted(NOW + 2 * YEAR_MS + 499_999, 499_999, WAIT_MS)
+    assert clock.is_trusted(NOW + 2 * YEAR_MS + 500_000, 500_000, WAIT_MS)
 
 
 def test_a_step_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     clock = steps()
     for later_ms in (0, 60_000, 120_000):
-        clock.is_believed(NOW + YEAR_MS + later_ms, later_ms, WAIT_MS)
+        clock.is_trusted(NOW + YEAR_MS + later_ms, later_ms, WAIT_MS)
     told = [each.__dict__ for each in caplog.records]
     assert [(each["message"], each["step_ms"], each["wait_ms"]) for each in told] == [
         ("wall clock jumped forward: retention paused", YEAR_MS, WAIT_MS)

@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from broker.api.fetch_pending import PendingFetch
 from broker.errors import ErrorCode
-from broker.groups.coordinator import FAILED_ALARM_RETRY_MS, GroupCoordinator
+from broker.groups.coordinator import FAILED_TIMER_RETRY_MS, GroupCoordinator
 from broker.network.failures import Place
 from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -95,7 +95,7 @@ async def test_a_group_whose_timer_fails_disturbs_no_other_and_has_another_turn(
         await scene.passes(10)
         assert [members(name) for name in ("one", "two")] == [1, 0]
         assert counted(scene) == {Place.GROUP_TIMER: 1}
-        await scene.passes((FAILED_ALARM_RETRY_MS - 2) / 1000)
+        await scene.passes((FAILED_TIMER_RETRY_MS - 2) / 1000)
         assert members("one") == 1
         await scene.passes(0.004)
         assert members("one") == 0

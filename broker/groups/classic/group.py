@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from broker.errors import BrokerBug, ErrorCode
 from broker.groups.classic.member import Member, Protocols
-from broker.groups.classic.state import FOLLOWS, State
+from broker.groups.classic.state import VALID_PREVIOUS_STATES, State
 from broker.groups.classic.subscription import subscribed_topics
 from broker.groups.committed import Offsets
 from broker.groups.timers import Kind, Timer
@@ -98,7 +98,7 @@ class Group:
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     def enter(self, state: State, wall_ms: int) -> None:
-        if self.state not in FOLLOWS[state]:
+        if self.state not in VALID_PREVIOUS_STATES[state]:
             raise BrokerBug(
                 f"group {self.group_id}: invalid transition from {self.state.value} to {state.value}"
             )
@@ -161,9 +161,7 @@ class Group:
         return True
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes among those that every member supports; ties go to the first
-        vote.
-        """
+        """Return the protocol that every member supports with most votes; ties go to the first vote."""
         member_count = len(self.members)
         candidates = {name for name, count in self.support.items() if count == member_count}
         votes = Counter(member.vote(candidates) for member in self.members.values())

@@ -51,7 +51,7 @@ def complete_if_all_joined(transition: Transition, group: Group) -> None:
         _complete(transition, group)
 
 
-def join_phase_over(transition: Transition, group: Group) -> None:
+def join_phase_expired(transition: Transition, group: Group) -> None:
     """End the join phase, or extend the initial delay if members joined meanwhile."""
     initial = group.initial
     if initial is not None and initial.members_came and initial.remaining_ms:
@@ -64,7 +64,7 @@ def join_phase_over(transition: Transition, group: Group) -> None:
         _complete(transition, group)
 
 
-def sync_phase_over(transition: Transition, group: Group) -> None:
+def sync_phase_expired(transition: Transition, group: Group) -> None:
     """Handle the end of the sync phase: remove members that never sent SyncGroup."""
     missing = [group.members[member_id] for member_id in group.members if member_id in group.pending_sync]
     if missing and group.state in (State.COMPLETING_REBALANCE, State.STABLE):
@@ -73,9 +73,10 @@ def sync_phase_over(transition: Transition, group: Group) -> None:
         prepare(transition, group)
 
 
-def session_over(transition: Transition, group: Group, member_id: str) -> None:
-    """Handle an expired session: remove the member unless it is an established one with a pending request, or
-    drop an unused id.
+def session_expired(transition: Transition, group: Group, member_id: str) -> None:
+    """Handle an expired session: remove the member, or drop an unused id.
+
+    An established member with a pending request stays.
     """
     member = group.members.get(member_id)
     if member is None:

@@ -14,7 +14,7 @@ class State(Enum):
     DEAD = "Dead"
 
 
-FOLLOWS: Final = {
+VALID_PREVIOUS_STATES: Final = {
     # Members join, leave or change; the group waits for all members.
     State.PREPARING_REBALANCE: frozenset({State.EMPTY, State.STABLE, State.COMPLETING_REBALANCE}),
     # A generation has begun; the group waits for the leader's assignment.

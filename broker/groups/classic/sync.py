@@ -1,5 +1,4 @@
-"""SyncGroup and Heartbeat: the leader sends the assignment, members fetch theirs and keep their sessions
-alive.
+"""SyncGroup and Heartbeat: distribution of the leader's assignment, and session renewal.
 
 Called by `coordinator` with an existing group. (Kafka: GroupCoordinator.doSyncGroup, handleHeartbeat.)
 """
