@@ -250,7 +250,7 @@ class LogStore:
         return [partition.flush(self._context.unflushed.get(partition, 0)) for partition in overdue]
 
     def due_flushes(self, now_wall_ms: int) -> list[Flush]:
-        """Return flushes of closed segments and of partitions whose oldest unflushed record reached flush.ms."""
+        """Return flushes of closed segments and of partitions with records older than flush.ms."""
         context = self._context
         due = [
             partition.flush(now_wall_ms)

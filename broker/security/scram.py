@@ -1,10 +1,9 @@
 """SASL SCRAM: the client proves its password without sending it.
 
-(RFC 5802, RFC 7677, KIP-84; Kafka: ScramSaslServer)
-
 Called by the SaslAuthenticate handler, with one `ScramLogin` per login, and by control, which derives a
 user's keys from a salted password. Pure. An unknown name is challenged like any other, with a credential from
-broker.security.unknown_users, and fails at the end with the same message.
+broker.security.unknown_users, and fails at the end with the same message. (RFC 5802, RFC 7677, KIP-84; Kafka:
+ScramSaslServer)
 """
 
 import base64
@@ -21,7 +20,7 @@ from broker.errors import ApiError, ErrorCode
 
 LEAST_ITERATIONS: Final = 4_096
 MOST_ITERATIONS: Final = 16_384
-"""Iteration limits: each client login and each guess of an attacker costs as many.
+"""Limits of the iteration count, which each login and each guess of an attacker costs.
 
 (Kafka: ScramMechanism, ScramFormatter)
 """

@@ -1,11 +1,9 @@
 """Fake SCRAM credentials for unknown users.
 
-(RFC 5802, section 9)
-
 Salt and iteration count look like those of known users, so that a challenge does not reveal whether a user
 exists. The SaslAuthenticate handler computes a credential for every login, known or unknown, so that the time
 does not reveal it either. Pure. The values depend only on the name, on a secret in the metadata and on the
-known users' credentials: they survive reconnects and restarts.
+known users' credentials: they survive reconnects and restarts. (RFC 5802, section 9)
 
 Kafka instead fails the first message of an unknown user, which reveals that the user does not exist.
 """

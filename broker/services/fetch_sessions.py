@@ -1,9 +1,7 @@
 """Incremental fetch sessions: a client names its partitions once and then only sends changes.
 
-(KIP-227, FetchSession)
-
 Called by `api.a01_fetch`. Pure; time is an argument. A session is independent of connections: the client
-sends its id and the next epoch.
+sends its id and the next epoch. (KIP-227, FetchSession)
 """
 
 from collections import OrderedDict

@@ -28,9 +28,8 @@ REFUSED: Final = frozenset(
 )
 """Reasons for not reading a partition.
 
-Such a partition does not complete a fetch that can wait for others, while every read error does.
-
-(Kafka: `erroneous` in KafkaApis.handleFetchRequest, `errorReadingData` in ReplicaManager.fetchMessages)
+Such a partition does not complete a fetch that can wait for others, while every read error does. (Kafka:
+`erroneous` in KafkaApis.handleFetchRequest, `errorReadingData` in ReplicaManager.fetchMessages)
 """
 
 

@@ -1,10 +1,8 @@
 """The group coordinator with its log, __consumer_offsets.
 
-(Kafka: CoordinatorRuntime, GroupCoordinatorService)
-
 Called by the group handlers of `api` and by the group timer. Stages the records of coordinator calls; their
 replies may be sent after the commit, and failed writes are rolled back. Independent of messages and
-connections: a request's token identifies its reply.
+connections: a request's token identifies its reply. (Kafka: CoordinatorRuntime, GroupCoordinatorService)
 """
 
 import logging

@@ -1,10 +1,8 @@
 """One partition of __consumer_offsets: the last value of each key, and rewriting in place of compaction.
 
-(Kafka: CoordinatorLoader, and compaction)
-
 Called only by `group_service`, the only writer of the topic. So it needs no log cleaner: when most records
 are obsolete, the current values are written again, and once those are flushed, the records before them are
-deleted. Independent of the format of keys and values.
+deleted. Independent of the format of keys and values. (Kafka: CoordinatorLoader, and compaction)
 """
 
 import logging
@@ -46,10 +44,10 @@ class OffsetsLog:
     def read(self) -> None:
         """Fill `values` from the log.
 
-        Blocks. Raises ApiError KAFKA_STORAGE_ERROR.
+        Blocks.
 
         Skips an unreadable batch with an error line; skips damaged ranges and gaps, which the log has
-        reported.
+        reported. Raises ApiError KAFKA_STORAGE_ERROR.
         """
         log = self.log
         offset = log.log_start_offset

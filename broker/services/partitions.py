@@ -1,9 +1,8 @@
 """The partitions hosted by this broker, by topic name and id.
 
-(Kafka: the partition registry of ReplicaManager)
-
 Binds the metadata image to the log store: a topic appears here with the image, its logs are opened on first
-use. Handlers look up, stage and read here; only `services` depends on both sides.
+use. Handlers look up, stage and read here; only `services` depends on both sides. (Kafka: the partition
+registry of ReplicaManager)
 """
 
 import contextlib
@@ -183,7 +182,9 @@ class Partitions:
         self._failing: dict[PartitionLog, int] = {}
         self._gone = TopicTraffic()
         self.went_offline = 0
-        """How often a partition went offline: a response built in slices meanwhile may report it as healthy.
+        """Number of times a partition went offline.
+
+        A response built in slices meanwhile may report it as healthy.
         """
         self.offline_changed: Callable[[], None] = _no_listener
         """Called when a partition goes offline, to invalidate cached responses."""
