@@ -1,11 +1,11 @@
 """Produce: appends record batches to partitions.
 
-Versions 3-13; 0 is advertised as the minimum so that old librdkafka accepts the range (KAFKA-18659). From
-13 on topics go by id. acks 1 and all are the same with one replica: the answer leaves after the append
-reached the page cache, or the disk where flush.messages says so, for which it waits `timeout_ms` at most
-(REQUEST_TIMED_OUT; the records stay, as in Kafka). acks 0 has no answer; an error then closes the
-connection, which is all that such a client can be told. zstd is taken from version 7 on. Which batches have
-their records read first says record.validation; a partition whose batch is refused is refused alone. Left
+Versions 3-13; the advertised minimum is 0 so that old librdkafka accepts the range (KAFKA-18659). Version 13
+names topics by id. acks=1 and acks=all are equal because each partition has one replica: the broker responds
+after the append reaches the page cache or, where flush.messages requires it, the disk. It waits for the disk
+for at most `timeout_ms`, then responds REQUEST_TIMED_OUT; the records stay, as in Kafka. acks=0 has no
+response; an error closes the connection. zstd is allowed from version 7. `record.validation` selects the
+batches whose records are inspected before the append. An invalid batch fails its own partition only. Left
 out: transactions (a transactional id is refused).
 """
 
@@ -39,7 +39,9 @@ from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
 ONE_PIECE: Final = 4096
-"""Bytes of a request whose partitions are all staged together: a partition takes eight."""
+"""Request size in bytes up to which all partitions are staged together; a partition takes at least eight
+bytes.
+"""
 
 Piece = Iterable[tuple[TopicProduceData, Sequence[PartitionProduceData]]]
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]
@@ -51,8 +53,9 @@ def handle(message: ProduceRequest, context: RequestContext, broker: Broker) -> 
 
 
 def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
-    """Stages up to SLICE partitions together, after the last slice of what had to be read first. Of more, the
-    next are staged when those before them are committed.
+    """Stage the first SLICE partitions, after inspecting the batches that need it.
+
+    `_Pending` stages each further piece of a large request after the previous piece is committed.
     """
     refusal = refusal_of(message, broker)
     faults = {} if refusal else (yield from _faults(message, context, broker))
@@ -66,7 +69,7 @@ def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker
 
 
 def _pieces(topics: Sequence[TopicProduceData]) -> Iterator[Piece]:
-    """Topics with some of their partitions, SLICE of both together."""
+    """Yield pieces of SLICE topics and partitions together."""
     piece: list[tuple[TopicProduceData, list[PartitionProduceData]]] = []
     left = SLICE
     for topic in topics:
@@ -85,8 +88,9 @@ def _pieces(topics: Sequence[TopicProduceData]) -> Iterator[Piece]:
 
 
 def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[dict[int, ApiError]]:
-    """Why batches cannot be taken whose records have to be read, or whose codec is younger than the
-    request's version; by the `id` of their data.
+    """Return the errors of batches that fail inspection or use a codec newer than the request's version.
+
+    The key is the `id` of the partition's data.
     """
     faults: dict[int, ApiError] = {}
     pace = Pace()
@@ -125,7 +129,7 @@ def _append(
     wall_ms: int,
     appended: Appended,
 ) -> PartitionProduceResponse:
-    """Stages one partition's records; the answer is completed after the commit."""
+    """Stage the records of one partition; `finish` completes the response after the commit."""
     response = PartitionProduceResponse(data.index, ErrorCode.NONE, -1)
     if refused or hosted is None:
         response.error_code = refused
@@ -149,7 +153,7 @@ def _append(
 
 
 class _Pending(AfterCommit):
-    """A Produce whose appends are staged, or as many of them as go together."""
+    """A Produce with staged appends: all of them, or one piece of a large request."""
 
     __slots__ = (
         *("_faults", "_last", "_refusal", "acks", "appended", "broker", "context", "pieces", "responses"),
@@ -176,7 +180,7 @@ class _Pending(AfterCommit):
         self._last: TopicProduceData | None = None
 
     def stage(self, piece: Piece) -> None:
-        """Stages these and no others; they are to be committed before anything else is staged."""
+        """Stage one piece; the caller commits it before it stages the next."""
         appended: Appended = []
         faults, wall_ms = self._faults, self.context.wall_ms
         for topic, some in piece:
@@ -208,7 +212,7 @@ class _Pending(AfterCommit):
     def give_up(self) -> Outcome:
         outcome = self.finish()
         if self.acks != 0:
-            for _, _, response in self.appended:  # of these the answer is made
+            for _, _, response in self.appended:  # finish() builds the responses of staged partitions
                 response.error_code = response.error_code or ErrorCode.REQUEST_TIMED_OUT
         return outcome
 

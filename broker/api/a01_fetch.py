@@ -1,11 +1,11 @@
-"""Fetch: reads record batches, waiting for `min_bytes` up to `max_wait_ms`.
+"""Fetch: reads record batches and waits up to `max_wait_ms` for `min_bytes`.
 
-Versions 4-18; sessions (KIP-227) from 7 on, topic ids from 13 on. Records go from the page cache to the
-socket; an empty answer is empty bytes and never null (librdkafka, kafka-python). A fetch over its byte-rate
-quota or its client's request quota is answered empty, with the throttle, and what the byte rate recorded for
-it is taken back. A partition that does not exist does not end the wait for others. A replica is held to the
-replication throttle instead (`fetch_replica`). Left out: what a leader does with a follower's progress;
-read_committed sees every record as there are no transactions.
+Versions 4-18; sessions (KIP-227) from 7, topic ids from 13. Records pass from the page cache to the socket. A
+partition without records has empty bytes, never null (librdkafka, kafka-python). A fetch over its byte-rate
+quota or its client's request quota gets an empty response with the throttle time, and the byte-rate quota
+takes back the recorded bytes. An unknown partition does not end the wait of the others. The replication
+throttle applies to replica fetches instead of client quotas (`fetch_replica`). Left out: follower progress on
+the leader. read_committed returns every record because there are no transactions.
 """
 
 from collections.abc import Awaitable
@@ -28,10 +28,12 @@ from broker.records.slices import SLICE
 from broker.services.fetching import DelayedFetch
 
 MANY_BYTES: Final = 8192
-"""Of a request, from which on its partitions are read in slices; ours. They are 250."""
+"""Request size in bytes, about 250 partitions, above which the handler reads in slices; our own limit."""
 
 SOME_BYTES: Final = 512
-"""The same where logs are made for them, which takes a millisecond each; ours. They are 15."""
+"""The same limit, about 15 partitions, for requests that create logs, which takes a millisecond each; our own
+limit.
+"""
 
 
 @api(ApiKey.FETCH, versions=(4, 18), request_cache=FetchCache)

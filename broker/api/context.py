@@ -1,6 +1,6 @@
-"""What a handler may know of the request besides its message.
+"""The request data that handlers receive besides the message.
 
-Made by `network.handling.request`, which extends it with what the network layer keeps for itself.
+`network.handling.request` implements it and adds the network layer's own fields.
 """
 
 from typing import Protocol
@@ -11,7 +11,7 @@ from broker.security.session import Session
 
 
 class Connection(Protocol):
-    """The facts of a client connection. Handlers of SASL and ApiVersions write to it, all others read."""
+    """A client connection. Only the SASL and ApiVersions handlers write to it."""
 
     id: str
     address: str
@@ -21,32 +21,32 @@ class Connection(Protocol):
     authenticated: bool
     sasl_mechanism: str | None
     counted_as: str | None
-    """The user among whose connections it is counted, from the login until it is closed."""
+    """The user whose connection count includes this connection, from the login until the close."""
     scram: ScramLogin | None
-    """The login that is under way, between its two messages."""
+    """The SCRAM login in progress, between its two messages."""
     session: Session | None
-    """How long its login lasts; None where it does not end."""
+    """The session of a login that expires; None if it does not expire."""
     software_name: str
     software_version: str
     shape: int
-    """Where the part of a request that is known by heart ends, for requests that repeat themselves; 0 if
-    none did.
-    """
+    """End of the request bytes that match a cached request; 0 if none is cached."""
     waiting: DelayedOperation | None
-    """What its request was parked as, the last time that one was; it waits no longer than its connection."""
+    """The most recent delayed operation of this connection; it does not outlive the connection."""
     withheld_since_ms: int
-    """Since when the request quota has held back all records that its fetches found; 0 if it has not."""
+    """Time since which the request quota has withheld all fetched records; 0 if it has not."""
 
     @property
     def closed(self) -> bool: ...
 
 
 class RequestContext:
-    """One request: `size` is the frame's bytes without the size prefix, `now_ms` monotonic and `wall_ms`
-    epoch time of the drain that works on it. A Produce that waited for the disk is given the time of its
-    answer; every other request that waited keeps the time of its arrival, and its answer asks the clock.
+    """One request.
 
-    A handler sets `exempt` where the request quota does not apply: the time is recorded in the exempt sensor.
+    `size` is the frame's bytes without the size prefix. `now_ms` (monotonic) and `wall_ms` (epoch) are the
+    time of the drain that handles the request. A Produce that waited for the disk gets the time of its
+    response; every other delayed request keeps its arrival time, and its completion reads the clock.
+
+    A handler sets `exempt` if the request quota does not apply: the exempt sensor then records the time.
     (Kafka: RequestHandlerHelper.sendResponseExemptThrottle)
     """
 
@@ -73,4 +73,4 @@ class RequestContext:
     wall_ms: int
 
     def count_as(self, name: str) -> None:
-        """The figures are to have this request under `name` and not under its API's."""
+        """Count this request under `name` in the metrics instead of under its API."""

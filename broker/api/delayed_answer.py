@@ -1,4 +1,4 @@
-"""An answer that is known and leaves later. Parked by `retry_storm`, under no key: only time ends it."""
+"""A completed response that the retry-storm gate delays; it has no watch keys, only a timeout."""
 
 from broker.api.context import RequestContext
 from broker.api.outcome import Answered
@@ -14,7 +14,7 @@ class DelayedAnswer(DelayedOperation):
         self._answer = answer
 
     def answered(self) -> Answered:
-        """The answer, now that it may leave."""
+        """Return the delayed response."""
         return self._answer
 
     def is_ready(self) -> bool:

@@ -1,7 +1,7 @@
-"""Ends the waiting of fetches whose partition has moved. Called after commits, expiries and deletions.
+"""Completes delayed fetches when a partition advances. Called after commits, expiries and deletions.
 
-The answer of a fetch is made when its callback is taken up, at its own cost. Ten thousand fetches that become
-ready at once are completed a turn's worth at a time, so that other requests are served in between.
+A handler builds each response when it takes up the callback, so the cost belongs to that request. Thousands
+of fetches that become ready together complete in batches of AT_ONCE, with other requests in between.
 """
 
 from collections.abc import Hashable, Iterable
@@ -12,11 +12,11 @@ from broker.api.fetch_pending import PendingFetch
 from broker.services.fetching import DelayedFetch
 
 AT_ONCE: Final = 128
-"""Fetches that are ended in one turn; as many as a handler answers requests before others get theirs."""
+"""Fetches completed in one turn; equals the number of requests that a handler serves in one turn."""
 
 
 def complete_fetches(broker: Broker, key: Hashable) -> None:
-    """Something was appended to the log `key`, or it is gone."""
+    """Complete the fetches that watch the log `key` after an append or its deletion."""
     completed = broker.fetches.check_and_complete(key, AT_ONCE)
     post_fetches(broker, completed)
     if len(completed) == AT_ONCE:
@@ -24,17 +24,17 @@ def complete_fetches(broker: Broker, key: Hashable) -> None:
 
 
 def expire_fetches(broker: Broker, now_ms: int) -> None:
-    """Answers what has waited for its whole `max_wait_ms`; what is due and was not yet answered stays due."""
+    """Complete the fetches whose `max_wait_ms` has elapsed, at most AT_ONCE; the others stay due."""
     post_fetches(broker, broker.fetches.expire(now_ms, AT_ONCE))
 
 
 def release_fetches(broker: Broker, now_ms: int) -> None:
-    """The broker stops: answers every fetch that waits as if its time were over."""
+    """Complete every delayed fetch at shutdown as if it had timed out."""
     post_fetches(broker, broker.fetches.expire(now_ms + 2**31))
 
 
 def post_fetches(broker: Broker, settled: Iterable[DelayedFetch]) -> None:
-    """Posts the answers of fetches that have just been settled."""
+    """Post the responses of completed fetches."""
     for operation in settled:
         pending = operation.pending
         assert isinstance(pending, PendingFetch)

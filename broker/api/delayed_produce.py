@@ -1,8 +1,8 @@
-"""An append whose answer waits until the disk has its records (flush.messages). (Kafka: DelayedProduce)
+"""An append whose response waits for the disk (flush.messages). (Kafka: DelayedProduce)
 
-Kafka's waits for other replicas, and flushes on the handler's thread, however long the disk takes. Here
-there is one replica, the disk is what is waited for, and the time-out of the request holds for it. Parked
-by `network.handling.flush_waits`, under the partitions that need a flush.
+Kafka waits for other replicas and flushes on the handler's thread without a time limit. Here there is one
+replica, so the request waits for the flush, up to its own timeout. `network.handling.flush_waits` registers
+it under the partitions that need a flush.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,9 @@ from broker.purgatory.operation import DelayedOperation
 
 
 class DelayedProduce(DelayedOperation):
-    """`after` is called once: `finish` when every flush has ended well, `give_up` when one has failed or the
-    time is over before.
+    """A Produce that waits for `flushes`.
+
+    `after` is called once: `finish` if every flush succeeds, `give_up` if one fails or the timeout elapses.
     """
 
     __slots__ = ("after", "context", "flushes")
@@ -31,5 +32,5 @@ class DelayedProduce(DelayedOperation):
 
     @property
     def is_flushed(self) -> bool:
-        """Valid once it is ready: whether the disk has all of its records."""
+        """Whether every flush succeeded; valid once the operation is ready."""
         return all(flush.in_effect().error is None for flush in self.flushes)

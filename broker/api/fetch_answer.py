@@ -1,4 +1,4 @@
-"""The wire form of what a fetch found. Called by `api.a01_fetch` only."""
+"""Builds Fetch responses from read partitions. Called by the fetch modules only."""
 
 from broker.api.pacing import pieces
 from broker.errors import ErrorCode
@@ -10,7 +10,7 @@ from broker.services.fetching import Found
 
 
 def reply_for(found: list[Found], session_id: int) -> FetchResponse:
-    """One entry per partition, neighbours of the same topic under one topic entry."""
+    """Return one entry per partition; consecutive partitions of a topic share one topic entry."""
     responses: list[FetchableTopicResponse] = []
     last: FetchableTopicResponse | None = None
     for each in found:
@@ -32,7 +32,7 @@ def reply_for(found: list[Found], session_id: int) -> FetchResponse:
 
 
 def reply_in_slices(found: list[Found], session_id: int) -> Slices[FetchResponse]:
-    """`reply_for` of many partitions."""
+    """Build `reply_for` for many partitions, in slices."""
     whole = FetchResponse(0, ErrorCode.NONE, session_id, [])
     for some in pieces(found):
         responses = reply_for(list(some), session_id).responses
@@ -46,7 +46,7 @@ def reply_in_slices(found: list[Found], session_id: int) -> Slices[FetchResponse
 
 
 def size_in_slices(reply: FetchResponse, version: int) -> Slices[int]:
-    """`size_of` of many partitions."""
+    """Compute `size_of` for many partitions, in slices."""
     size = 0
     for some in pieces((yield from codec.encode_response_in_slices(ApiKey.FETCH, version)(reply, 0))):
         size += sum(map(len, some))
@@ -55,10 +55,10 @@ def size_in_slices(reply: FetchResponse, version: int) -> Slices[int]:
 
 
 def empty_reply(throttle_ms: int, session_id: int) -> FetchResponse:
-    """What a throttled fetch gets: no partitions at all."""
+    """Return the response of a throttled fetch, without partitions."""
     return FetchResponse(throttle_ms, ErrorCode.NONE, session_id, [])
 
 
 def size_of(reply: FetchResponse, version: int) -> int:
-    """The bytes of the whole frame, as the fetch quota counts them."""
+    """Return the size of the whole frame in bytes, which the fetch quota records."""
     return sum(len(part) for part in codec.encode_response(ApiKey.FETCH, version)(reply, 0))

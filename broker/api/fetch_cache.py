@@ -1,8 +1,7 @@
-"""A consumer that repeats itself: the same single partition without a session, only from another offset.
+"""Cached Fetch requests: one partition, no session, a new fetch offset.
 
-Once such a request went through `a01_fetch` in full, its bytes around the offset are known by heart, with
-everything that they lead to: the log, the limits, and the answer with holes for what differs. A request that
-would have to wait, that meets an error, or whose client may be throttled is left to `a01_fetch`.
+After `a01_fetch` serves such a request, the cache maps the bytes around its offset to the log, the limits and
+an encoded response template. `a01_fetch` handles requests that wait, fail or may be throttled.
 """
 
 import struct
@@ -24,10 +23,10 @@ from broker.services.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from broker.services.fetching import check_epoch
 
 KNOWN: Final = 1024
-"""Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
+"""Cached shapes per version and listener; the bound is needed because clients choose ids and topics."""
 
 LONGEST: Final = 1024
-"""Bytes of a request that is kept: more than a topic's longest name and any reasonable client id."""
+"""Longest cached request in bytes; exceeds the longest topic name plus any reasonable client id."""
 
 INT32: Final = struct.Struct(">i")
 INT64: Final = struct.Struct(">q")
@@ -40,7 +39,7 @@ _OTHER_OFFSET: Final = 0x0A0B0C0D0E0F1011
 
 
 class ResponseTemplate:
-    """An encoded answer for one partition, in the pieces around its correlation id, offsets and records."""
+    """An encoded response for one partition, split around its correlation id, offsets and records."""
 
     __slots__ = (
         "_before_offsets",
@@ -69,10 +68,10 @@ class ResponseTemplate:
         self._fixed = INT32.size + OFFSETS.size + sum(map(len, fixed))
 
     def fill(self, correlation_id: int, log: PartitionLog, records: FileSlice) -> list[bytes | FileSlice]:
-        """The frame, whose records stay where they are."""
+        """Return the frame; `records` stays a file slice."""
         size = records.remaining
         if size != self._size:
-            # A consumer that catches up gets full answers, which are all of one size.
+            # A consumer that catches up gets full responses of equal size.
             self._size = size
             self._length = uvarint(size + 1) if self._flexible else INT32.pack(size)
             self._total = self._fixed + len(self._length) + size
@@ -90,7 +89,7 @@ class ResponseTemplate:
 
 
 class Shape:
-    """What the known bytes around an offset, which stands at `at`, lead to."""
+    """The log, limits and response of a cached request; `at` is the position of the fetch offset."""
 
     __slots__ = ("answer", "at", "client_id", "log", "max_bytes", "min_bytes")
 
@@ -112,7 +111,7 @@ class Shape:
 
 
 class FetchCache:
-    """The known shapes of one version on one listener. Forgotten whole when the metadata image changes."""
+    """The cached shapes of one version on one listener; a new metadata image clears them."""
 
     __slots__ = ("_shapes", "_version")
 
@@ -124,7 +123,7 @@ class FetchCache:
         self._shapes.clear()
 
     def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
-        """The outcome of a request whose shape is known; None leaves it to the full handler."""
+        """Return the outcome of a cached request, or None to leave it to the full handler."""
         if len(frame) > LONGEST:
             return None
         at = context.connection.shape
@@ -150,7 +149,7 @@ class FetchCache:
     def learn(
         self, frame: Buffer, body: int, message: FetchRequest, context: RequestContext, broker: Broker
     ) -> None:
-        """Remembers the bytes around the offset of a request for one partition, if it could be served."""
+        """Cache the bytes around the offset of a request for one partition that succeeded."""
         if len(frame) > LONGEST or self._version < 5:
             return
         if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
@@ -178,8 +177,9 @@ class FetchCache:
         context.connection.shape = at
 
     def _offset_at(self, frame: Buffer, body: int, message: FetchRequest) -> int | None:
-        """Where the fetch offset stands, proved by putting another one there and reading the request
-        again.
+        """Return the position of the fetch offset in the frame, or None.
+
+        Each candidate is verified: the request is decoded again with another offset written there.
         """
         sought = INT64.pack(message.topics[0].partitions[0].fetch_offset)
         original = bytes(frame)

@@ -1,8 +1,8 @@
-"""A fetch of many partitions: looked up, read and answered in slices. Called by `api.a01_fetch`.
+"""A Fetch of many partitions: looked up, read and encoded in slices. Called by `api.a01_fetch`.
 
-It waits for `min_bytes` as others do (Kafka: DelayedFetch), but reads only the partition that has moved when
-one gets a record (`services.fetching.DelayedManyFetch`). The fetches that wait so name MOST_WAITING
-partitions together at most; one that would exceed this is answered at once.
+It waits for `min_bytes` like other fetches (Kafka: DelayedFetch), but an append reads only the appended
+partition again (`services.fetching.DelayedManyFetch`). The waiting fetches name at most MOST_WAITING
+partitions together; a fetch over this limit responds at once.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from broker.services.fetch_sessions import NO_SESSION
 from broker.services.fetching import DelayedManyFetch, Found, Reading
 
 MOST_WAITING: Final = 1_000_000
-"""Partitions of all large fetches that wait; ours. Each takes about 250 bytes where it is in no session."""
+"""Partitions of all waiting large fetches; our own limit. Each takes about 250 bytes outside a session."""
 
 
 def fetch_many(
@@ -58,7 +58,7 @@ def fetch_many(
 
 
 class PendingManyFetch(PendingFetch):
-    """A consumer's, which is answered in slices when it has waited, too."""
+    """A consumer's fetch, which builds its response in slices."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class PendingManyFetch(PendingFetch):
 
 
 class PendingManyReplicaFetch(PendingReplicaFetch):
-    """A replica's."""
+    """A replica's fetch, which builds its response in slices."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ def _read_and_answer(pending: PendingFetch) -> Slices[Outcome]:
 
 
 def _prepare(operation: DelayedManyFetch, reading: Reading, broker: Broker) -> Slices[None]:
-    """Reads all partitions, after the operation has begun to see what is appended to them."""
+    """Read all partitions after registering the operation, so that it sees every append."""
     for some in pieces(reading.wanted):
         operation.want(some)
         yield None
@@ -101,7 +101,7 @@ def _read(reading: Reading) -> Slices[None]:
 
 
 def _answer(pending: PendingFetch) -> Slices[Outcome]:
-    """`PendingFetch.answer` of what has just been read."""
+    """Build the response of `PendingFetch.answer` in slices from a fresh read."""
     reading, session, quotas = pending.reading, pending.session, pending.broker.quotas
     found = reading.found
     if session is not None:
@@ -121,7 +121,7 @@ def _answer(pending: PendingFetch) -> Slices[Outcome]:
             reading.count_sent(some)
             yield None
     if isinstance(answered, FetchAnswer):
-        return answered  # it may yet be held back, and then needs what was found
+        return answered  # the request quota may still withhold the records
     del found
     for items in (reading.found, reading.wanted):
         yield from _freed(items)
@@ -129,7 +129,7 @@ def _answer(pending: PendingFetch) -> Slices[Outcome]:
 
 
 def _freed(items: Sequence[object]) -> Slices[None]:
-    """Drops elements in slices, which would otherwise be freed in one piece with the list."""
+    """Free the elements in slices rather than all at once with the list."""
     assert isinstance(items, list)
     while items:
         del items[-SLICE:]

@@ -1,7 +1,7 @@
-"""A fetch between its question and its answer, and how a consumer's ends. (Kafka: handleFetchRequest)
+"""A Fetch in progress, and how a consumer's fetch completes. (Kafka: handleFetchRequest)
 
-Made by `api.a01_fetch`; answered there, or by `api.delayed_fetch` when it has waited. A replica's:
-`fetch_replica`.
+`api.a01_fetch` creates it and completes it at once or, after a wait, through `api.delayed_fetch`.
+`fetch_replica` has the replica variant.
 """
 
 from broker.api.broker import Broker
@@ -16,7 +16,7 @@ from broker.services.fetching import Found, Reading
 
 
 class PendingFetch:
-    """`incremental` answers leave out what has not changed."""
+    """A Fetch in progress; `incremental` responses omit unchanged partitions."""
 
     __slots__ = ("broker", "context", "incremental", "reading", "session")
 
@@ -35,7 +35,7 @@ class PendingFetch:
         self.incremental = incremental
 
     def answer(self, *, fresh: bool = False) -> Answered | Sliced:
-        """The answer as things stand; `fresh` when it has just been read."""
+        """Build the response; `fresh` means that the partitions have just been read."""
         reading = self.reading
         if not fresh:
             reading.read()
@@ -52,8 +52,9 @@ class PendingFetch:
         return answered
 
     def settle(self, reply: FetchResponse, found: list[Found], size: int | None = None) -> Answered:
-        """Records what is about to be sent, at the time of the answer, by the rules for whoever asked. `size`
-        is that of the whole frame, where it is known. An answer without a throttle is sent with its records.
+        """Record the response in the quotas at response time; a response with a throttle has no records.
+
+        `size` is the size of the whole frame, if known.
         """
         broker, context = self.broker, self.context
         quotas = broker.quotas
@@ -71,8 +72,9 @@ class PendingFetch:
         return Answered(reply)
 
     def without_records(self, throttle: Throttle, found: list[Found]) -> Answered:
-        """The empty answer of a fetch that is throttled. Its session goes on as if nothing had been found. A
-        session that would have begun with this answer does not begin. (Kafka: getThrottledResponse)
+        """Return the empty response of a throttled fetch. (Kafka: getThrottledResponse)
+
+        The session continues as if nothing had been found; a session that this fetch created is closed.
         """
         session_id = NO_SESSION
         session = self.session
@@ -87,12 +89,13 @@ class PendingFetch:
 
 
 class FetchAnswer(Answered):
-    """A consumer's answer while there is a request quota, which may still hold it back. `recorded` is what
-    the fetch quotas have recorded, None without one.
+    """A consumer's response while a request quota is set, which may still withhold its records.
 
-    Kafka holds back every fetch over the request quota, and as the wait is one window at most, a client whose
-    fetches take more than its share of a window would never get a record. Here the records of such a client
-    go out once in the time that the quota looks back; the throttle stays.
+    `recorded` is what the fetch quotas recorded, or None.
+
+    Kafka withholds the records of every fetch over the request quota. Because the throttle is at most one
+    window, a client whose fetches exceed its share of a window would never receive a record. Here such a
+    client receives records once per quota window; the throttle stays.
     """
 
     __slots__ = ("_found", "_pending", "_recorded", "_withheld_since_ms")

@@ -1,9 +1,9 @@
-"""A Fetch that comes from another broker, or from who says so. Called by `api.a01_fetch` only.
+"""Fetch requests of replicas. Called by the fetch modules only.
 
-(Kafka: ReplicaManager.shouldLeaderThrottle, KIP-73) Client quotas do not apply to it. Where a partition is
-marked as throttled, its replica is not in sync and the leader's quota is exceeded, the partition is answered
-without records; what is sent of marked partitions is counted in either case. Only who may administer the
-cluster may ask as a replica.
+(Kafka: ReplicaManager.shouldLeaderThrottle, KIP-73) Client quotas do not apply. A throttled partition whose
+replica is out of sync has no records in the response while the leader's replication quota is exceeded; the
+quota always counts the bytes sent for throttled partitions. Fetching as a replica requires the cluster
+administrator's role.
 """
 
 from broker.api.broker import Broker
@@ -20,13 +20,13 @@ from broker.services.replica_reading import ReplicaReading
 
 
 def replica_of(message: FetchRequest) -> int:
-    """The broker that asks; negative for a consumer. (KIP-903: in `replica_state` since version 15)"""
+    """Return the fetching broker's id, or negative for a consumer. (KIP-903: `replica_state` since v15)"""
     state = message.replica_state
     return message.replica_id if state is None or message.replica_id >= 0 else state.replica_id
 
 
 def replica_reading(replica: int, wanted: list[Wanted], max_bytes: int, broker: Broker) -> Reading:
-    """This broker alone is in sync with itself; every other replica may be throttled."""
+    """Return a reading that throttles every replica but this broker, the only one in sync."""
     if replica == broker.config.node_id:
         return Reading(wanted, max_bytes)
     quota, clock = broker.replication.leader, broker.clock
@@ -34,16 +34,14 @@ def replica_reading(replica: int, wanted: list[Wanted], max_bytes: int, broker: 
 
 
 def refuse_unprivileged(wanted: list[Wanted], context: RequestContext, broker: Broker) -> None:
-    """Everything is TOPIC_AUTHORIZATION_FAILED to who may not administer the cluster."""
+    """Set TOPIC_AUTHORIZATION_FAILED for every partition unless the principal administers the cluster."""
     if wire_actor(context, broker).role < Role.ADMIN:
         for each in wanted:
             each.log, each.error = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 class PendingReplicaFetch(PendingFetch):
-    """Is exempt from client quotas, a refusal too, and counted in the leader's replication quota when it is
-    answered.
-    """
+    """A replica's fetch, exempt from client quotas and recorded in the leader's replication quota."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What every Fetch begins with once its partitions are known. Called by `a01_fetch` and `fetch_many`."""
+"""Sets up a Fetch once its partitions are known. Called by `a01_fetch` and `fetch_many`."""
 
 from broker.api.broker import Broker
 from broker.api.byte_quotas import fetch_max_bytes
@@ -20,7 +20,10 @@ def pending_fetch(
     context: RequestContext,
     broker: Broker,
 ) -> PendingFetch:
-    """A fetch of which nothing has been read. `kind` answers it; `replica` is negative for a consumer."""
+    """Return a fetch that has read nothing yet.
+
+    `kind` builds its response; `replica` is negative for a consumer.
+    """
     max_bytes = min(message.max_bytes, broker.fetch_config.max_bytes)
     if replica >= 0:
         refuse_unprivileged(wanted, context, broker)

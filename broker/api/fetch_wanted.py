@@ -1,6 +1,4 @@
-"""What a Fetch asks for: its partitions, by way of its session where it has one. Called by
-`api.a01_fetch` only.
-"""
+"""Resolves the partitions of a Fetch, through its session if it has one. Called by the fetch modules only."""
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
@@ -16,9 +14,7 @@ from broker.services.fetching import Wanted, check_epoch
 def wanted_by(
     message: FetchRequest, context: RequestContext, broker: Broker
 ) -> tuple[list[Wanted], FetchSession | None, bool]:
-    """What this fetch reads, the session it belongs to, and whether its answer may leave out the
-    unchanged.
-    """
+    """Return the partitions to read, the session, and whether the response is incremental."""
     session_id, epoch = message.session_id, message.session_epoch
     if epoch == FINAL_EPOCH and session_id == NO_SESSION:
         return _named(message.topics, broker), None, False
@@ -76,7 +72,10 @@ def _one(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> Wanted:
 def wanted_in_slices(
     message: FetchRequest, context: RequestContext, broker: Broker
 ) -> Slices[tuple[list[Wanted], FetchSession | None, bool]]:
-    """`wanted_by` for many partitions. The session's epoch has moved, so no other request comes between."""
+    """Compute `wanted_by` for many partitions, in slices.
+
+    The session's epoch has already advanced, so no other request of the session runs in between.
+    """
     session_id, epoch, pace = message.session_id, message.session_epoch, Pace()
     by_id = context.api_version >= 13
     full = epoch in (FINAL_EPOCH, FIRST_EPOCH)
@@ -123,7 +122,7 @@ def wanted_in_slices(
 
 
 def makes_logs(message: FetchRequest, broker: Broker) -> bool:
-    """Whether looking up what it names creates files."""
+    """Return whether resolving the request's partitions creates log files."""
     return any(_makes_log(topic, asked, broker) for topic in message.topics for asked in topic.partitions)
 
 
@@ -135,7 +134,7 @@ def _makes_log(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> bool
 
 
 def _look_up(wanted: Wanted, broker: Broker) -> None:
-    """Finds the log of one partition, or why there is none. A session outlives topics: they come and go."""
+    """Set the log of one partition, or its error; a session outlives topics."""
     if wanted.topic_id != ZERO_UUID:
         hosted = broker.partitions.by_id.get(wanted.topic_id)
         wanted.error = ErrorCode.UNKNOWN_TOPIC_ID

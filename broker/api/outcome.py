@@ -1,7 +1,7 @@
-"""The ways a handler can end. `network.handling.handler_pool` matches on them; nothing else does.
+"""The outcomes of a handler, matched by `network.handling.handler_pool` only.
 
-Expected errors are values inside a reply. A throttle travels beside the reply, because the channel must be
-marked as throttled before the response is enqueued (KIP-219: answer first, mute afterwards).
+Expected errors are values in the reply. The throttle is separate from the reply because the channel must be
+marked as throttled before the response is enqueued (KIP-219: respond first, mute afterwards).
 """
 
 from abc import abstractmethod
@@ -19,10 +19,10 @@ Imprint = Callable[[Connection], None]
 
 
 class Login(Enum):
-    """How a login ended, for the connection: a success lifts the limits that held before it, as the renewal
-    of one does, a failure
-    closes the connection `connection.failed.authentication.delay.ms` after the answer, and holds up nobody
-    else meanwhile.
+    """The result of a login step.
+
+    SUCCEEDED and RENEWED lift the limits of an unauthenticated connection. FAILED closes the connection
+    `connection.failed.authentication.delay.ms` after the response, without blocking other connections.
     """
 
     SUCCEEDED = "succeeded"
@@ -33,9 +33,9 @@ class Login(Enum):
 class Answered:
     """A reply to encode and send.
 
-    `cacheable` says that the same request bytes get the same answer until the metadata image changes; the
-    encoded answer is then kept, and `imprint`, if given, is what the request leaves on its connection each
-    time it is served so. `login` is given by the SASL handlers only.
+    `cacheable` is true if identical request bytes get the same response until the metadata image changes; the
+    broker then caches the encoded response. `imprint`, if set, applies the request's effect to the connection
+    each time the cached response is served. Only the SASL handlers set `login`.
     """
 
     __slots__ = ("cacheable", "imprint", "login", "reply", "throttle")
@@ -56,15 +56,17 @@ class Answered:
         self.login = login
 
     def withheld(self, throttle: Throttle) -> "Answered":
-        """What is sent when the request quota throttles the client: this answer, but for a consumer's fetch,
-        which is answered without records. (api.fetch_pending.FetchAnswer)
+        """Return the response to send when the request quota throttles the client.
+
+        The default is this response; `api.fetch_pending.FetchAnswer` drops the records of a consumer's fetch.
         """
         return self
 
 
 class Encoded:
-    """A whole frame, ready to send (bytes, or a list of buffers and file slices): what an `Answered`
-    becomes, where the handler can say it without a message.
+    """A complete frame, ready to send: bytes, or a list of buffers and file slices.
+
+    The request caches return it instead of an `Answered`, without building a message.
     """
 
     __slots__ = ("frame", "throttle")
@@ -75,7 +77,7 @@ class Encoded:
 
 
 class Silent:
-    """No response on the wire (acks=0); a byte-rate violation still mutes."""
+    """No response on the wire (acks=0); a byte-rate violation still mutes the channel."""
 
     __slots__ = ("throttle",)
 
@@ -84,15 +86,13 @@ class Silent:
 
 
 class Delayed:
-    """The request waits. Whoever completes it posts (context, outcome) to the broker's callbacks."""
+    """The request waits; its completion posts (context, outcome) to the broker's callbacks."""
 
     __slots__ = ()
 
 
 class Hangup:
-    """The connection is closed, with one log line. `error` is the code that an answer would have had, 0 where
-    there is none.
-    """
+    """Closes the connection, with one log line; `error` is the response's error code, or 0."""
 
     __slots__ = ("error", "reason")
 
@@ -102,12 +102,13 @@ class Hangup:
 
 
 AS_LONG_AS_IT_TAKES: Final = 2**31 - 1
-"""Milliseconds, 24 days: for those whose request says nothing of a time-out."""
+"""Milliseconds, 24 days: for requests without a timeout."""
 
 
 class AfterCommit:
-    """The outcome is known once the appends that this drain staged are on file, and on the disk where the
-    topic wants that: `finish` is called then, once.
+    """An outcome that depends on the commit of the appends that this drain staged.
+
+    `finish` is called once, after the write and, where the topic requires it, the flush.
     """
 
     __slots__ = ()
@@ -115,32 +116,32 @@ class AfterCommit:
     @property
     @abstractmethod
     def logs(self) -> Sequence[PartitionLog]:
-        """Where it appended."""
+        """The logs with staged appends."""
 
     @property
     def timeout_ms(self) -> int:
-        """How long the answer waits for the disk."""
+        """The longest time that the response waits for the disk."""
         return AS_LONG_AS_IT_TAKES
 
     @abstractmethod
     def finish(self) -> "Outcome":
-        """Any outcome: Sliced where more is to be appended; Parked only where `api.retry_storm` has its
-        answer come later.
+        """Return any outcome.
+
+        Sliced appends more; Delayed occurs only if `api.retry_storm` delays the response.
         """
 
     def give_up(self) -> "Outcome":
-        """The outcome when the disk does not have the records, be it that it took longer than `timeout_ms` or
-        that it failed; called once, and `finish` never then.
-        """
+        """Return the outcome if the flush fails or exceeds `timeout_ms`; called once, instead of `finish`."""
         return self.finish()
 
 
 class Sliced:
-    """The outcome takes longer to find out than others may be kept waiting: `slices` is resumed between other
-    requests, and returns the outcome, or an awaitable of it, as a handler may. `step` is what it has yielded
-    last; `then`, if somebody sets it, makes another outcome of what is returned. `held` are large messages
-    and lists that the local variables of `slices` do not name, to be freed in slices if the work is given up.
-    (broker.records.slices)
+    """A handler that yields to other requests because its work takes longer than one slice.
+
+    The handler pool resumes `slices` between other requests; it returns an outcome, or an awaitable of one.
+    `step` is the last yielded value. `then`, if set, maps the returned outcome to another. `held` lists large
+    messages and lists that the local variables of `slices` do not reference; they are freed in slices if the
+    work is cancelled. (broker.records.slices)
     """
 
     __slots__ = ("held", "slices", "step", "then")
@@ -155,7 +156,7 @@ class Sliced:
 
 
 def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awaitable[Outcome]":
-    """The outcome where the first slice finds it out, else the work that is left."""
+    """Return the outcome if the first slice completes it, else a `Sliced` with the remaining work."""
     try:
         step = next(slices)
     except StopIteration as end:
@@ -165,7 +166,7 @@ def in_slices(slices: "Slices[Outcome | Awaitable[Outcome]]") -> "Outcome | Awai
 
 
 def outcome_of(slices: "Slices[Outcome]") -> "Outcome":
-    """The same of work that ends in an outcome."""
+    """Like `in_slices`, for work that never returns an awaitable."""
     outcome = in_slices(slices)
     assert not isinstance(outcome, Awaitable)
     return outcome
@@ -175,4 +176,4 @@ DELAYED = Delayed()
 SILENT = Silent()
 
 Outcome = Answered | Encoded | Silent | Delayed | Hangup | AfterCommit | Sliced
-"""What a handler returns; a completion posts one of Answered, Silent, Hangup or Sliced."""
+"""The return type of a handler; a completion posts Answered, Silent, Hangup or Sliced."""

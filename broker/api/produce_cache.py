@@ -1,8 +1,8 @@
-"""A producer that repeats itself: the same client id, acks, topic and partition, only other records.
+"""Cached Produce requests: the same client id, acks, topic and partition with new records.
 
-Nearly all of a producer's requests are such. Once one of them went through `a00_produce` in full, its bytes
-before the records are known by heart, with everything that they lead to: the log, and the answer with holes
-for what differs. A request of another shape, or one that the log refuses, is left to `a00_produce`.
+Most requests of a producer differ in their records only. After `a00_produce` serves such a request, the cache
+maps the bytes before its records to the log and an encoded response template. `a00_produce` handles requests
+of any other shape, and requests that the log refuses.
 """
 
 import struct
@@ -32,18 +32,18 @@ from broker.records.compression import Codec
 from broker.records.header import CODEC_AT, CODEC_MASK
 
 KNOWN: Final = 1024
-"""Shapes kept per version and listener; clients choose their ids and topics, so they must be bounded."""
+"""Cached shapes per version and listener; the bound is needed because clients choose ids and topics."""
 
 LONGEST: Final = 1024
-"""Bytes of a beginning that is kept: more than a topic's longest name and any reasonable client id."""
+"""Longest cached request prefix in bytes; exceeds the longest topic name plus any reasonable client id."""
 
 LOG_START_SINCE: Final = 5
-"""The first version whose answer has all three numbers of OFFSETS."""
+"""First version whose response has all three fields of OFFSETS."""
 
 OFFSETS: Final = struct.Struct(">qqq")
 INT32: Final = struct.Struct(">i")
 NO_TAGS: Final = b"\0\0\0"
-"""What follows the records in flexible versions: the ends of the partition, the topic and the request."""
+"""Empty tag sections after the records in flexible versions: partition, topic and request."""
 
 _SENTINELS: Final = (0x1122334455667788, 0x2233445566778811, 0x3344556677881122)
 _THROTTLE: Final = 0x44556677
@@ -51,7 +51,7 @@ _DONE: Final = object()
 
 
 class ResponseTemplate:
-    """An encoded answer for one partition, in the pieces around its correlation id, offsets and throttle."""
+    """An encoded response for one partition, split around its correlation id, offsets and throttle time."""
 
     __slots__ = (
         "_after_offsets",
@@ -91,13 +91,13 @@ class ResponseTemplate:
         )
 
     def refuse(self, error: ErrorCode, throttle_ms: int) -> ProduceResponse:
-        """The answer without offsets."""
+        """Return an error response, without offsets."""
         partition = PartitionProduceResponse(self._index, error, -1)
         return ProduceResponse([TopicProduceResponse(self._topic, self._topic_id, [partition])], throttle_ms)
 
 
 class Shape:
-    """What a known beginning, which ends at `end`, leads to."""
+    """The log and response of a cached request; its prefix ends at `end`."""
 
     __slots__ = ("acks", "answer", "client_id", "end", "log", "timeout_ms")
 
@@ -118,7 +118,7 @@ class Shape:
 
 
 class ProduceCache:
-    """The known shapes of one version on one listener. Forgotten whole when the metadata image changes."""
+    """The cached shapes of one version on one listener; a new metadata image clears them."""
 
     __slots__ = ("_flexible", "_last_codec", "_shapes", "_tail", "_version")
 
@@ -133,7 +133,7 @@ class ProduceCache:
         self._shapes.clear()
 
     def serve(self, frame: Buffer, context: RequestContext, broker: Broker) -> Outcome | None:
-        """The outcome of a request whose shape is known; None leaves it to the full handler."""
+        """Return the outcome of a cached request, or None to leave it to the full handler."""
         at = context.connection.shape
         shape = self._shapes.get(bytes(frame[8:at]))
         if shape is None or shape.end != at or len(frame) < at + 5:
@@ -155,11 +155,11 @@ class ProduceCache:
         try:
             codec = records[CODEC_AT] & CODEC_MASK
             if codec > self._last_codec:
-                return None  # zstd, before the version that allows it
+                return None  # zstd is not allowed in this version
             if codec >= log.inspects_from and (
                 next(log.inspect(records, context.wall_ms), _DONE) is not _DONE
             ):
-                return None  # it is too large to be inspected at once
+                return None  # too large to inspect in one slice
             staged = log.stage(records, now_wall_ms=context.wall_ms, inspected=True)
         except (ApiError, IndexError):
             return None
@@ -168,7 +168,7 @@ class ProduceCache:
     def learn(
         self, frame: Buffer, body: int, message: ProduceRequest, context: RequestContext, broker: Broker
     ) -> None:
-        """Remembers the beginning of a request for one partition, if it could be served."""
+        """Cache the prefix of a request for one partition that succeeded."""
         if (
             self._version < LOG_START_SINCE
             or len(message.topic_data) != 1
@@ -201,7 +201,7 @@ class ProduceCache:
 
 
 class _CachedRequest(AfterCommit):
-    """A staged append of a known shape."""
+    """A staged append of a cached request."""
 
     __slots__ = ("broker", "context", "shape", "staged")
 

@@ -1,6 +1,6 @@
-"""Which APIs this broker serves, in which versions, by whom. Filled by the `@api` beside each handler.
+"""The served APIs, with their versions and handlers. The `@api` decorators of the handlers fill it.
 
-Dispatch, ApiVersions and docs/protocol-support.md derive from here; there is no second switch.
+Dispatch, ApiVersions and docs/protocol-support.md derive from it; there is no second switch.
 """
 
 import importlib
@@ -20,10 +20,10 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API key as served here.
+    """A served API key.
 
-    `handle(message, context, broker)` returns an Outcome, or a coroutine of one where it must wait.
-    `before_login` marks the three that an unauthenticated connection may send.
+    `handle(message, context, broker)` returns an Outcome, or a coroutine of one if it must wait.
+    `before_login` marks the three APIs that an unauthenticated connection may call.
     """
 
     key: ApiKey
@@ -38,20 +38,20 @@ class Api:
 
 
 class RequestCache(Protocol):
-    """Serves requests whose beginning is known by heart, one table for each version and listener."""
+    """Serves requests that match a cached prefix; one instance for each version and listener."""
 
     def serve(self, frame: Any, context: Any, broker: Any) -> Any:
-        """An Outcome; None leaves the request to the full handler, and nothing has happened."""
+        """Return an Outcome, or None, without side effects, to leave the request to the full handler."""
 
     def learn(self, frame: Any, body: int, message: Any, context: Any, broker: Any) -> None:
-        """A request that the full handler has just served; `frame` decodes to `message` from `body` on."""
+        """Cache a request that the full handler has served; `frame` decodes to `message` from `body` on."""
 
     def forget(self) -> None:
-        """The metadata image has changed."""
+        """Clear the cache, because the metadata image has changed."""
 
 
 class Registry:
-    """Api by key."""
+    """The served APIs by key."""
 
     def __init__(self) -> None:
         self._apis: dict[int, Api] = {}
@@ -64,7 +64,7 @@ class Registry:
         return self._apis.get(key)
 
     def only(self, keys: Collection[int]) -> "Registry":
-        """Another registry, with those of these APIs that this one has."""
+        """Return a registry with only the APIs of `keys`."""
         some = Registry()
         for entry in self:
             if entry.key in keys:
@@ -72,7 +72,7 @@ class Registry:
         return some
 
     def without(self, keys: Collection[int]) -> "Registry":
-        """Another registry, with all of these APIs but those."""
+        """Return a registry without the APIs of `keys`."""
         return self.only([entry.key for entry in self if entry.key not in keys])
 
     def __iter__(self) -> Iterator[Api]:
@@ -91,10 +91,10 @@ def api(
     unknown_version: Callable[..., Any] | None = None,
     request_cache: Callable[[int], "RequestCache"] | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Registers a handler for `key`, versions min to max inclusive.
+    """Register a handler for `key`, versions min to max inclusive.
 
-    `advertised_min` is below the real minimum only for Produce (KAFKA-18659). `unknown_version` answers a
-    version above the maximum, in the response format of version 0, without reading the request (ApiVersions
+    `advertised_min` is below the real minimum for Produce only (KAFKA-18659). `unknown_version` responds to a
+    version above the maximum, in the response format of version 0, without decoding the request (ApiVersions
     only).
     """
 
@@ -119,7 +119,7 @@ def api(
 
 
 def load() -> Registry:
-    """Imports every handler file of this room, which registers them; the filled registry."""
+    """Import every handler module of this package, which registers the handlers, and return the registry."""
     package = importlib.import_module("broker.api")
     for info in pkgutil.iter_modules(package.__path__):
         if HANDLER_FILE.fullmatch(info.name):
