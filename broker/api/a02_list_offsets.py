@@ -1,11 +1,10 @@
-"""ListOffsets: where a partition begins and ends, and from where on records are as young as a given time.
+"""ListOffsets: looks up the earliest, the latest or a timestamp's offset of a partition.
 
-Versions 1-10. The special times: -1 latest, -2 earliest, -3 the record with the largest timestamp (version 7
-on), -4 the earliest on this broker's disk (8 on), -5 the latest in tiered storage (9 on; there is none:
-offset -1). A special time in a version that lacks it is UNSUPPORTED_VERSION, a partition asked for twice
-INVALID_REQUEST.
-Left out: followers (a replica id is treated as a consumer); `timeout_ms` of version 10, for nothing is read
-remotely.
+Versions 1-10. Special timestamps: -1 latest, -2 earliest, -3 the record with the largest timestamp (from
+version 7), -4 the earliest on this broker's disk (from 8), -5 the latest in tiered storage (from 9; always
+offset -1). A special timestamp in an older version is UNSUPPORTED_VERSION; a repeated partition is
+INVALID_REQUEST. Left out: followers (a replica id is treated as a consumer); `timeout_ms` of version 10,
+because there is no remote storage.
 """
 
 from collections.abc import Awaitable
@@ -37,7 +36,7 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 
 SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-"""The first version that knows each special time."""
+"""First version that supports each special timestamp."""
 
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
@@ -77,7 +76,7 @@ def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broke
 
 
 def _repeated(message: ListOffsetsRequest, pace: Pace) -> Slices[set[tuple[str, int]]]:
-    """The partitions that are asked for more than once."""
+    """Return the partitions that the request names more than once."""
     seen: set[tuple[str, int]] = set()
     twice: set[tuple[str, int]] = set()
     for topic in message.topics:
@@ -111,7 +110,7 @@ def _answer(asked: ListOffsetsPartition, hosted: HostedTopic | None) -> Slices[L
 
 
 def _find(timestamp: int, log: PartitionLog) -> Slices[tuple[int, int]]:
-    """Timestamp and offset; both -1 where no record is young enough."""
+    """Return timestamp and offset, or -1 for both if no record has this timestamp or a later one."""
     if timestamp == LATEST:
         return NO_TIMESTAMP, log.high_watermark
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

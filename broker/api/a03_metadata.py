@@ -1,12 +1,12 @@
-"""Metadata: brokers, topics, partitions and who leads them.
+"""Metadata: brokers, topics, partitions and leaders.
 
-Versions 0-13; answers have topic ids from 10 on, and questions may from 12 on. A null topic list asks for all
-topics (an empty one did in version 0). A topic that does not exist is made where `auto.create.topics.enable`
-and the client allow it, at most 100 by one request. Many topics are looked up in slices. Answers without
-surprises are kept until the metadata image changes, or a partition goes offline. An offline partition has
-KAFKA_STORAGE_ERROR, no leader, and its replica among the offline ones (Kafka: LEADER_NOT_AVAILABLE; clients
-ask again in both cases, and this one says why). Left out: authorized operations (no authorizer: the field
-says "not asked"), racks.
+Versions 0-13; responses have topic ids from version 10, and requests may use them from 12. A null topic list
+selects all topics (in version 0, an empty list). A missing topic is created if `auto.create.topics.enable`
+and the client allow it, at most 100 by one request. Many topics are looked up in slices. Responses without
+errors are cached until the metadata image changes or a partition goes offline. An offline partition has
+KAFKA_STORAGE_ERROR, no leader, and its replica among the offline replicas (Kafka: LEADER_NOT_AVAILABLE;
+clients retry both, and this code names the cause). Left out: authorized operations (there is no authorizer;
+the field has its default), racks.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -38,7 +38,7 @@ from broker.records.slices import SLICE, Slices, run_through
 from broker.services.partitions import LEADER_EPOCH, NO_LEADER
 
 CREATED_AT_ONCE: Final = 100
-"""Topics that one request makes; ours. The others of it are answered as unknown, which clients ask again."""
+"""Topics that one request creates; our own limit. The others are unknown topics, which clients retry."""
 
 
 @api(ApiKey.METADATA, versions=(0, 13))
@@ -49,7 +49,7 @@ def handle(message: MetadataRequest, context: RequestContext, broker: Broker) ->
     if context.api_version < 12 and any(
         topic.name is None or topic.topic_id != ZERO_UUID for topic in message.topics
     ):
-        # Versions 10 and 11 have a place for ids and no meaning for them, as in Kafka.
+        # Versions 10 and 11 have the topic id field but ignore it, as in Kafka.
         refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
         return Answered(_reply(refused, context, broker))
     return in_slices(_answers(message.topics, message, context, broker))
@@ -58,7 +58,7 @@ def handle(message: MetadataRequest, context: RequestContext, broker: Broker) ->
 def _answers(
     asked: list[MetadataRequestTopic], message: MetadataRequest, context: RequestContext, broker: Broker
 ) -> Slices[Outcome | Awaitable[Outcome]]:
-    """Looks up the topics, and begins to make those that are missing and may be made."""
+    """Look up the topics and start to create the missing ones that may be created."""
     may_create = message.allow_auto_topic_creation if context.api_version >= 4 else True
     creates = may_create and broker.topic_defaults.auto_create_topics
     answers: list[MetadataResponseTopic] = []
@@ -105,7 +105,7 @@ async def _create(
     context: RequestContext,
     broker: Broker,
 ) -> Outcome:
-    """`missing` are those among `answers` whose topics are to be made, by name."""
+    """Create the topics of `missing`, which maps each name to its entries in `answers`."""
     topics = tuple(automatic_topic(name, broker) for name in missing)
     command = CreateTopics(topics, charge=automatic_charge(context, broker))
     outcomes = await broker.control.apply(command, wire_actor(context, broker, automatic=True))
@@ -140,7 +140,7 @@ def _all_topics(image: Image, context: RequestContext, broker: Broker) -> Slices
 
 
 def _is_current(image: Image, went_offline: int, broker: Broker) -> bool:
-    """Whether an answer that was begun with these is still true: each of its topics was so in its slice."""
+    """Whether a response is still correct that started from this image and offline count."""
     return broker.control.image is image and broker.partitions.went_offline == went_offline
 
 
@@ -159,7 +159,7 @@ def _find(asked: MetadataRequestTopic, broker: Broker) -> MetadataResponseTopic:
 
 
 def _known(topic: Topic, broker: Broker) -> MetadataResponseTopic:
-    """With the first SLICE of its partitions; `_complete` adds the others."""
+    """Describe a topic with its first SLICE partitions; `_complete` adds the others."""
     partitions = _partitions(topic, range(min(topic.partitions, SLICE)), broker)
     return MetadataResponseTopic(ErrorCode.NONE, topic.name, topic.topic_id, topic.internal, partitions)
 

@@ -1,10 +1,9 @@
-"""OffsetCommit: how far a group has come.
+"""OffsetCommit: commits offsets of a group.
 
-Versions 2-9. Each partition is accepted or refused by itself; one that does not exist is
-UNKNOWN_TOPIC_OR_PARTITION. More than 256 partitions are written in several batches. The
-retention of versions 2 to 4 is kept with the offset; the leader epoch comes with 6, static members (KIP-345)
-with 7; from 9 on a group that does not exist is GROUP_ID_NOT_FOUND.
-Left out: topic ids (version 10).
+Versions 2-9. Each partition succeeds or fails alone; an unknown partition is UNKNOWN_TOPIC_OR_PARTITION. More
+than 256 offsets are written in several batches. The retention time of versions 2 to 4 is stored with the
+offset; version 6 adds the leader epoch, 7 static members (KIP-345). From 9 an unknown group is
+GROUP_ID_NOT_FOUND. Left out: topic ids (version 10).
 """
 
 from collections.abc import Awaitable, Sequence
@@ -32,7 +31,7 @@ from broker.protocol.messages.offset_commit import (
 from broker.records.slices import Slices
 
 AT_ONCE: Final = 256
-"""Offsets that are put and written in one go; ours. One takes 5 us."""
+"""Offsets written in one batch; our own limit. One takes 5 us."""
 
 
 @api(ApiKey.OFFSET_COMMIT, versions=(2, 9))
@@ -72,7 +71,7 @@ def _commit(message: OffsetCommitRequest, context: RequestContext, broker: Broke
 
 
 def _refusal(message: OffsetCommitRequest, broker: Broker) -> ErrorCode:
-    """What every partition is answered, whatever is to be committed for it."""
+    """Return the error of every partition if the whole request is refused, else NONE."""
     if not broker.groups.is_available:
         return ErrorCode.NOT_COORDINATOR
     return ErrorCode.INVALID_GROUP_ID if len(message.group_id) > LONGEST_NAME else ErrorCode.NONE
@@ -83,8 +82,9 @@ def _sort(
 ) -> Slices[
     tuple[list[OffsetCommitResponseTopic], list[OffsetToCommit], list[OffsetCommitResponsePartition]]
 ]:
-    """The answer with an entry for every partition, the offsets of those that exist, and their entries; no
-    offsets where there is a refusal.
+    """Return the response topics, the offsets to commit and their response entries.
+
+    With a `refusal`, every entry has an error and there are no offsets to commit.
     """
     topics = []
     offsets = []

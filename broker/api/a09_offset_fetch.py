@@ -1,10 +1,9 @@
-"""OffsetFetch: how far groups have come.
+"""OffsetFetch: returns committed offsets of groups.
 
-Versions 1-9. A null topic list (2 on) asks for every committed offset. Where nothing is committed the offset
-is -1 without an error. Version 1 has no place for the group's own error and says it for each partition; from
-8 on several groups are asked for at once, each with an error of its own. Member id and epoch (9) matter to
-the new group protocol only.
-Left out: topic ids (version 10); `require_stable`, as there are no transactions to wait for.
+Versions 1-9. A null topic list (from 2) selects every committed offset. A partition without a committed
+offset has offset -1 and no error. Version 1 has no group error, so each partition carries it; from 8 a
+request names several groups, each with its own error. Member id and epoch (9) apply to the new group protocol
+only. Left out: topic ids (version 10); `require_stable`, because there are no transactions to wait for.
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
@@ -95,7 +94,7 @@ def _partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartitio
 
 
 def _find(group_id: str, topics: Topics, broker: Broker) -> Found:
-    """By topic, the partitions asked for with what is committed for them."""
+    """Return the requested partitions by topic, with their committed offsets."""
     committed = broker.groups.coordinator.committed(group_id)
     if topics is None:
         for name, offsets in list(committed.items()):  # it may change between two slices

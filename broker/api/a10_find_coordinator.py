@@ -1,9 +1,8 @@
-"""FindCoordinator: which broker keeps a group. It is always this one, but it needs its offsets topic first.
+"""FindCoordinator: returns the coordinator of a group, which is always this broker.
 
-Versions 0-6. One key up to 3, several from 4 on. The offsets topic is made when somebody first asks for a
-group's coordinator; answers are kept until the metadata image changes.
-Left out: transactions (key type 1 is refused) and share groups (key type 2, version 6, is an invalid
-request).
+Versions 0-6. One key up to version 3, several from 4. The first request for a group creates the offsets
+topic; responses are cached until the metadata image changes. Left out: transactions (key type 1 is refused)
+and share groups (key type 2, version 6, is an invalid request).
 """
 
 from collections.abc import Awaitable
@@ -53,7 +52,7 @@ async def _make_offsets_topic(
     await broker.control.apply(
         CreateTopics((topic,), charge=automatic_charge(context, broker)), BROKER_ITSELF
     )
-    # Two who ask at once are both served: for the second the topic exists already.
+    # Of two concurrent requests, the second finds that the topic exists, and both succeed.
     if broker.groups.is_available:
         return outcome_of(_found(message, context, broker, cacheable=False))
     return outcome_of(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -1,9 +1,9 @@
-"""JoinGroup: a member comes into a classic consumer group, or comes back for a rebalance.
+"""JoinGroup: a member joins a classic consumer group, or rejoins it for a rebalance.
 
-Versions 0-9. The answer waits until the rebalance has all members or its time is over. From 1 on the
-rebalance time-out is a value of its own (before: the session's); 4: a new member is given its id first and
-asked to come back (KIP-394); 5: static members (KIP-345); 7: protocol type and null names; 8: a reason, which
-is not kept; 9: a leader may be told that the assignment stands (KIP-814).
+Versions 0-9. The response waits until all members have joined or the rebalance times out. Version 1 adds the
+rebalance timeout (before: the session timeout). Version 4 assigns a new member its id first and requires it
+to rejoin (KIP-394). Version 5 adds static members (KIP-345), 7 the protocol type and null names, 8 a reason,
+which is not stored. From 9 a leader may skip the assignment (KIP-814).
 """
 
 from typing import Final
@@ -24,8 +24,9 @@ from broker.protocol.messages.join_group import (
 )
 
 MOST_PROTOCOLS: Final = 512
-"""Protocols of one member; ours. A consumer offers one for each of its assignors. They are compared with
-those of all other members whenever one comes or goes.
+"""Protocols of one member, which offers one for each of its assignors; our own limit.
+
+Each join and leave compares them with those of all other members.
 """
 
 

@@ -1,6 +1,6 @@
-"""Heartbeat: a member lives, and learns whether its group is being rebalanced.
+"""Heartbeat: renews a member's session and tells it whether its group is rebalancing.
 
-Versions 0-4. From 3 on static members (KIP-345).
+Versions 0-4. Static members from 3 (KIP-345).
 """
 
 from broker.api.broker import Broker

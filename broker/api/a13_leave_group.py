@@ -1,7 +1,8 @@
-"""LeaveGroup: members go, and the others share what they had.
+"""LeaveGroup: removes members from a group and starts a rebalance.
 
-Versions 0-5. Up to 2 one member leaves, and the answer's error is its own; from 3 on several can be named, by
-id or by instance id (KIP-345), with an error for each. The reason of version 5 is not kept.
+Versions 0-5. Up to version 2 one member leaves, and the response has its error; from 3 the request names
+several members, by id or instance id (KIP-345), each with its own error. The reason of version 5 is not
+stored.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -45,7 +46,7 @@ def _leave(message: LeaveGroupRequest, context: RequestContext, broker: Broker) 
         if context.api_version < 3:
             answer.error_code = reply.error or next(iter(reply.errors), ErrorCode.NONE)
             return
-        for each, error in zip(asked, reply.errors, strict=False):  # none with an error of the whole
+        for each, error in zip(asked, reply.errors, strict=False):  # a whole-request error has none
             answer.members.append(MemberResponse(each.member_id, each.instance_id, error))
 
     def leave(some: Sequence[Leaving], token: Token) -> Effects:

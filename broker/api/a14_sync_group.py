@@ -1,7 +1,7 @@
-"""SyncGroup: the leader brings the assignment, every member takes its part.
+"""SyncGroup: the leader sends the assignment, and every member receives its part.
 
-Versions 0-5. The answer waits for the leader's. From 3 on static members (KIP-345); from 5 on the client says
-protocol type and name, which must be the group's.
+Versions 0-5. The response waits for the leader's request. Static members from 3 (KIP-345); from 5 the client
+names the protocol type and name, which must be the group's.
 """
 
 from collections.abc import Awaitable

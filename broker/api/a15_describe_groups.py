@@ -1,8 +1,8 @@
 """DescribeGroups: the state and the members of groups.
 
-Versions 0-6. One entry for every id asked for (librdkafka ends its process otherwise). A group that does not
-exist is in state Dead; from 6 on it is GROUP_ID_NOT_FOUND besides (KIP-1043). Static members come with 4.
-Left out: authorized operations (no authorizer: the field says "not asked").
+Versions 0-6. Every requested id has an entry (librdkafka aborts its process otherwise). An unknown group has
+state Dead, and from version 6 also GROUP_ID_NOT_FOUND (KIP-1043). Static members from 4. Left out: authorized
+operations (there is no authorizer; the field has its default).
 """
 
 from collections.abc import Awaitable

@@ -1,7 +1,7 @@
-"""ListGroups: which groups there are.
+"""ListGroups: lists the groups.
 
-Versions 0-5. From 4 on filtered by state, from 5 on by type too; an empty filter lets all pass, one
-of states or types that nobody knows lets none pass.
+Versions 0-5. Filters by state from version 4 and by type from 5; an empty filter selects all groups, and a
+filter with only unknown states or types selects none.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -40,7 +40,10 @@ def _answers(message: ListGroupsRequest, broker: Broker) -> Slices[Outcome]:
 
 
 def _filter(names: Iterable[str], pace: Pace) -> Slices[set[str]]:
-    """The first MOST_NAMES different ones. There are fewer states and types: the others match none."""
+    """Return the first MOST_NAMES distinct names.
+
+    There are fewer states and types than that, so further names match nothing.
+    """
     wanted: set[str] = set()
     for name in names:
         if len(wanted) < MOST_NAMES:

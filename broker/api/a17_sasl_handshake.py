@@ -1,9 +1,9 @@
-"""SaslHandshake: the client says which mechanism it will log in with.
+"""SaslHandshake: selects the SASL mechanism of a login.
 
-Version 1 only: tokens then travel in SaslAuthenticate requests (KIP-152). On a listener without SASL, or
-after a login that does not end, the answer is ILLEGAL_SASL_STATE, as in Kafka; so it is within a second of
-the last re-authentication (KIP-368; network.connection.sessions).
-Left out: version 0, whose tokens follow without any request around them.
+Version 1 only: the tokens then use SaslAuthenticate requests (KIP-152). The response is ILLEGAL_SASL_STATE,
+as in Kafka, on a listener without SASL, after a login that does not expire, and within a second of the last
+re-authentication (KIP-368; network.connection.sessions). Left out: version 0, whose tokens have no request
+around them.
 """
 
 from broker.api.broker import Broker

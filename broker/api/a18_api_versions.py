@@ -1,9 +1,9 @@
-"""ApiVersions: which APIs are served, in which versions.
+"""ApiVersions: the served APIs and their versions.
 
-Versions 0-4. A version above answers in the format of version 0 with UNSUPPORTED_VERSION and the range of
-ApiVersions itself, so that the client can ask again (KIP-511). From 3 on the client names its software,
-which the connection keeps. Left out: features (none are finalized; one with minimum level 0 would have to
-be hidden below version 4).
+Versions 0-4. A higher version gets UNSUPPORTED_VERSION in the format of version 0, with the range of
+ApiVersions itself, so that the client can retry (KIP-511). From 3 the client names its software, which the
+connection stores. Left out: features (none are finalized; a feature with minimum level 0 would have to be
+hidden below version 4).
 """
 
 import re
@@ -18,7 +18,7 @@ from broker.protocol.api_key import ApiKey
 from broker.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-"""What a client's software name and version must look like (Kafka: ApiVersionsRequest.isValid)."""
+"""The format of a client's software name and version (Kafka: ApiVersionsRequest.isValid)."""
 
 
 def unknown_version(_message: object, context: RequestContext, broker: Broker) -> Outcome:

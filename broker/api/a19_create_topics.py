@@ -1,10 +1,10 @@
-"""CreateTopics: new topics.
+"""CreateTopics: creates topics.
 
-Versions 2-7. Each topic is accepted or refused by itself; partitions and replicas of -1 (4 on) stand for
-the broker's defaults. From 5 on the answer says what the topic has become, settings included, from 7 on its
-id. `validate_only` answers the same and changes nothing. When the answer leaves, the topic can be written
-to. From 6 on a topic is refused where the client has used up its controller mutation quota (KIP-599);
-before that it is made, and the client waits.
+Versions 2-7. Each topic succeeds or fails alone; partitions and replicas of -1 (from 4) mean the broker's
+defaults. The response describes the topic with its configs from version 5 and its id from 7. `validate_only`
+returns the same response and changes nothing. When the response is sent, the topic accepts writes. From 6 a
+client that has exhausted its controller mutation quota is refused (KIP-599); before that the topic is created
+and the client is throttled.
 """
 
 from collections.abc import Awaitable
@@ -32,7 +32,7 @@ from broker.protocol.messages.create_topics import (
 from broker.records.slices import Slices
 
 Described = dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]]
-"""The settings of a topic as they are told, by those of its own."""
+"""The described configs of a topic, by its own configs."""
 
 
 @api(ApiKey.CREATE_TOPICS, versions=(2, 7))
@@ -68,7 +68,7 @@ def _results(outcomes: list[TopicOutcome], mutations: Mutations, broker: Broker)
 
 
 def _parts(topic: CreatableTopic) -> int:
-    # Assignments are as many as partitions, whose number has a bound of its own.
+    # The number of assignments is bounded by the limit on partitions.
     return len(topic.configs) + len(topic.assignments) // 10
 
 
@@ -93,7 +93,7 @@ def _result(outcome: TopicOutcome, control: Control, described: Described) -> Cr
         )
     configs = frozenset(outcome.configs)
     if configs not in described:
-        # Thousands of topics in one request are usually alike, and one takes a tenth of a millisecond.
+        # Thousands of topics in one request are usually alike, and describing one takes 0.1 ms.
         described[configs] = [
             CreatableTopicConfigs(row.name, row.value, row.read_only, row.source, row.sensitive)
             for row in describe_topic(dict(configs), control.image, control.configuration)

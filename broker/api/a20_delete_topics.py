@@ -1,8 +1,9 @@
-"""DeleteTopics: removes topics and their records.
+"""DeleteTopics: deletes topics and their records.
 
-Versions 1-6; from 6 on a topic can be named by its id (KIP-516). The metadata commit is the deletion: when
-the answer leaves, the topic is gone for every client, and its files go later. From 5 on a topic stays where
-the client has used up its controller mutation quota (KIP-599); before that it goes, and the client waits.
+Versions 1-6; from 6 a topic can be named by its id (KIP-516). The metadata commit is the deletion: when the
+response is sent, no client can see the topic, and its files are removed later. From 5 a client that has
+exhausted its controller mutation quota is refused (KIP-599); before that the topic is deleted and the client
+is throttled.
 """
 
 from collections.abc import Awaitable
@@ -76,6 +77,6 @@ def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: Reques
 
 
 def _said(error: ErrorCode, version: int) -> ErrorCode:
-    """Before version 3 nobody had heard of TOPIC_DELETION_DISABLED."""
+    """Return the code for `version`: TOPIC_DELETION_DISABLED exists from version 3 only."""
     unheard_of = version < 3 and error is ErrorCode.TOPIC_DELETION_DISABLED
     return ErrorCode.INVALID_REQUEST if unheard_of else error

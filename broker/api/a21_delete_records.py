@@ -1,9 +1,8 @@
-"""DeleteRecords: moves a partition's log start offset forward; what lies before it is gone.
+"""DeleteRecords: advances a partition's log start offset and deletes the records before it.
 
-Versions 0-2. Offset -1 stands for the high watermark. An offset outside the log is OFFSET_OUT_OF_RANGE;
-internal topics (INVALID_TOPIC_EXCEPTION) and topics that are compacted and never deleted from
-(POLICY_VIOLATION) are refused, as in Kafka. The low watermark of the answer is the new log start offset, -1
-with an error.
+Versions 0-2. Offset -1 means the high watermark. An offset outside the log is OFFSET_OUT_OF_RANGE; internal
+topics (INVALID_TOPIC_EXCEPTION) and compact-only topics (POLICY_VIOLATION) are refused, as in Kafka. The low
+watermark of the response is the new log start offset, or -1 with an error.
 """
 
 from collections.abc import Awaitable

@@ -1,7 +1,7 @@
-"""InitProducerId: an id and an epoch for an idempotent producer.
+"""InitProducerId: assigns an id and an epoch to an idempotent producer.
 
-Versions 0-5. Every request gets a new id at epoch 0, also one that names the id it had (version 3 on,
-KIP-360), as in Kafka for producers without a transactional id. Ids are never given twice, restarts included.
+Versions 0-5. Every request gets a new id at epoch 0, even if it names its current id (from version 3,
+KIP-360), as in Kafka for producers without a transactional id. An id is never reused, even after a restart.
 Left out: transactions (a transactional id is refused), two-phase commit (version 6).
 """
 
@@ -38,12 +38,12 @@ async def _from_next_block(broker: Broker) -> Outcome:
     try:
         block = await broker.control.apply(AllocateProducerIds(), BROKER_ITSELF)
     except ApiError:
-        # The disk refuses. Kafka answers with this where no block comes in time, and producers ask again.
+        # A disk error. Kafka responds with this code if no block arrives in time, and producers retry.
         return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     broker.producer_ids.add(range(block.first, block.first + block.count))
     producer_id = broker.producer_ids.take()
     if producer_id is None:
-        raise BrokerBug("a block of producer ids without an id")
+        raise BrokerBug("the allocated block of producer ids is empty")
     return _given(producer_id)
 
 

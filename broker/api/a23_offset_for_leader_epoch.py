@@ -1,8 +1,7 @@
-"""OffsetForLeaderEpoch: where an epoch of a partition ended, so that a client can tell whether what it read
-still stands.
+"""OffsetForLeaderEpoch: returns the end offset of a leader epoch, so that a client can detect truncation.
 
-Versions 2-4. One broker leads for ever at epoch 0, so epoch 0 ends where the log ends, and no other epoch is
-known: the answer to those is epoch -1 and offset -1 without an error, as in Kafka.
+Versions 2-4. The single broker leads permanently at epoch 0, which ends at the log end. Any other epoch is
+unknown: epoch -1 and offset -1 without an error, as in Kafka.
 """
 
 from collections.abc import Awaitable

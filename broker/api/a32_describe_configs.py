@@ -1,10 +1,9 @@
-"""DescribeConfigs: the settings of topics, of the broker, of its loggers and of client metrics, and where
-each comes from.
+"""DescribeConfigs: configs of topics, the broker, its loggers and client metrics, with the source of each
+value.
 
-Versions 1-4. A null list of keys, or an empty one, asks for all. Synonyms, the places where a value is looked
-for in their order, only where asked for; type and documentation from 3 on (the latter where asked for).
-Secrets have no value. A resource that is asked for twice is answered once.
-Left out: groups; such a resource is an invalid request.
+Versions 1-4. A null or empty list of keys selects all. The response has synonyms, the candidate sources in
+lookup order, only on request; types from version 3, and documentation from 3 on request. Sensitive configs
+have no value. A repeated resource has one entry. Left out: groups (such a resource is an invalid request).
 """
 
 from collections.abc import Awaitable, Sequence
@@ -32,7 +31,7 @@ from broker.protocol.messages.describe_configs import (
 from broker.records.slices import SLICE, Slices
 
 CHEAP: Final = 8
-"""Keys whose comparison costs as much as another element."""
+"""Keys whose comparison costs as much as one element."""
 
 COST: Final[dict[int, int]] = {
     ResourceType.TOPIC: SLICE // 8,
@@ -40,7 +39,7 @@ COST: Final[dict[int, int]] = {
     ResourceType.BROKER_LOGGER: SLICE // 4,
     ResourceType.CLIENT_METRICS: SLICE // 32,
 }
-"""Elements that describing a resource stands for: a topic's settings take a tenth of a millisecond."""
+"""Elements that describing one resource counts as; a topic's configs take 0.1 ms."""
 
 
 @api(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4))
@@ -83,7 +82,7 @@ def _describe(
 
 
 def _known(keys: Sequence[str], names: set[str], pace: Pace) -> Slices[set[str]]:
-    """The keys that are among `names`."""
+    """Return the keys that are in `names`."""
     known: set[str] = set()
     for some in pieces(keys):
         known.update(names.intersection(some))

@@ -1,7 +1,7 @@
-"""AlterConfigs: replaces all settings of a resource at once; the elder of IncrementalAlterConfigs.
+"""AlterConfigs: replaces all configs of a resource; the predecessor of IncrementalAlterConfigs.
 
-Versions 0-2. A setting that the resource has and the request does not name is removed.
-Left out: loggers, as in Kafka, and groups; such a resource is an invalid request.
+Versions 0-2. Configs that the request does not name are removed. Left out: loggers, as in Kafka, and groups
+(such a resource is an invalid request).
 """
 
 from collections.abc import Awaitable

@@ -1,11 +1,11 @@
-"""AlterReplicaLogDirs: moves partitions to other directories of log.dirs while they are written to. (KIP-113)
+"""AlterReplicaLogDirs: moves partitions to other directories of log.dirs without stopping writes. (KIP-113)
 
-Versions 1-2. A move is begun and not waited for; DescribeLogDirs shows how far it is. Where the partition
-lies already, a running move ends; another directory replaces it. Errors are of single partitions:
-LOG_DIR_NOT_FOUND for a path that is not one of log.dirs, written as DescribeLogDirs has it;
-KAFKA_STORAGE_ERROR for a directory or a partition that is offline, or a disk that refuses;
-INVALID_TOPIC_EXCEPTION for a name too long for the copy's directory. A partition that does not exist is
-REPLICA_NOT_AVAILABLE, and will be made in the directory.
+Versions 1-2. The response does not wait for the move; DescribeLogDirs shows its progress. Naming the current
+directory cancels a running move; naming another directory replaces it. Each partition has its own error:
+LOG_DIR_NOT_FOUND for a path that is not in log.dirs as DescribeLogDirs writes it; KAFKA_STORAGE_ERROR for an
+offline directory or partition, or a disk error; INVALID_TOPIC_EXCEPTION for a topic name too long for the
+copy's directory. A partition that does not exist is REPLICA_NOT_AVAILABLE; its creation will use the
+directory.
 """
 
 from collections.abc import Awaitable

@@ -1,9 +1,9 @@
-"""DescribeLogDirs: which partitions lie in which log directory, how large they are, and which are moving.
+"""DescribeLogDirs: the partitions of each log directory with their sizes and moves.
 
-Versions 1-4. A null topic list asks for all. Every directory has an entry, also one that holds nothing: the
-Java client takes an answer without any for a refusal. One that is offline is KAFKA_STORAGE_ERROR. The copy of
-a partition that moves is a future replica; its lag is what the copy lacks, to within an entry of the index.
-From version 4 on with the size of the volume and what may still be used of it. (KIP-113, KIP-827)
+Versions 1-4. A null topic list selects all. Every directory has an entry, even an empty one: the Java client
+takes a response without entries for an authorization error. An offline directory is KAFKA_STORAGE_ERROR. The
+copy of a moving partition is a future replica; its lag is the missing bytes, to within an index entry.
+Version 4 adds the total and usable bytes of the volume. (KIP-113, KIP-827)
 """
 
 from collections.abc import Awaitable, Collection

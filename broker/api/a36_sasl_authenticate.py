@@ -1,12 +1,11 @@
 """SaslAuthenticate: one step of a login.
 
-Versions 0-2. PLAIN takes one step, SCRAM two. A login that fails is answered with
-SASL_AUTHENTICATION_FAILED, whatever was wrong with it, and its connection is closed a little later; so is one
-whose user has too many connections already, for all clients show what they are told with this code. Without a
-handshake before it, or after a login, the answer is ILLEGAL_SASL_STATE.
-Re-authentication (KIP-368): after another handshake, on a listener where logins end. It may change neither
-the principal nor the mechanism. Kafka closes without an answer where the mechanism is another; here the
-client is told, and closed as late.
+Versions 0-2. PLAIN takes one step, SCRAM two. Every failed login gets SASL_AUTHENTICATION_FAILED and its
+connection is closed after a delay; this includes users with too many connections, because all clients display
+the message of this code. Without a preceding handshake, or after a login, the response is ILLEGAL_SASL_STATE.
+Re-authentication (KIP-368) needs another handshake, on a listener whose logins expire, and may change neither
+the principal nor the mechanism. Kafka closes the connection without a response if the mechanism differs; here
+the client gets the error, and the connection is closed after the same delay.
 """
 
 from functools import partial
@@ -58,7 +57,7 @@ def handle(message: SaslAuthenticateRequest, context: RequestContext, broker: Br
     connection.scram = None
     if session is not None:
         return _renewed(connection, session, name, answer, context.now_ms, broker)
-    return _enter(name, answer, context, broker)
+    return _complete_login(name, answer, context, broker)
 
 
 def _renewed(
@@ -74,25 +73,25 @@ def _renewed(
     return Answered(reply, login=Login.RENEWED)
 
 
-def _enter(name: str, answer: bytes, context: RequestContext, broker: Broker) -> Outcome:
-    """The user is who it says; whether it may have one more connection."""
+def _complete_login(name: str, answer: bytes, context: RequestContext, broker: Broker) -> Outcome:
+    """Complete the login of an authenticated user, subject to the user's connection limits."""
     connection = context.connection
     refusal = broker.logins.enter(connection, name, context.now_ms)
     if refusal is None:
         return _logged_in(connection, name, answer, context.now_ms, broker)
     if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
-        look_again = partial(_look_again_later, name, answer, context, broker)
-        broker.logins.hold(connection, refusal.throttle_ms, look_again)
+        retry = partial(_post_retry, name, answer, context, broker)
+        broker.logins.hold(connection, refusal.throttle_ms, retry)
         return DELAYED
     return _refused(name, refusal)
 
 
-def _look_again_later(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> None:
-    broker.callbacks.post(context, partial(_look_again, name, answer, context, broker, now_ms))
+def _post_retry(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> None:
+    broker.callbacks.post(context, partial(_retry_login, name, answer, context, broker, now_ms))
 
 
-def _look_again(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> Outcome:
-    """It came too fast and was held; a second time it is not."""
+def _retry_login(name: str, answer: bytes, context: RequestContext, broker: Broker, now_ms: int) -> Outcome:
+    """Check the connection limits again after the delay of a login that exceeded the rate."""
     connection = context.connection
     refusal = broker.logins.enter(connection, name, now_ms)
     if refusal is None:
@@ -114,7 +113,7 @@ def _logged_in(connection: Connection, name: str, answer: bytes, now_ms: int, br
 
 
 def _lifetime_ms(connection: Connection, broker: Broker) -> int:
-    """0: it does not end."""
+    """Return the session lifetime in ms; 0 means that the login does not expire."""
     return broker.security_config.session_ms(connection.listener, connection.sasl_mechanism)
 
 

@@ -1,8 +1,8 @@
-"""CreatePartitions: more partitions for topics that exist.
+"""CreatePartitions: adds partitions to existing topics.
 
-Versions 0-3. `count` is the new total. Each topic is accepted or refused by itself. From 3 on a topic is
-refused where the client has used up its controller mutation quota (KIP-599); before that it gets its
-partitions, and the client waits.
+Versions 0-3. `count` is the new total. Each topic succeeds or fails alone. From 3 a client that has exhausted
+its controller mutation quota is refused (KIP-599); before that the partitions are created and the client is
+throttled.
 """
 
 from collections.abc import Awaitable
@@ -66,7 +66,7 @@ def _results(outcomes: list[PartitionsOutcome], mutations: Mutations) -> Slices[
 
 
 def _parts(topic: CreatePartitionsTopic) -> int:
-    # Assignments are as many as partitions, whose number has a bound of its own.
+    # The number of assignments is bounded by the limit on partitions.
     return len(topic.assignments or ()) // 10
 
 

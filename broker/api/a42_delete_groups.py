@@ -1,7 +1,7 @@
-"""DeleteGroups: removes empty groups with their offsets.
+"""DeleteGroups: deletes empty groups and their offsets.
 
-Versions 0-2. Each is accepted or refused by itself: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has
-members. Needs the role editor, and GROUP_AUTHORIZATION_FAILED says nothing of which groups there are.
+Versions 0-2. Each group succeeds or fails alone: GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP while it has members.
+Requires the editor role; GROUP_AUTHORIZATION_FAILED does not reveal which groups exist.
 """
 
 from collections.abc import Awaitable, Sequence

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs: sets, removes, extends or shortens settings one by one. (KIP-339)
+"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single configs. (KIP-339)
 
-Versions 0-1. What is not named stays. All changes of one resource stand or fall together; resources do so by
-themselves. The levels of the broker's loggers (KIP-412) hold until it ends, as in Kafka.
-Left out: groups; such a resource is an invalid request.
+Versions 0-1. Unnamed configs stay. The changes of one resource succeed or fail together; resources are
+independent. Logger levels (KIP-412) last until the broker stops, as in Kafka. Left out: groups (such a
+resource is an invalid request).
 """
 
 from collections.abc import Awaitable

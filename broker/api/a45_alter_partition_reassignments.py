@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments: puts partitions on other brokers, of which there are none.
+"""AlterPartitionReassignments: assigns partitions to brokers, of which there is only this one.
 
-Versions 0-1. Where a partition is to lie on this broker it lies already, and nothing happens: so much of it
+Versions 0-1. Assigning a partition to this broker succeeds and changes nothing, which
 kafka-reassign-partitions needs to move partitions between log directories. Any other broker is
-INVALID_REPLICA_ASSIGNMENT; a null list, which would end a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
+INVALID_REPLICA_ASSIGNMENT; a null list, which cancels a reassignment, is NO_REASSIGNMENT_IN_PROGRESS.
 """
 
 from collections.abc import Awaitable

@@ -1,6 +1,6 @@
-"""ListPartitionReassignments: which partitions are on their way to other brokers. None ever is.
+"""ListPartitionReassignments: lists moves of partitions between brokers. The list is always empty.
 
-Version 0. Moves between log directories of one broker are not among them: DescribeLogDirs shows those.
+Version 0. DescribeLogDirs shows moves between log directories of one broker.
 """
 
 from broker.api.broker import Broker

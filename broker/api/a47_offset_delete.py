@@ -1,7 +1,7 @@
-"""OffsetDelete: removes committed offsets of partitions that a group no longer reads. (KIP-496)
+"""OffsetDelete: deletes committed offsets of partitions that a group no longer reads. (KIP-496)
 
-Version 0. The whole is refused where the group does not exist, or has members and is no consumer group; a
-partition where its topic does not exist, or the group is subscribed to it. Needs the role editor.
+Version 0. The whole request fails if the group does not exist, or has members and is not a consumer group; a
+partition fails if its topic does not exist or the group subscribes to it. Requires the editor role.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -67,7 +67,7 @@ def _delete(message: OffsetDeleteRequest, context: RequestContext, broker: Broke
     def take(reply: OffsetDeleteReply) -> None:
         some = next(answered)
         for entry, error in zip(some, reply.errors or repeat(reply.error), strict=False):
-            entry.error_code = error  # that of the whole where the group goes between two turns
+            entry.error_code = error  # the whole-request error if the group is deleted between two turns
 
     def delete(some: Sequence[tuple[str, int]], token: Token) -> Effects:
         return broker.groups.coordinator.delete_offsets(group_id, some, token, now_of(context))

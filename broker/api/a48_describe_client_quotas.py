@@ -1,8 +1,7 @@
-"""DescribeClientQuotas: the quotas that are set, by filter. (KIP-546)
+"""DescribeClientQuotas: lists the quotas that match a filter. (KIP-546)
 
-Versions 0-1. Every component of the filter must match; `strict` leaves out entities that have other parts
-besides. What matches nothing is answered with an empty list and never with null, which the Java client takes
-for an error.
+Versions 0-1. Every component of the filter must match; `strict` excludes entities with additional components.
+A filter that matches nothing gets an empty list, never null, which the Java client takes for an error.
 """
 
 from collections.abc import Awaitable
@@ -28,7 +27,7 @@ from broker.quotas.filters import Component, EntityFilter
 from broker.records.slices import Slices
 
 MOST_COMPONENTS: Final = 8
-"""There are three types of entity, and a filter names each once at most."""
+"""There are three entity types, and a filter may name each once."""
 
 
 @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, versions=(0, 1))
@@ -39,7 +38,7 @@ def handle(
 
 
 def _answers(message: DescribeClientQuotasRequest, broker: Broker) -> Slices[Outcome]:
-    # Of more components than there are types of entity one is repeated, and the filter refuses it.
+    # A filter with more components repeats a type, and the filter refuses it.
     asked = message.components[: MOST_COMPONENTS + 1]
     components = [Component(each.entity_type, each.match_type, each.match) for each in asked]
     try:

@@ -1,8 +1,8 @@
-"""AlterClientQuotas: sets and removes quotas of users, client-ids and addresses. (KIP-546)
+"""AlterClientQuotas: sets and removes quotas of users, client ids and addresses. (KIP-546)
 
-Versions 0-1. One entry is echoed for every entity asked for, in order (the Java client waits for ever
-otherwise); each is accepted or refused by itself, all of its keys together. A null name is the default entity
-of its type.
+Versions 0-1. The response has one entry for every requested entity, in order (the Java client waits forever
+otherwise); each entity succeeds or fails alone, with all of its keys together. A null name is the default
+entity of its type.
 """
 
 import logging
@@ -30,7 +30,7 @@ from broker.records.slices import Slices
 logger = logging.getLogger(__name__)
 
 WARNED_AT_ONCE: Final = 16
-"""Entries between two pauses, each of which may write some lines to the log."""
+"""Entries between two yields; each may log several lines."""
 
 
 @api(ApiKey.ALTER_CLIENT_QUOTAS, versions=(0, 1))
@@ -66,7 +66,7 @@ def _results(outcomes: list[QuotaOutcome], context: RequestContext) -> Slices[Ou
     for number, outcome in enumerate(outcomes):
         if number % WARNED_AT_ONCE == WARNED_AT_ONCE - 1:
             yield None
-        for warning in outcome.warnings:  # the response has no place for it
+        for warning in outcome.warnings:  # the response has no field for it
             logger.warning(
                 warning, extra={"entity": dict(outcome.entity), "principal": context.connection.principal}
             )

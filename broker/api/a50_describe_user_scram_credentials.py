@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials: who can log in by SCRAM, and with how many iterations. (KIP-554)
+"""DescribeUserScramCredentials: lists the users with SCRAM credentials and their iterations. (KIP-554)
 
-Version 0. Without names, or with none, all users that have a credential are described; a user who has none
-is an error of its own, as is one who is named twice.
+Version 0. A null or empty list of names selects all users with a credential. A user without a credential and
+a repeated user are errors.
 """
 
 from collections.abc import Awaitable

@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials: gives users a SCRAM password, and takes it away. (KIP-554)
+"""AlterUserScramCredentials: sets and deletes SCRAM credentials of users. (KIP-554)
 
-Version 0. The client salts the password, so it never arrives here. One entry for each user; a user can be
-altered once in a request. A login that is under way ends as it began.
+Version 0. The client salts the password and never sends it in clear text. Each user has one entry; a request
+may alter a user once. A login in progress completes with the old credential.
 """
 
 from collections.abc import Awaitable

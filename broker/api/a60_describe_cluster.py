@@ -1,8 +1,8 @@
-"""DescribeCluster: the brokers, as Metadata names them, without topics.
+"""DescribeCluster: the brokers, as in Metadata, without topics.
 
-Versions 0-2. From 1 on the client says whether it wants brokers or controllers (KIP-919), which must be
-what its listener is for; version 2 would include fenced brokers, and there are none. Kept until the
-metadata image changes. Left out: authorized operations (no authorizer: the field says "not asked"), racks.
+Versions 0-2. From 1 the client selects brokers or controllers (KIP-919), which must match its listener;
+version 2 can include fenced brokers, and there are none. Responses are cached until the metadata image
+changes. Left out: authorized operations (there is no authorizer; the field has its default), racks.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
-"""DescribeProducers: the idempotent producers that a partition remembers. (KIP-664)
+"""DescribeProducers: the active idempotent producers of a partition. (KIP-664)
 
-Version 0. The last sequence number and timestamp of each; there are no transactions, so the coordinator's
-epoch and the start of the transaction are -1.
+Version 0. Returns the last sequence number and timestamp of each. There are no transactions, so the
+coordinator epoch and the transaction start offset are -1.
 """
 
 from collections.abc import Awaitable

@@ -1,9 +1,9 @@
-"""GetTelemetrySubscriptions: which of its own metrics a client is to push, and how often. (KIP-714)
+"""GetTelemetrySubscriptions: the metrics that a client pushes, and its push interval. (KIP-714)
 
-Version 0. A client without an instance id gets one. Who asks again before its push interval is over gets
-THROTTLING_QUOTA_EXCEEDED, unless a subscription has changed or its last push named an unknown subscription or
-compression; how long to wait is not in throttle_time_ms, which would stop the client's other requests too.
-Not announced where `telemetry.enabled` is false.
+Version 0. A client without an instance id gets one. A client that asks again before its push interval has
+elapsed gets THROTTLING_QUOTA_EXCEEDED, unless a subscription has changed or its last push named an unknown
+subscription or compression. The wait is not in throttle_time_ms, which would pause the client's other
+requests too. Not announced if `telemetry.enabled` is false.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ from broker.protocol.messages.get_telemetry_subscriptions import (
 from broker.records.compression import Codec
 
 ACCEPTED: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
-"""The one that is liked best first, as clients take it."""
+"""In order of preference, as clients read it."""
 
 
 @api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, versions=(0, 0))

@@ -1,10 +1,10 @@
 """PushTelemetry: a client's metrics, in OTLP. (KIP-714)
 
-Version 0. Checked in Kafka's order: the instance id, whether the client has said that it ends, its push
-interval, the subscription id, the compression, the size. What passes is answered when its receivers have
-taken it: INVALID_RECORD where one refuses it, TELEMETRY_TOO_LARGE where it unpacks to too much, and
-THROTTLING_QUOTA_EXCEEDED where more pushes wait than there is room for.
-Not announced where `telemetry.enabled` is false.
+Version 0. Checked in Kafka's order: the instance id, whether the client has announced its termination, the
+push interval, the subscription id, the compression, the size. The response waits until the receivers have
+accepted the metrics: INVALID_RECORD if one refuses them, TELEMETRY_TOO_LARGE if they exceed the limit once
+decompressed, THROTTLING_QUOTA_EXCEEDED if the queue of pushes is full. Not announced if `telemetry.enabled`
+is false.
 """
 
 from broker.api.broker import Broker

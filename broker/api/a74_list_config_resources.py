@@ -1,10 +1,9 @@
-"""ListConfigResources: what has settings that DescribeConfigs can show. (KIP-1142; before, KIP-714's
-ListClientMetricsResources)
+"""ListConfigResources: lists the resources that DescribeConfigs can describe. (KIP-1142)
 
-Versions 0-1. Version 0 lists the subscriptions to client metrics, and version 1 the types that are asked for,
-or all: topics, brokers, their loggers, client metrics, groups. A type that is none of them is
-UNSUPPORTED_VERSION, as in Kafka.
-Left out: groups, which have no settings of their own here, so there are none to list.
+Versions 0-1. Version 0 is KIP-714's ListClientMetricsResources, which lists the client metrics subscriptions;
+version 1 lists the requested types, or all: topics, brokers, broker loggers, client metrics, groups. An
+unknown type is UNSUPPORTED_VERSION, as in Kafka. Left out: groups (they have no configs here, so none are
+listed).
 """
 
 from collections.abc import Awaitable

@@ -1,10 +1,10 @@
 """DescribeTopicPartitions: topics and their partitions, in pages. (KIP-966)
 
-Version 0. Topics come in the order of their names; at most `response_partition_limit` partitions (and 2,000)
-are answered, and the cursor says where to go on. No topic named means all. Every topic asked for has an
-entry, for the Java client asks again and again for one that has none; replicas out of use are empty lists,
-for it fails on null. An offline partition is answered as by Metadata.
-Left out: authorized operations (no authorizer: the field says "not asked").
+Version 0. Topics are sorted by name. A page has at most `response_partition_limit` partitions, and never more
+than 2,000; the cursor names the next. A request without topics selects all. Every requested topic has an
+entry, because the Java client retries a missing topic endlessly; the eligible leader replicas are empty
+lists, because it fails on null. An offline partition is described as in Metadata. Left out: authorized
+operations (there is no authorizer; the field has its default).
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ from broker.records.slices import Slices
 from broker.services.partitions import LEADER_EPOCH, NO_LEADER, Partitions
 
 PAGE: Final = 2_000
-"""The most partitions of one answer (Kafka: max.request.partition.size.limit)."""
+"""The largest page (Kafka: max.request.partition.size.limit)."""
 
 
 @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0))
@@ -63,7 +63,7 @@ def _answers(message: DescribeTopicPartitionsRequest, broker: Broker) -> Slices[
 
 
 def _sorted(names: Sequence[str], pace: Pace) -> Slices[list[str]]:
-    """Each name once. A hundred thousand take 60 ms to sort in one go."""
+    """Return each name once, sorted in slices; sorting 100,000 names at once takes 60 ms."""
     runs = []
     for some in pieces(names):
         runs.append(sorted(some))

@@ -1,8 +1,7 @@
-"""What a topic is like that the broker makes because somebody asked for it, or for its own use. (Kafka:
-AutoTopicCreationManager)
+"""Settings of topics that the broker creates on demand or for its own use. (Kafka: AutoTopicCreationManager)
 
-Called by Metadata and FindCoordinator, and by the event writer. A topic of the broker's own is the same
-whoever asked first.
+Called by Metadata and FindCoordinator, and by the event writer. An internal topic has the same settings
+whichever client triggers its creation.
 """
 
 from typing import Final
@@ -14,13 +13,15 @@ from broker.metadata.image import OUR_TOPICS
 from broker.services.group_service import OFFSETS_TOPIC
 
 FLUSH_MS: Final = 60_000
-"""How long a committed offset may lie in the page cache only. Kafka leaves it there; here the topic is
-shortened from time to time, and only after what remains is on the disk.
+"""Longest time that a committed offset stays in the page cache only.
+
+Kafka never flushes it. Here the broker deletes old records of the topic periodically, and only after the
+remaining records are flushed.
 """
 
 EVENT_SEGMENT_BYTES: Final = 64 * 1024 * 1024
 EVENT_BATCH_BYTES: Final = 16 * 1024 * 1024
-"""Pushed telemetry is as large as telemetry.max.bytes allows."""
+"""Pushed telemetry can be as large as telemetry.max.bytes."""
 
 
 def automatic_topic(name: str, broker: Broker) -> NewTopic:
@@ -28,7 +29,7 @@ def automatic_topic(name: str, broker: Broker) -> NewTopic:
 
 
 def own_topic(name: str, groups: GroupConfig, events: EventConfig) -> NewTopic | None:
-    """The topic of this name, if it is one of the broker's own."""
+    """Return the topic of this name if it is an internal topic."""
     if name == OFFSETS_TOPIC:
         return _offsets_topic(groups)
     return _event_topic(name, events) if name.startswith(OUR_TOPICS) else None

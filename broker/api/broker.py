@@ -1,6 +1,4 @@
-"""What handlers work with: one object that the composition root fills once. It holds services and does
-nothing itself.
-"""
+"""The services that handlers use, filled once by the composition root; the object has no behaviour."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +28,7 @@ from broker.telemetry.state import Telemetry
 
 @dataclass(slots=True)
 class Endpoint:
-    """One listener as handlers see it: where its clients are told to connect, and what they may ask there."""
+    """A listener as handlers see it: its advertised address and its permitted APIs."""
 
     host: str
     port: int
@@ -40,8 +38,10 @@ class Endpoint:
 
 @dataclass(slots=True)
 class Broker:
-    """`endpoints` by listener name, known once the ports are bound; `callbacks` are the answers of
-    requests that waited, in the order in which they were completed.
+    """The services of the broker.
+
+    `endpoints` is keyed by listener name and filled once the ports are bound. `callbacks` queues the
+    responses of delayed requests in the order of their completion.
     """
 
     clock: Clock
@@ -72,5 +72,5 @@ class Broker:
 
     @property
     def purgatories(self) -> tuple[Purgatory[Any], ...]:
-        """Those that Kafka has too."""
+        """The purgatories that Kafka has too."""
         return self.fetches, self.produces

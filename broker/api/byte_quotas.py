@@ -1,7 +1,7 @@
-"""What Produce and Fetch count for the quota of a client and for that of the broker, in one step.
+"""Records Produce and Fetch in the client's byte quota and the broker's, in one step.
 
-Called by the Produce and Fetch handlers where `quotas.produce_active` or `quotas.fetch_active` says that
-there is one. (AutoMQ: handleProduceRequest and handleFetchRequest of ElasticKafkaApis)
+Called by the Produce and Fetch handlers if `quotas.produce_active` or `quotas.fetch_active` is set. (AutoMQ:
+handleProduceRequest and handleFetchRequest of ElasticKafkaApis)
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from broker.services.fetching import Found
 
 
 def record_produce(quotas: ClientQuotas, context: RequestContext) -> Throttle | None:
-    """Counts the request; the throttle that counts, of equals the client's own."""
+    """Record the request and return the longer throttle; of equal ones, the client's."""
     connection, size, now_ms = context.connection, context.size, context.now_ms
     throttle = quotas.produce.record(connection.principal, context.client_id, size, now_ms)
     if quotas.broker.active:
@@ -24,7 +24,7 @@ def record_produce(quotas: ClientQuotas, context: RequestContext) -> Throttle | 
 
 
 def fetch_max_bytes(quotas: ClientQuotas, context: RequestContext, max_bytes: int) -> int:
-    """How much of `max_bytes` a fetch may read without a certain throttle."""
+    """Limit `max_bytes` to what a fetch may read without certainly being throttled."""
     connection, client_id = context.connection, context.client_id
     most = quotas.fetch.max_value_in_window(connection.principal, client_id, context.now_ms)
     if quotas.broker.active:
@@ -33,7 +33,7 @@ def fetch_max_bytes(quotas: ClientQuotas, context: RequestContext, max_bytes: in
 
 
 class RecordedFetch:
-    """A Fetch response of `size` bytes with what was `found`, counted at `now_ms`."""
+    """A Fetch response of `size` bytes with the read partitions `found`, recorded at `now_ms`."""
 
     __slots__ = ("_is_slow", "_now_ms", "_size")
 
@@ -43,8 +43,9 @@ class RecordedFetch:
         self._is_slow = quotas.broker.measures_slow_fetches and needs_the_disk(found)
 
     def record(self, quotas: ClientQuotas, context: RequestContext) -> Throttle | None:
-        """The throttle that counts, of equals the client's own. With one the response is to be sent empty,
-        and `unrecord` to be called.
+        """Return the longer throttle; of equal ones, the client's.
+
+        With a throttle, the caller sends an empty response and calls `unrecord`.
         """
         connection, client_id = context.connection, context.client_id
         throttle = quotas.fetch.record(connection.principal, client_id, self._size, self._now_ms)
@@ -58,7 +59,7 @@ class RecordedFetch:
         )
 
     def unrecord(self, quotas: ClientQuotas, context: RequestContext) -> None:
-        """Takes the bytes back, for the response is sent empty."""
+        """Take the recorded bytes back because the response is sent empty."""
         connection, client_id = context.connection, context.client_id
         quotas.fetch.unrecord(connection.principal, client_id, self._size, self._now_ms)
         if quotas.broker.active:
@@ -68,8 +69,9 @@ class RecordedFetch:
 
 
 def needs_the_disk(found: Iterable[Found]) -> bool:
-    """Whether some of what was found is not in the page cache, or in a closed segment where the file system
-    does not say.
+    """Whether any data is outside the page cache.
+
+    Data in a closed segment counts as outside if the file system cannot tell.
     """
     for each in found:
         records, log = each.records, each.wanted.log

@@ -1,9 +1,8 @@
-"""Answers of requests that had to wait, on their way back to a handler. (Kafka:
-RequestChannel.callbackQueue, sendCallbackRequest)
+"""Completed requests on their way back to a handler. (Kafka: RequestChannel.callbackQueue,
+sendCallbackRequest)
 
-Posted by whoever completes a request: another request's handler, a reaper, a change of the metadata. Taken
-up by `network.handling.handler_pool`, before any further request and so many at a time that others get
-their turn.
+Any task that completes a delayed request posts a callback: a handler, a reaper, or a change of the metadata.
+`network.handling.handler_pool` takes callbacks before new requests, a bounded number per turn.
 """
 
 from collections import deque
@@ -14,13 +13,15 @@ from broker.api.context import RequestContext
 from broker.api.outcome import Outcome
 
 Callback = tuple[RequestContext, Callable[[], Outcome]]
-"""A request that has waited, and what makes its outcome: Answered, Silent or Hangup. A handler makes it when
-it takes the callback up, so what that costs and what it raises belong to this request and not to its poster.
+"""A delayed request and the function that builds its outcome: Answered, Silent or Hangup.
+
+The handler calls the function when it takes the callback, so its cost and its errors belong to this request
+and not to the poster.
 """
 
 
 class CallbackQueue(Protocol):
-    """What the handler pool takes callbacks from."""
+    """The queue from which the handler pool takes callbacks."""
 
     def __len__(self) -> int: ...
 
@@ -28,11 +29,13 @@ class CallbackQueue(Protocol):
 
 
 class Callbacks:
-    """`queued.max.requests` answers at most, as in Kafka. Whoever posts one more has the oldest concluded
-    there and then: nobody can put off work faster than it is done.
+    """At most `queued.max.requests` callbacks, as in Kafka.
 
-    `recheck` are keys under which more may be ready than could be completed in one turn; `blocked` counts
-    the answers that found no place.
+    Posting to a full queue completes the oldest callback at once, so that callbacks cannot be posted faster
+    than they are completed.
+
+    `recheck` has the keys with more ready operations than one turn completes; `blocked` counts the posts to a
+    full queue.
     """
 
     __slots__ = ("_conclude", "_rest", "_waiting", "blocked", "capacity", "peak", "queue", "recheck")
@@ -48,14 +51,14 @@ class Callbacks:
     def serve(
         self, conclude: Callable[[RequestContext, Callable[[], Outcome]], None], rest: Callable[[], None]
     ) -> None:
-        """Told once by the handler pool: how one is concluded, and how it hears that some are left for the
-        next turn.
+        """Set the handler pool's callables, once: `conclude` completes a callback, `rest` schedules another
+        turn.
         """
         self._conclude = conclude
         self._rest = rest
 
     def post(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
-        """`outcome_of` is called once, by the handler pool."""
+        """Queue a callback; the handler pool calls `outcome_of` once."""
         queue = self._waiting
         if len(queue) >= self.capacity:
             self.blocked += 1
@@ -65,7 +68,7 @@ class Callbacks:
             self.peak = len(queue)
 
     def check_again(self, key: Hashable) -> None:
-        """In the next turn."""
+        """Check the operations under `key` again in the next turn."""
         self.recheck[key] = None
         self._rest()
 

@@ -1,7 +1,7 @@
-"""Applies the changes of AlterConfigs and IncrementalAlterConfigs, whose messages differ in two fields only.
+"""Applies AlterConfigs and IncrementalAlterConfigs, whose messages differ in two fields only.
 
-The handlers of both APIs name what is their own in a `ConfigChanges`; the request is read, and the response
-is built, in slices.
+Each handler passes its differences in a `ConfigChanges`. The request is read and the response is built in
+slices.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,8 +26,8 @@ from broker.records.slices import Slices
 
 
 class ConfigChanges(NamedTuple):
-    """One API: the operation that a config entry of its request stands for, the classes of its response, and
-    whether the entries replace all settings of their resource.
+    """The differences of one API: the operation of a config entry, the response classes, and whether the
+    entries replace all configs of their resource.
     """
 
     operation: Callable[[Any], ConfigOp]
@@ -43,7 +43,7 @@ def alter_configs(
     context: RequestContext,
     broker: Broker,
 ) -> Outcome | Awaitable[Outcome]:
-    """`resources` are those of the request. Answers POLICY_VIOLATION for each where they are too many."""
+    """Apply the changes of `resources`; too many resources get POLICY_VIOLATION each."""
     return in_slices(_read(changes, resources, validate_only, context, broker))
 
 

@@ -1,7 +1,7 @@
-"""What a request has named already, for handlers that answer a name once.
+"""A set of a request's names, for handlers that return each name once.
 
-A hash table is copied when it grows and freed in one piece: with 90,000 names that takes 4 ms and 8 ms. These
-are many small tables, of which no operation touches more than one.
+A hash table is copied when it grows and freed all at once: with 90,000 names that takes 4 ms and 8 ms.
+`Distinct` uses many small tables, and each operation touches only one.
 """
 
 from collections.abc import Hashable
@@ -12,11 +12,11 @@ from broker.records.slices import Slices
 Item = TypeVar("Item", bound=Hashable)
 
 TABLES: Final = 64
-"""A power of two; ours. The 100,000 elements that a request may have make 1,600 in each."""
+"""A power of two; our own. The 100,000 elements of the largest request make 1,600 in each table."""
 
 
 class Distinct(Generic[Item]):
-    """Made empty. A request of one name makes one table."""
+    """A set that is split into up to TABLES tables."""
 
     __slots__ = ("_tables",)
 
@@ -24,7 +24,7 @@ class Distinct(Generic[Item]):
         self._tables: dict[int, set[Item]] = {}
 
     def add(self, item: Item) -> bool:
-        """Whether it is new."""
+        """Add `item` and return whether it is new."""
         at = hash(item) & (TABLES - 1)
         table = self._tables.get(at)
         if table is None:
@@ -36,7 +36,7 @@ class Distinct(Generic[Item]):
         return True
 
     def release(self) -> Slices[None]:
-        """Forgets all, one table at a time; the last large thing that a handler does with it."""
+        """Free all tables, one in each slice."""
         tables = self._tables
         while tables:
             tables.popitem()

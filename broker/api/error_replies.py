@@ -1,9 +1,9 @@
-"""Makes the response of any API that says one error for everything that was asked. (Kafka:
+"""Builds a response of any API with one error for every requested item. (Kafka:
 AbstractRequest.getErrorResponse)
 
-Called when a handler has failed. A response with an error code of its own says the error there; any other
-repeats what the request names (topics, partitions, resources, groups) with the error beside each. Works from
-the schemas; the tables here hold only the names that differ between a request and its response.
+Called when a handler fails. A response with its own error code has the error there; any other repeats the
+items of the request (topics, partitions, resources, groups) with the error. The schemas drive the
+construction; the tables list only the names that differ between a request and its response.
 """
 
 from collections.abc import Iterable
@@ -25,16 +25,16 @@ SOURCES: Final = {
     "results": ("resources", "topics", "groups_names"),
     "coordinators": ("coordinator_keys",),
 }
-"""Where a request has the items of a response's array that is named otherwise."""
+"""The request's array for a response's array of another name."""
 
 ALIASES: Final = {
     "partition_index": ("partition",),
     "topic_name": ("name",),
 }
-"""What a request calls an item's field."""
+"""The request's name for a response item's field."""
 
 BARE: Final = ("name", "key", "group_id", "partition_index")
-"""The field of a response's item that holds the request's item where that is a bare string or number."""
+"""The response item's field that holds the request's item if that is a bare string or number."""
 
 IDENTITIES: Final = frozenset(
     {
@@ -43,18 +43,19 @@ IDENTITIES: Final = frozenset(
         *("topic_name", "user"),
     }
 )
-"""The fields by which a client finds what it asked for. All others of a response keep their defaults."""
+"""The fields that identify an item for the client. All other response fields keep their defaults."""
 
 
 def error_reply(api_key: int, version: int, message: Struct | None, error: ErrorCode) -> Struct | None:
-    """The response to `message`, which is None where the request is no longer known. None where no response
-    can tell the error: its request names nothing, asks for no response (acks=0), or names what its response
-    does not (DescribeLogDirs below version 3).
+    """Build the response to `message`, which is None if the request is no longer available.
+
+    Returns None if the response cannot carry the error: the request has no items, expects no response
+    (acks=0), or has items that its response lacks (DescribeLogDirs below version 3).
     """
     response_class = codec.response_class(api_key)
     reply = response_class()
     if any(is_error_code(field) for field in in_version(response_class, version)):
-        _say(reply, version, error)
+        _set_error(reply, version, error)
         return reply
     if message is None or api_key == ApiKey.DESCRIBE_LOG_DIRS:
         return None
@@ -65,18 +66,18 @@ def error_reply(api_key: int, version: int, message: Struct | None, error: Error
         asked = _FlattenedDirs(message)
     elif api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
         asked = _Users(message)
-    return reply if _repeat(reply, asked, version, error) else None
+    return reply if _fill(reply, asked, version, error) else None
 
 
 class _FlattenedDirs:
-    """AlterReplicaLogDirs names topics below directories, and its response does not."""
+    """AlterReplicaLogDirs groups topics by directory, and its response does not."""
 
     def __init__(self, message: Any) -> None:
         self.topics = [topic for directory in message.dirs for topic in directory.topics]
 
 
 class _Users:
-    """AlterUserScramCredentials names users twice, and its response names each once."""
+    """AlterUserScramCredentials may name a user twice; its response names each user once."""
 
     def __init__(self, message: Any) -> None:
         self.resources = [_User(name) for name in dict.fromkeys(_names(message))]
@@ -91,8 +92,8 @@ def _names(message: Any) -> Iterable[str]:
     return (each.name for each in (*message.deletions, *message.upsertions))
 
 
-def _say(item: Struct, version: int, error: ErrorCode) -> bool:
-    """Whether `item` has an error code."""
+def _set_error(item: Struct, version: int, error: ErrorCode) -> bool:
+    """Set the error code of `item` if it has one, and return whether it has."""
     has_code = False
     for field in in_version(type(item), version):
         if is_error_code(field):
@@ -111,21 +112,21 @@ def _may_be_null(field: Field, version: int) -> bool:
     return field.nullable is not None and version >= field.nullable
 
 
-def _repeat(item: Struct, asked: object, version: int, error: ErrorCode) -> int:
-    """Fills `item` of a response from what the request asked; how many error codes it has got."""
-    said = int(_say(item, version, error))
+def _fill(item: Struct, asked: object, version: int, error: ErrorCode) -> int:
+    """Fill `item` of a response from the request's item and return the number of error codes set."""
+    count = int(_set_error(item, version, error))
     for field in in_version(type(item), version):
         if field.array and not isinstance(field.type, str):
             items, codes = _items(field, asked, version, error)
             setattr(item, field.name, items)
-            said += codes
+            count += codes
         elif field.type == "records":
             setattr(item, field.name, b"")  # null crashes clients
         elif field.name in IDENTITIES:
             _copy(item, field, asked)
             if getattr(item, field.name) is None and not _may_be_null(field, version):
                 setattr(item, field.name, "")
-    return said
+    return count
 
 
 def _items(field: Field, asked: object, version: int, error: ErrorCode) -> tuple[list[Struct], int]:
@@ -133,7 +134,7 @@ def _items(field: Field, asked: object, version: int, error: ErrorCode) -> tuple
     items, codes = [], 0
     for each in _source(field.name, asked):
         item = field.type()
-        codes += _repeat(item, each, version, error)
+        codes += _fill(item, each, version, error)
         items.append(item)
     return items, codes
 
@@ -147,7 +148,7 @@ def _source(name: str, asked: object) -> Iterable[object]:
 
 
 def _copy(item: Struct, field: Field, asked: object) -> None:
-    """Repeats one field that identifies the item."""
+    """Copy one field that identifies the item."""
     if isinstance(asked, str | int):
         if field.name in BARE:
             setattr(item, field.name, asked)

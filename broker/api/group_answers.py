@@ -1,8 +1,8 @@
-"""From what the group coordinator says to answers on the wire.
+"""Converts replies of the group coordinator to responses.
 
-Called by the handlers that ask it, and by `app` for what time and deletions bring. A request goes to the
-coordinator as an `Asked`, which comes back with its reply: at once, or from a later call when it was parked.
-Answers leave after the records of their call have been committed.
+Called by the group handlers, and by `app` for expirations and deleted topics. A handler passes an `Asked` to
+the coordinator, which returns it with the reply, either at once or, for a waiting request, from a later call.
+Responses are sent after the records of their call are committed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,13 +21,11 @@ from broker.services.group_service import Writing
 from broker.steps import Steps
 
 LONGEST_NAME: Final = 8_000
-"""Characters of a group's or a member's names: in the records of the offsets topic they must fit 32,767
-bytes.
-"""
+"""Longest group or member name in characters; it must fit 32,767 bytes in an offsets topic record."""
 
 
 class Asked:
-    """The token of a request: whose it is, and how its reply is said in its version of the protocol."""
+    """The token of a request, which builds its response from the coordinator's reply."""
 
     __slots__ = ("answer", "context")
 
@@ -40,11 +38,12 @@ class Asked:
 
 
 class AskedInTurns(Asked):
-    """A request that may be too large for one call of the coordinator: it is divided among `calls`, each of
-    which begins when what the one before it recorded has been written. `take` is given the reply of each, and
-    `answer` is the answer after the last. Errors belong to the parts; what was written before one stays.
-    `rest` is what the calls have not taken yet. Neither `calls` nor `take` may hold the request's message,
-    which is freed in slices as soon as the first call has been made.
+    """A request that may be too large for one coordinator call.
+
+    Each call of `calls` starts after the records of the previous call are written. `take` receives the reply
+    of each, and `answer` is the final response. Each part has its own errors; a failed part does not undo
+    earlier parts. `rest` lists the parts that the calls have not consumed. Neither `calls` nor `take` may
+    reference the request's message, which is freed in slices after the first call.
     """
 
     __slots__ = ("_broker", "_calls", "_reply", "_rest", "_take")
@@ -66,7 +65,7 @@ class AskedInTurns(Asked):
         self._rest = rest
 
     def begin(self) -> Outcome:
-        """Makes the first call, and there is one."""
+        """Make the first call; `calls` is not empty."""
         return conclude(next(self._calls)(self), self, self._broker)
 
     def outcome(self, reply: Any) -> Outcome:
@@ -86,7 +85,7 @@ def now_of(context: RequestContext) -> Now:
 
 
 def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
-    """The outcome of `asked`; whoever else is answered by it is posted to the callbacks."""
+    """Return the outcome of `asked`; the replies to other requests are posted as callbacks."""
     if not effects.records:
         return _deliver(effects, asked, broker)
     writing = broker.groups.write(effects, now_of(asked.context))
@@ -94,14 +93,16 @@ def conclude(effects: Effects, asked: Asked, broker: Broker) -> Outcome:
 
 
 def expire_groups(broker: Broker, now_ms: int, wall_ms: int) -> None:
-    """Does what is due, and answers whom it concerns. Outside of a handler's batch only."""
+    """Expire members and rebalances that are due. Never called from a handler's batch."""
     _deliver(broker.groups.expire(Now(now_ms, wall_ms)), None, broker)
 
 
 def forget_topics(
     broker: Broker, topics: Mapping[str, int], now_ms: Callable[[], int], wall_ms: Callable[[], int]
 ) -> Steps[None]:
-    """`topics` are gone, with so many partitions each. Outside of a handler's batch only; stops after every
+    """Delete the committed offsets of deleted topics.
+
+    `topics` maps each name to its number of partitions. Never called from a handler's batch; yields after a
     few groups and offsets.
     """
     for group_id, partitions in broker.groups.coordinator.committed_in(topics):
@@ -112,12 +113,12 @@ def forget_topics(
 
 
 def release_groups(broker: Broker) -> None:
-    """The broker stops: every parked JoinGroup and SyncGroup is sent to look for a coordinator again."""
+    """Complete every waiting JoinGroup and SyncGroup at shutdown with an error that clients retry."""
     _deliver(broker.groups.coordinator.release(), None, broker)
 
 
 class _Settling(AfterCommit):
-    """A call whose records are staged."""
+    """A coordinator call whose records are staged."""
 
     __slots__ = ("asked", "broker", "writing")
 

@@ -1,7 +1,7 @@
-"""What the requests that change many things at once share: they are read in slices, up to a bound.
+"""Bounds and slices the requests that change many resources at once.
 
-Called by the handlers of CreateTopics, DeleteTopics, CreatePartitions, the AlterConfigs and the alterations
-of quotas and credentials. (Kafka: QuorumController, MAX_RECORDS_PER_USER_OP)
+Called by the handlers of CreateTopics, DeleteTopics, CreatePartitions, the AlterConfigs APIs,
+AlterClientQuotas and AlterUserScramCredentials. (Kafka: QuorumController, MAX_RECORDS_PER_USER_OP)
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -17,10 +17,10 @@ Entry = TypeVar("Entry")
 Part = TypeVar("Part")
 
 MOST_ELEMENTS: Final = 10_000
-"""Entries of a request and their parts together, as many as Kafka writes records for one request."""
+"""Entries of a request and their parts together; equals Kafka's limit of records for one request."""
 
 MOST_PARTS: Final = 1_000
-"""Parts of one entry, such as the settings of a topic; ours. There are fewer settings than this."""
+"""Parts of one entry, such as the configs of a topic; our own limit, larger than the number of configs."""
 
 TOO_MANY: Final = "Unable to perform excessively large batch operation."
 
@@ -31,8 +31,8 @@ def entries_of(
     pace: Pace,
     parts: Callable[[Entry], int] = lambda _entry: 0,
 ) -> Slices[list[Part] | None]:
-    """What `read` makes of every entry; None where they are too many for one change, and `refused` is the
-    answer.
+    """Return `read` of every entry, or None if the request exceeds the limits; `refused` is then the
+    response.
     """
     if len(entries) > MOST_ELEMENTS:
         return None
@@ -54,7 +54,7 @@ def refused(
     result: Callable[[Entry, ErrorCode, str], Any],
     reply: Callable[[list[Any]], Struct],
 ) -> Slices[Outcome]:
-    """The answer that repeats every entry with POLICY_VIOLATION."""
+    """Build the response with POLICY_VIOLATION for every entry."""
     results = yield from mapped(
         lambda entry: result(entry, ErrorCode.POLICY_VIOLATION, TOO_MANY), entries, Pace()
     )

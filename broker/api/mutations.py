@@ -1,8 +1,7 @@
-"""What the requests that make and remove partitions share: the controller mutation quota. (KIP-599)
+"""The controller mutation quota of requests that create and delete partitions. (KIP-599)
 
-Called by CreateTopics, DeleteTopics, CreatePartitions and automatic creation. Partitions are charged a
-topic at a time, after everything else about the topic was found good and before a metadata record is
-written.
+Called by CreateTopics, DeleteTopics, CreatePartitions and automatic creation. Each topic's partitions are
+charged at once, after all other checks of the topic and before a metadata record is written.
 """
 
 from broker.api.broker import Broker
@@ -13,8 +12,10 @@ from broker.quotas.verdict import Throttle
 
 
 class Mutations:
-    """The quota of one request. From version `strict_from` on a client that has used it up is refused; older
-    ones are served, and wait afterwards.
+    """The mutation quota of one request.
+
+    From version `strict_from`, a client that has exhausted its quota is refused; older versions are served
+    and throttled.
     """
 
     __slots__ = ("_clock_ms", "_quota")
@@ -32,10 +33,10 @@ class Mutations:
         self._quota.record(partitions, self._clock_ms())
 
     def throttle(self) -> Throttle | None:
-        """What is left of the wait now, for carrying a request out takes time too."""
+        """Return the remaining throttle; the request's own processing time counts towards it."""
         return self._quota.throttle(self._clock_ms())
 
 
 def automatic_charge(context: RequestContext, broker: Broker) -> Charge:
-    """For topics that the broker makes because this client named them: never refused, and owed afterwards."""
+    """Return the charge for auto-created topics, which is never refused and throttles afterwards."""
     return Mutations(context, broker, strict_from=context.api_version + 1).charge

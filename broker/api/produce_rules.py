@@ -1,4 +1,4 @@
-"""What holds for every Produce, whether it is read in full or known by heart."""
+"""Checks for every Produce, cached or not."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ from broker.protocol.schema import ZERO_UUID
 from broker.services.partitions import HostedTopic
 
 ZSTD_SINCE: Final = 7
-"""The first version of Produce in which batches may be compressed with zstd. (KIP-110)"""
+"""First version of Produce that allows zstd. (KIP-110)"""
 
 
 def refusal_of(message: ProduceRequest, broker: Broker) -> ErrorCode:
-    """Why none of the request can be served; NONE where it can."""
+    """Return why the whole request is refused, or NONE."""
     if message.acks not in (1, -1, 0):
         return ErrorCode.INVALID_REQUIRED_ACKS
     if message.transactional_id is not None:
@@ -25,14 +25,14 @@ def refusal_of(message: ProduceRequest, broker: Broker) -> ErrorCode:
 
 
 def hosted_topic(topic: TopicProduceData, broker: Broker) -> HostedTopic | None:
-    """By id where the request gives one (version 13), else by name."""
+    """Return the topic by id if the request has one (version 13), else by name."""
     if topic.topic_id != ZERO_UUID:
         return broker.partitions.by_id.get(topic.topic_id)
     return broker.partitions.by_name.get(topic.name)
 
 
 def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int) -> ErrorCode:
-    """Why nothing can be appended to this topic; NONE where it can."""
+    """Return why nothing can be appended to this topic, or NONE."""
     if hosted is None:
         return (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -47,9 +47,7 @@ def topic_refusal(topic: TopicProduceData, hosted: HostedTopic | None, acks: int
 
 
 def append_error(log: PartitionLog, staged: Staged) -> ErrorCode:
-    """What became of an append by the time its answer leaves: it may not have been written, or not
-    flushed.
-    """
+    """Return the error of an append at response time: its write or its flush may have failed."""
     if staged.error is not None:
         return staged.error
     return ErrorCode.NONE if log.offline is None else ErrorCode.KAFKA_STORAGE_ERROR

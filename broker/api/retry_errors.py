@@ -1,7 +1,7 @@
-"""Which resources a response has failed for that has nothing but errors. (AutoMQ: ResourceErrorExtractor)
+"""Extracts the failed resources of a response that contains only errors. (AutoMQ: ResourceErrorExtractor)
 
-One function for each API of `quotas.retry_storm.TRANSIENT`. A resource is what a client asks for again: a
-partition, a topic, a group. A response with a single valid result is not one that a client repeats at once.
+One function for each API of `quotas.retry_storm.TRANSIENT`. A resource is what a client retries: a partition,
+a topic, a group. Clients do not retry a response at once if it has a valid result.
 """
 
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from typing import Any, Final
 from broker.protocol.api_key import ApiKey
 
 Errors = list[tuple[str, int]]
-"""(resource, error code), both as the response has them."""
+"""(resource, error code), as in the response."""
 
 UNKNOWN_OFFSET: Final = -1
 TRANSACTIONS: Final = 1
 
 
 def errors_of(api: int, message: Any, reply: Any) -> Errors:
-    """The errors of a response without any valid result; empty where there is one, or nothing at all."""
+    """Return the errors of a response without a valid result, else an empty list."""
     found = _READERS[api](message, reply)
     return [] if any(not code for _, code in found) else found
 
@@ -59,7 +59,7 @@ def _offset_for_leader_epoch(_message: Any, reply: Any) -> Errors:
 
 def _metadata(message: Any, reply: Any) -> Errors:
     found = _topics(message, reply)
-    # Who asks for all topics asks for the brokers, and has them.
+    # A request for all topics also requests the brokers, which are a valid result.
     return [("", 0)] if not message.topics and reply.brokers else found
 
 

@@ -1,10 +1,9 @@
-"""Delays responses that are nothing but errors, for clients that repeat a failing request at once. (AutoMQ:
-RetryStormResponseGate, RetryStormDelayedResponseScheduler)
+"""Delays error responses to clients that retry a failing request at once.
 
-While `automq.retry.storm.backoff.enabled` is set, `network.handling.routes` has the handlers of some APIs
-wrapped by a `RetryStormGate`; otherwise nothing of this is there. A delayed answer is parked as a fetch is:
-its connection is not read meanwhile, and no thread waits. An answer that has waited for something else
-already, as that of a fetch or of a JoinGroup may, goes out at once.
+(AutoMQ: RetryStormResponseGate, RetryStormDelayedResponseScheduler) If `automq.retry.storm.backoff.enabled`
+is set, `network.handling.routes` wraps the handlers of some APIs in a `RetryStormGate`. A delayed response
+waits in a purgatory like a fetch: its connection is not read meanwhile, and no thread waits. A response that
+has waited already, such as that of a delayed fetch or a JoinGroup, is not delayed again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,13 +24,13 @@ from broker.quotas.retry_storm import TRANSIENT
 RETRY_STORM: Final = "retry-storm-reaper"
 
 AT_ONCE: Final = 128
-"""Answers that leave in one turn, as many as a handler answers requests before others get theirs."""
+"""Responses completed in one turn; equals the number of requests that a handler serves in one turn."""
 
 Handle = Callable[[Any, RequestContext, Broker], Outcome | Awaitable[Outcome]]
 
 
 class RetryStormGate:
-    """Wraps handlers. One for all of them; what was seen is `broker.retry_storm`."""
+    """Wraps handlers; one gate for all of them. `broker.retry_storm` has the recorded errors."""
 
     __slots__ = ("_broker",)
 
@@ -39,7 +38,7 @@ class RetryStormGate:
         self._broker = broker
 
     def handler(self, api: Api) -> Handle:
-        """The handler of `api` behind the gate, or as it is where that API is none of those."""
+        """Return the handler of `api` behind the gate, or unchanged if the gate does not apply to the API."""
         handle: Handle = api.handle
         key = api.key
         if key not in TRANSIENT:
@@ -57,14 +56,15 @@ class RetryStormGate:
         return gated
 
     def request_cache(self, api: Api, request_cache: RequestCache) -> RequestCache:
-        """Requests that are known by heart, behind the gate: an append of theirs can fail too."""
+        """Wrap the request cache of `api`, because a cached append can fail too."""
         return GatedRequestCache(request_cache, api.key, self)
 
     def passed(
         self, outcome: Outcome, api: int, message: Any, context: RequestContext, now_ms: int = 0
     ) -> Outcome:
-        """The outcome, or PARKED with the answer to come later. `message` None: a repeated request, whose
-        response names its resources by itself.
+        """Return the outcome, or DELAYED if the response is delayed.
+
+        `message` is None for a cached request, whose response names its resources.
         """
         if isinstance(outcome, AfterCommit):
             return GatedCommit(outcome, api, message, context, self)
@@ -97,7 +97,7 @@ class RetryStormGate:
 
 
 class GatedCommit(AfterCommit):
-    """An append whose answer is looked at when it is known; it may be PARKED."""
+    """An append whose response passes the gate once it is complete."""
 
     __slots__ = ("_api", "_context", "_gate", "_inner", "_message")
 
@@ -149,12 +149,12 @@ class GatedRequestCache:
 
 
 def expire_delayed_answers(broker: Broker, now_ms: int) -> None:
-    """Posts the answers that are due; what is due and not posted yet stays due."""
+    """Post the responses that are due, at most AT_ONCE; the others stay due."""
     _post(broker, broker.delayed_answers.expire(now_ms, AT_ONCE))
 
 
 def release_delayed_answers(broker: Broker, now_ms: int) -> None:
-    """The broker stops: posts all of them."""
+    """Post all delayed responses at shutdown."""
     _post(broker, broker.delayed_answers.expire(now_ms + 2**31))
 
 

@@ -73,7 +73,7 @@ def _missing(served: dict[int, Api]) -> Iterator[tuple[int, str]]:
 def _row(entry: Api) -> str:
     versions = _range(entry.min_version, entry.max_version)
     if entry.advertised_min != entry.min_version:
-        versions += f" (announced from {entry.advertised_min})"
+        versions += f" (advertised from {entry.advertised_min})"
     return f"| {entry.key.value} | {NAMES[entry.key]} | {versions} | {KAFKA.get(entry.key, '-')} |\n"
 
 
@@ -84,7 +84,7 @@ def _range(first: int, last: int) -> str:
 def _prose(doc: str) -> str:
     """Return a file's header as paragraphs without the API's name; "Left out:" starts its own paragraph."""
     _, _, text = doc.strip().partition(": ")
-    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\s(?=Left out:)", text)]
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\n|\s(?=Left\s+out:)", text)]
     paragraphs[0] = paragraphs[0][0].upper() + paragraphs[0][1:]
     return "\n\n".join(paragraphs)
 

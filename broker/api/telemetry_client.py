@@ -1,4 +1,4 @@
-"""Who sends a telemetry request, as broker.telemetry wants to know it. Used by its two handlers."""
+"""Identifies the client of a telemetry request for broker.telemetry."""
 
 from broker.api.context import RequestContext
 from broker.telemetry.instance import Client

@@ -1,6 +1,4 @@
-"""Who makes a change that comes over the Kafka protocol, for the audit and for the role that control
-checks.
-"""
+"""Identifies the client that makes a change over the Kafka protocol, for the audit log and the role check."""
 
 from broker.api.broker import Broker
 from broker.api.context import RequestContext
@@ -8,8 +6,8 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 
 
 def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = False) -> Actor:
-    """The client of this request. `automatic`: the broker acts because of it, as for an auto-created
-    topic.
+    """Return the client as an actor; `automatic` marks a change that the broker derives, such as topic
+    auto-creation.
     """
     name = f"User:{context.connection.principal}"
     if automatic or name in broker.security_config.super_users:
