@@ -1,11 +1,11 @@
-"""Bytes and values: Kafka's wire protocol, without a socket in sight.
+"""Kafka's wire protocol: bytes to values and back, independent of sockets.
 
-header           what stands before a request, and before an answer
-api_key          the keys, their names, and which header each version has
-codec            the way in: decoders and encoders by API key and version
-compile_decode   writes the source of a decoder, every length checked against the bytes that are left
-compile_encode   writes the source of an encoder, whose records stay where they are
-emitter, varint  what the compilers, and what the compiled functions, share
-schema           Struct, Message, Field: what messages/ is made of
-messages/        one module per API, derived from kio's schemas by derive (and derive_text), never edited
+header           request and response headers
+api_key          API keys, their names, and their header versions
+codec            the entry point: decoders and encoders by API key and version
+compile_decode   compiles decoders, which check every length against the remaining bytes
+compile_encode   compiles encoders, which do not copy large records
+emitter, varint  shared code of the compilers and of the compiled functions
+schema           Struct, Message, Field: the base classes of messages/
+messages/        one module per API, derived from kio's schemas by derive and derive_text; do not edit
 """

@@ -1,8 +1,8 @@
-"""API keys, their names, and which header a request and its answer have.
+"""API keys, their names, and the header versions of requests and responses.
 
-Called by header, codec, network and the registry in api/. The tables hold every key that Kafka ever gave out,
-those that it took back (4 to 7) and those of controllers among them, so that a refusal can name what it
-refuses. Knows no message.
+Called by header, codec, network and the registry in api/. The tables hold every key that Kafka has ever
+assigned, including the retired keys 4 to 7 and the controllers' keys, so that a refusal can name the API.
+Independent of messages.
 """
 
 from enum import IntEnum
@@ -124,31 +124,31 @@ _FLEXIBLE_FROM: Final[dict[int, tuple[int, ...]]] = {
     12: (1,),
 }
 NEVER: Final = 0x8000
-"""No version is this high: the key has no flexible version."""
+"""Above every version: the key has no flexible version."""
 
 FLEXIBLE_FROM: Final[dict[int, int]] = (
     dict.fromkeys(NAMES, 0)
     | {key: version for version, keys in _FLEXIBLE_FROM.items() for key in keys}
     | dict.fromkeys((ApiKey.SASL_HANDSHAKE, ApiKey.OFFSET_DELETE), NEVER)
 )
-"""First version with compact lengths, tags and the headers that have tags (KIP-482)."""
+"""First version with compact lengths, tagged fields and flexible headers (KIP-482)."""
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """0, 1 or 2. Raises ProtocolViolation for a key that Kafka never gave out."""
+    """Return 0, 1 or 2. Raises ProtocolViolation for a key that Kafka has never assigned."""
     if version >= flexible_from(api_key):
         return 2
     return 0 if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0 else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """0 or 1. Raises ProtocolViolation for a key that Kafka never gave out."""
-    # The client cannot know yet what the broker speaks: the answer to ApiVersions never has tags (KIP-511).
+    """Return 0 or 1. Raises ProtocolViolation for a key that Kafka has never assigned."""
+    # The client does not yet know the broker's versions: an ApiVersions response never has tags (KIP-511).
     return int(version >= flexible_from(api_key) and api_key != ApiKey.API_VERSIONS)
 
 
 def flexible_from(api_key: int) -> int:
     version = FLEXIBLE_FROM.get(api_key)
     if version is None:
-        raise ProtocolViolation(f"no API has the key {api_key}")
+        raise ProtocolViolation(f"unknown API key {api_key}")
     return version

@@ -1,7 +1,7 @@
-"""The functions between bytes and messages, by API key and version. They are compiled when first asked for.
+"""Decoders and encoders by API key and version, compiled on first use.
 
-Called by the handler pool (decode_request), the handlers (encode_response), and by tests, tools and the
-gateway for the other direction. Knows nothing of headers: header.py reads them.
+Called by the handler pool (decode_request) and the handlers (encode_response); tests, tools and the gateway
+use the other direction. header.py reads the headers.
 """
 
 from functools import cache
@@ -30,35 +30,37 @@ from broker.protocol.schema import Message
 
 @cache
 def decode_request(api_key: int, version: int) -> Decoder:
-    """Raises ProtocolViolation when no schema has that API key and version."""
+    """Return the decoder. Raises ProtocolViolation if no schema has this API key and version."""
     return compile_decoder(_known(request_class(api_key), version), version)
 
 
 @cache
 def decode_request_in_slices(api_key: int, version: int) -> SlicedDecoder:
-    """For large requests: yields None after a bounded amount of work, and returns the message. Raises as
-    decode_request.
+    """Return a decoder for large requests, a generator that returns the message.
+
+    It yields None after a bounded amount of work. Raises as decode_request.
     """
     return compile_decoder_in_slices(_known(request_class(api_key), version), version)
 
 
 @cache
 def decode_response(api_key: int, version: int) -> Decoder:
-    """The decoder of a response body, what follows the response header."""
+    """Return the decoder of a response body, without the response header."""
     return compile_decoder(_known(response_class(api_key), version), version)
 
 
 @cache
 def encode_response(api_key: int, version: int) -> ResponseEncoder:
-    """Raises BrokerBug when no schema has that API key and version: nobody may have been answered in it."""
+    """Return the encoder. Raises BrokerBug if no schema has this API key and version."""
     message = _answerable(api_key, version)
     return compile_response_encoder(message, version, response_header_version(api_key, version))
 
 
 @cache
 def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
-    """For large responses: yields None after a bounded amount of work, and returns the buffers. Raises as
-    encode_response.
+    """Return an encoder for large responses, a generator that returns the buffers.
+
+    It yields None after a bounded amount of work. Raises as encode_response.
     """
     message = _answerable(api_key, version)
     return compile_response_encoder_in_slices(message, version, response_header_version(api_key, version))
@@ -66,16 +68,16 @@ def encode_response_in_slices(api_key: int, version: int) -> SlicedEncoder:
 
 @cache
 def encode_request(api_key: int, version: int) -> RequestEncoder:
-    """The encoder of whole request frames, as a client sends them."""
+    """Return the encoder of whole request frames, as a client sends them."""
     body = compile_body_encoder(_known(request_class(api_key), version), version)
     return request_framer(api_key, version, body)
 
 
 @cache
 def decode_data(name: str, version: int) -> Decoder:
-    """The decoder of a schema that travels inside others, such as `consumer_protocol_subscription`.
+    """Return the decoder of an embedded schema, such as `consumer_protocol_subscription`.
 
-    The 16-bit version that Kafka puts in front of such data is not part of it.
+    The 16-bit version that Kafka writes before such data is not part of it.
     """
     return compile_decoder(_known(data_class(name), version), version)
 
@@ -98,7 +100,7 @@ def response_class(api_key: int) -> type[Message]:
 
 
 def known_versions(api_key: int) -> tuple[int, int]:
-    """First and last version that the codec has; which of them are served is the API registry's business."""
+    """Return the first and the last version of the codec; the API registry has the served versions."""
     return request_class(api_key).VERSIONS
 
 

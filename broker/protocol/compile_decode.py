@@ -1,10 +1,10 @@
-"""Writes and compiles the function that decodes one message in one version.
+"""Generates and compiles the function that decodes one message in one version.
 
-Called by codec, once per message and version. The function is straight-line Python: a run of fixed-size
-fields and the length that follows it are one `unpack_from`, one-byte varints are read in line, values go
-straight into the slots. Every length is compared with the bytes that are left before anything is made of it.
-For large messages there is the same function as a generator, which yields None after a bounded number of
-array elements and bytes, and returns the message. Knows no message by name.
+Called by codec, once per message and version. The function is straight-line Python: one `unpack_from` reads a
+run of fixed-size fields and the length that follows it, one-byte varints are read inline, and values are
+stored directly in the slots. Every length is checked against the remaining bytes before anything is
+allocated. For large messages the same function is compiled as a generator, which yields None after a bounded
+number of array elements and bytes, and returns the message. Independent of any specific message.
 """
 
 import struct
@@ -20,8 +20,9 @@ Decoder = Callable[[Buffer, int], Message]
 """(buffer, offset of the body) -> message. The body ends where the buffer ends. Raises ProtocolViolation."""
 
 SlicedDecoder = Callable[[Buffer, int], Generator[None, None, Message]]
-"""The same as a generator. The buffer must stay as it is until the generator has ended. A ProtocolViolation
-has what was read before it, so that it can be dismantled.
+"""A decoder as a generator. The buffer must not change until the generator ends.
+
+A ProtocolViolation carries the partial message, so that it can be dismantled.
 """
 
 TEXT: Final[dict[type, Callable[..., str]]] = {
@@ -30,19 +31,20 @@ TEXT: Final[dict[type, Callable[..., str]]] = {
     memoryview: lambda view: str(view, "utf-8"),
 }
 TIMES: Final = tuple(range(count) for count in range(16))
-"""Most arrays are short, and a range that is there already is 0.13 us cheaper than a new one."""
+"""Most arrays are short, and an existing range is 0.13 us cheaper than a new one."""
 
 MOST_ELEMENTS: Final = 100_000
-"""Elements of all arrays of a request together, its tagged fields included. They cost their sender two bytes
-and the broker 5 to 10 us each, so 2 MB could stop everybody else for ten seconds. A Fetch or an OffsetCommit
-for all partitions of a broker stays far below.
+"""Elements of all arrays of a request together, including its tagged fields.
+
+An element costs the client two bytes and the broker 5 to 10 us, so 2 MB could block all other clients for ten
+seconds. A Fetch or an OffsetCommit for all partitions of a broker stays far below.
 """
 
 SLICE_BYTES: Final = 256 * 1024
-"""Bytes that are decoded between two yields, because text takes a nanosecond a byte; ours."""
+"""Bytes decoded between two yields; our own limit. Text takes a nanosecond a byte."""
 
 LONGEST_STRING: Final = 0x7FFF
-"""Bytes of a string where its length is a varint, as in Kafka; elsewhere the length has 16 bits."""
+"""Longest string in bytes where its length is a varint, as in Kafka; other strings have 16-bit lengths."""
 
 
 def compile_decoder(message: type[Message], version: int) -> Decoder:
@@ -54,7 +56,7 @@ def compile_decoder_in_slices(message: type[Message], version: int) -> SlicedDec
 
 
 def in_version(struct_type: type[Struct], version: int) -> list[Field]:
-    """The fields that exist in `version`, in wire order, tagged ones among them."""
+    """Return the fields that exist in `version`, in wire order, including tagged fields."""
     return [field for field in struct_type.FIELDS if field.since <= version <= field.until]
 
 
@@ -97,7 +99,7 @@ class _Decoder(Emitter):
         kinds = self._kinds(message)
         self.emit("end = len(buf)")
         if self._is_request:
-            self.emit(f"room = {MOST_ELEMENTS}")
+            self.emit(f"allowed = {MOST_ELEMENTS}")
         if "string" in kinds:
             self.emit("text = TEXT[type(buf)]")
         if kinds & {"bytes", "records"}:
@@ -105,22 +107,22 @@ class _Decoder(Emitter):
         if self.in_slices:
             self._begin_slice()
         self._struct(message, "m0", 0)
-        self._settle()
-        # Kafka's broker does not ask whether a request goes on behind its end, and librdkafka 2.16 relies on
-        # it: its Metadata 13 for all topics has three bytes too many.
+        self._advance()
+        # Kafka's broker ignores bytes after the end of a request, and librdkafka 2.16 relies on it: its
+        # Metadata 13 request for all topics has three extra bytes.
         if not self._is_request:
-            self._refuse_if("pos != end", "bytes are left over")
+            self._refuse_if("pos != end", "extra bytes after the end")
         if self.in_slices:
             with self.block("if False:"):
-                self.emit("yield")  # a generator, also where no field is an array
+                self.emit("yield")  # makes it a generator even without array fields
         self.emit("return m0")
 
     def _begin_slice(self) -> None:
         self.emit(f"left = {SLICE}")
         self.emit(f"mark = pos + {SLICE_BYTES}")
 
-    def _may_rest(self, cost: str) -> None:
-        """Ends the slice where `cost` more elements, or the bytes so far, are more than one may have."""
+    def _yield_if_due(self, cost: str) -> None:
+        """End the slice if `cost` more elements or the bytes read so far exceed its limit."""
         self.emit(f"left -= {cost}")
         with self.block("if left < 0 or pos > mark:"):
             self.emit("yield")
@@ -132,7 +134,8 @@ class _Decoder(Emitter):
             kinds |= {field.type} if isinstance(field.type, str) else self._kinds(field.type)
         return kinds
 
-    # The next byte is at `pos`, known at run time, plus `_ahead`, known now, behind what waits in `_run`.
+    # The next byte is at `pos`, a run-time value, plus `_ahead`, a compile-time value, plus the size of
+    # `_run`.
 
     def _fixed(self, letter: str, target: str) -> None:
         self._run.append((letter, target))
@@ -153,8 +156,8 @@ class _Decoder(Emitter):
     def _here(self) -> str:
         return f"pos + {self._ahead}" if self._ahead else "pos"
 
-    def _settle(self) -> None:
-        """After this, `pos` alone is where the next byte is."""
+    def _advance(self) -> None:
+        """Emit code that makes `pos` the position of the next byte."""
         self._flush()
         if self._ahead:
             self.emit(f"pos += {self._ahead}")
@@ -170,7 +173,7 @@ class _Decoder(Emitter):
         made = self.constant("Class", struct_type)
         self.emit(f"{name} = {target + ' = ' if target else ''}new({made})")
         if items and self.in_slices:
-            self.emit(f"{items}.append({name})")  # so that all that is read hangs together at any time
+            self.emit(f"{items}.append({name})")  # links everything read so far to the message
         present = in_version(struct_type, self.version)
         for field in struct_type.FIELDS:
             if field not in present or field.tag is not None:
@@ -190,13 +193,13 @@ class _Decoder(Emitter):
 
     def _tags(self, known: list[Field], name: str, depth: int) -> None:
         self._fixed("B", "n")
-        self._settle()
+        self._advance()
         if not known:
             with self.block("if n:"):
                 self._count()
                 self.emit("pos = skip_tags(buf, pos, end, n)")
                 if self.in_slices:
-                    self.emit("left -= 4 * n")  # n is less than 256 and stands for MOST_TAGS at most
+                    self.emit("left -= 4 * n")  # n is less than 256 and counts at most MOST_TAGS elements
             return
         stop = f"stop{depth}"
         with self.block("if n:"):
@@ -205,18 +208,18 @@ class _Decoder(Emitter):
             self._count()
             with self.block("for _ in range(n):"):
                 if self.in_slices:
-                    self._may_rest("1")
+                    self._yield_if_due("1")
                 self.emit("tag, pos = read_uvarint(buf, pos)")
                 self.emit("size, pos = read_uvarint(buf, pos)")
                 self.emit(f"{stop} = pos + size")
-                self._refuse_if(f"{stop} > end", "a tagged field reaches past the end")
+                self._refuse_if(f"{stop} > end", "a tagged field exceeds the message")
                 for place, field in enumerate(known):
                     with self.block(f"{'elif' if place else 'if'} tag == {field.tag}:"):
                         self._field(field, f"{name}.{field.name}", depth)
-                        self._settle()
+                        self._advance()
                 with self.block("else:"):
                     self.emit(f"pos = {stop}")
-                self._refuse_if(f"pos != {stop}", "a tagged field has not the size it says")
+                self._refuse_if(f"pos != {stop}", "the size of a tagged field does not match its content")
 
     def _field(self, field: Field, target: str, depth: int) -> None:
         nullable = field.nullable is not None and self.version >= field.nullable
@@ -235,15 +238,15 @@ class _Decoder(Emitter):
             return
         # KIP-893: a signed byte says whether the struct follows.
         self._fixed("b", "n")
-        self._settle()
+        self._advance()
         with self.block("if n < 0:"):
             self.emit(f"{target} = None")
         with self.block("else:"):
             self._struct(struct_type, f"m{depth + 1}", depth + 1, target)
-            self._settle()
+            self._advance()
 
     def _blob(self, field: Field, target: str, nullable: bool) -> None:
-        """A string, bytes or records: a length, then that many bytes."""
+        """Emit code for a string, bytes or records: a length, then as many bytes."""
         self._fixed("B" if self.flexible else "h" if field.type == "string" else "i", "n")
         self._flush()
         self.emit(f"start = {self._here()}")
@@ -259,12 +262,12 @@ class _Decoder(Emitter):
         value = "text(buf[start:pos])" if field.type == "string" else "view[start:pos]"
         if not nullable:
             self.emit(f"pos = {stop}")
-            self._refuse_if("not start <= pos <= end", f"{field.name} is null or reaches past the end")
+            self._refuse_if("not start <= pos <= end", f"{field.name} is null or exceeds the message")
             self.emit(f"{target} = {value}")
             return
         with self.block("if n > 0:" if self.flexible else "if n >= 0:"):
             self.emit(f"pos = {stop}")
-            self._refuse_if("pos > end", f"{field.name} reaches past the end")
+            self._refuse_if("pos > end", f"{field.name} exceeds the message")
             self.emit(f"{target} = {value}")
         with self.block("else:"):
             self.emit(f"{target} = None")
@@ -272,7 +275,7 @@ class _Decoder(Emitter):
 
     def _array(self, field: Field, target: str, nullable: bool, depth: int) -> None:
         self._fixed("B" if self.flexible else "i", "n")
-        self._settle()
+        self._advance()
         if self.flexible:
             with self.block("if n > 127:"):
                 self.emit("n, pos = read_rest(buf, pos, n)")
@@ -294,13 +297,13 @@ class _Decoder(Emitter):
             self._elements(field, target, depth)
 
     def _count(self) -> None:
-        """Takes `n` elements off what the request may still have."""
+        """Subtract `n` elements from the request's limit."""
         if self._is_request:
-            self.emit("room -= n")
-            self._refuse_if("room < 0", f"more than {MOST_ELEMENTS} elements")
+            self.emit("allowed -= n")
+            self._refuse_if("allowed < 0", f"more than {MOST_ELEMENTS} elements")
 
     def _numbers_in_slices(self, target: str, letter: str, size: int, depth: int) -> None:
-        """An array of `n` fixed-size values, some at a time."""
+        """Emit code for an array of `n` fixed-size values, read in slices."""
         items = f"items{depth}"
         self.emit(f"{target} = {items} = []")
         with self.block("while n:"):
@@ -325,24 +328,24 @@ class _Decoder(Emitter):
         self.emit(f"{target} = {items} = []")
         with self.block(f"for _ in TIMES[n] if n < {len(TIMES)} else range(n):"):
             if self.in_slices:
-                self._may_rest("1")
+                self._yield_if_due("1")
             if isinstance(field.type, str):
                 self._blob(field, "item", nullable=False)
                 self.emit(f"{items}.append(item)")
             else:
                 self._struct(field.type, f"m{depth + 1}", depth + 1, items=items)
-                self._settle()
+                self._advance()
                 if not self.in_slices:
                     self.emit(f"{items}.append(m{depth + 1})")
 
 
 def letters_of(letter: str, count: str) -> str:
-    """An expression of the layout of so many values."""
+    """Return an expression for the struct format of `count` values."""
     return f"'>' + '{letter}' * {count}" if letter == FIXED["uuid"] else f"f'>{{{count}}}{letter}'"
 
 
 def _smallest(kind: str | type[Struct], version: int, flexible: bool) -> int:
-    """The least number of bytes that a value of `kind` takes."""
+    """Return the smallest number of bytes of a value of `kind`."""
     if isinstance(kind, str):
         if kind in FIXED:
             return layout(FIXED[kind])[0]

@@ -1,10 +1,10 @@
-"""Writes and compiles the function that encodes one message in one version.
+"""Generates and compiles the function that encodes one message in one version.
 
-Called by codec, once per message and version. The function packs a run of fixed-size fields, and the length
-that follows it, in one `pack`, and joins what it packed into one bytes object; a large or foreign `records`
-value stands in the resulting list as it is, so that fetched data never passes through here. For large
-responses there is the same function as a generator, which yields None after a bounded number of array
-elements, and returns the buffers. Knows no message by name.
+Called by codec, once per message and version. The function packs a run of fixed-size fields and the length
+that follows it in one `pack`, and joins the packed parts into one bytes object. A large `records` value, or
+one that is not a buffer, becomes its own element of the resulting list, so that fetched data is not copied.
+For large responses the same function is compiled as a generator, which yields None after a bounded number of
+array elements, and returns the buffers. Independent of any specific message.
 """
 
 import struct
@@ -17,16 +17,16 @@ from broker.protocol.schema import FIXED, LIST, Field, Message, Records, Struct
 from broker.protocol.varint import uvarint
 
 ResponseEncoder = Callable[[Any, int], list[Records]]
-"""(message, correlation id) -> the whole frame, size and header included, as buffers to send in order."""
+"""(message, correlation id) -> the whole frame, with size and header, as buffers to send in order."""
 
 SlicedEncoder = Callable[[Any, int], Generator[None, None, list[Records]]]
-"""The same as a generator. The message must stay as it is until the generator has ended."""
+"""An encoder as a generator. The message must not change until the generator ends."""
 
 BodyEncoder = Callable[[Any], list[Records]]
-"""message -> its body alone, as buffers in order."""
+"""message -> its body without header, as buffers in order."""
 
 COPIED_RECORDS: Final = 4096
-"""Up to this many bytes a buffer of records is cheaper to copy between its neighbours than to send apart."""
+"""Up to this many bytes, copying a records buffer is cheaper than sending it separately."""
 
 BUFFERS: Final = frozenset({bytes, bytearray, memoryview})
 ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))
@@ -69,7 +69,7 @@ class _Encoder(Emitter):
             self._flush()
             if in_slices:
                 with self.block("if False:"):
-                    self.emit("yield")  # a generator, also where no field is an array
+                    self.emit("yield")  # makes it a generator even without array fields
             self._finish(header_version, large)
 
     def _has_records(self, struct_type: type[Struct]) -> bool:
@@ -93,22 +93,22 @@ class _Encoder(Emitter):
                 self.emit("return out")
         self.emit(f"return [{head}(len(body) + {length}, correlation_id) + body]")
 
-    def _may_rest(self) -> None:
-        """Ends the slice where one more element is more than one may have. Nothing waits in `_run`."""
+    def _yield_if_due(self) -> None:
+        """End the slice if one more element exceeds its limit. `_run` must be empty."""
         self.emit("left -= 1")
         with self.block("if left < 0:"):
-            self._rest()
+            self._yield_chunk()
             self.emit(f"left = {SLICE}")
 
-    def _rest(self) -> None:
-        """Joins what is written so far, so that this is not left to the end, and yields."""
+    def _yield_chunk(self) -> None:
+        """Emit code that joins the parts written so far and yields, so that the final join stays small."""
         self.emit("chunk = b''.join(parts)")
         self.emit("parts.clear()")
         self.emit("out.append(chunk)")
         self.emit("size += len(chunk)")
         self.emit("yield")
 
-    # Fields of fixed size wait in `_run` until something of unknown size must be written; `x` is a zero byte.
+    # Fixed-size fields wait in `_run` until a field of variable size is written; `x` is a zero byte.
 
     def _fixed(self, letter: str, value: str = "") -> None:
         self._run.append((letter, value))
@@ -127,7 +127,7 @@ class _Encoder(Emitter):
         self._run = []
 
     def _length(self, letter: str) -> None:
-        """The length `n`, compact or as `letter`, and before it what waits."""
+        """Write the fields in `_run` and the length `n`, compact or as `letter`."""
         if not self.flexible:
             self._fixed(letter, "n")
             self._flush()
@@ -155,7 +155,9 @@ class _Encoder(Emitter):
             self._fixed("x")
 
     def _tags(self, tagged: list[Field], name: str, depth: int) -> None:
-        """Tagged fields at their default are not sent, so mostly there is only the count, a zero."""
+        """Write the tagged fields that differ from their default; usually there are none, and the count is
+        zero.
+        """
         waiting, write = self._run, self._write
         tags = f"tags{depth}"
         self.emit(f"{tags} = ()")
@@ -183,7 +185,7 @@ class _Encoder(Emitter):
         return field.nullable if isinstance(field.type, str) else None
 
     def _differs(self, field: Field, value: str) -> str:
-        """The condition under which a tagged field is sent."""
+        """Return the condition under which a tagged field is sent."""
         if field.initial is LIST:
             return value
         if isinstance(field.type, str) or field.nullable is not None:
@@ -267,7 +269,7 @@ class _Encoder(Emitter):
             return
         with self.block(f"for m{depth + 1} in {items}:"):
             if self.in_slices:
-                self._may_rest()
+                self._yield_if_due()
             if isinstance(field.type, str):
                 self._blob(field.type, f"m{depth + 1}", nullable=False)
             else:
@@ -275,9 +277,9 @@ class _Encoder(Emitter):
             self._flush()
 
     def _numbers_in_slices(self, items: str, letter: str) -> None:
-        """Values of fixed size, some at a time."""
+        """Emit code for fixed-size values, written in slices."""
         with self.block(f"for at in range(0, len({items}), {NUMBERS}):"):
             with self.block("if at:"):
-                self._rest()
+                self._yield_chunk()
             self.emit(f"some = {items}[at : at + {NUMBERS}]")
             self.emit(f"{self._write}(pack_any({letters_of(letter, 'len(some)')}, *some))")

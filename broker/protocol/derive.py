@@ -1,12 +1,12 @@
-"""Writes the modules in messages/ from kio's schemas: `python -m broker.protocol.derive [--check]`.
+"""Generates the modules in messages/ from kio's schemas: `python -m broker.protocol.derive [--check]`.
 
-Run by a developer when kio is upgraded; tests/protocol/test_derive.py holds the result to what is committed.
-The only file of the broker that knows kio; derive_text.py writes out what this one reads.
+Run by a developer after a kio upgrade; tests/protocol/test_derive.py compares the result with the committed
+files. The only module of the broker that imports kio; derive_text.py writes the text.
 
-What changes on the way: one class per struct instead of one per struct and version; kio's timedelta and
-datetime fields become plain milliseconds and get back the `_ms` of their Kafka name; error codes become int,
-UUIDs 16 raw bytes; two structs of one API that share a name but not a layout get `Request` or `Response` in
-front.
+Differences from kio: one class per struct instead of one per struct and version; timedelta and datetime
+fields become plain milliseconds and regain the `_ms` of their Kafka name; error codes become int, UUIDs 16
+raw bytes; two structs of one API with the same name but different layouts get the prefix `Request` or
+`Response`.
 """
 
 import argparse
@@ -77,8 +77,10 @@ SERVED = frozenset(
         "consumer_protocol_subscription",
     )
 )
-"""The schemas that get a module: those of the APIs that the broker serves, in the order of their keys, and
-the payloads of JoinGroup and SyncGroup. An API that is added is named here, and its module derived."""
+"""The schemas with a module: the served APIs in key order, and the payloads of JoinGroup and SyncGroup.
+
+To add an API, name it here and derive its module.
+"""
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
@@ -101,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def derive() -> dict[str, str]:
-    """The text of every file that belongs in messages/, by file name."""
+    """Return the text of every file in messages/, by file name."""
     header = HEADER.format(version=kio.__version__)
     keys = {name: key for key, name in api_key_map.items()}
     files: dict[str, str] = {}
@@ -152,7 +154,7 @@ def _collect(entity: Any, version: int, structs: dict[str, dict[int, dict[str, S
         if kafka_type is None:
             _collect(found.type_, version, structs)
         name = f"{field.name}_ms" if kafka_type in MILLISECONDS else field.name
-        # kio says None for the zero UUID and for time -1; neither is a null on the wire.
+        # kio has None for the zero UUID and for time -1; neither is null on the wire.
         nullable = is_optional(field) and kafka_type != "datetime_i64"
         fields[name] = Seen(
             WIRE_TYPES.get(kafka_type, kafka_type) if kafka_type else found.type_.__name__,
@@ -184,7 +186,7 @@ def _plain_default(field: Any, kafka_type: str | None, optional: bool) -> object
 
 
 def _separate_names(request: Schema, response: Schema) -> None:
-    """Renames, in both, every struct that the two share by name but not by layout, what it holds included."""
+    """Rename, in both schemas, structs with one name but two layouts, and their nested structs."""
     shared = request.structs.keys() & response.structs.keys()
     differing = {name for name in shared if request.structs[name] != response.structs[name]}
     while True:

@@ -1,6 +1,6 @@
-"""The text of the derived modules: what derive.py saw in kio, as Python that ruff format would leave alone.
+"""Writes the text of the derived modules from kio's schemas, formatted as by ruff.
 
-Called by derive.py alone. Knows neither kio nor files.
+Called by derive.py only. Independent of kio and of files.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ EXPORTS = ("ZERO_UUID", "Buffer", "Field", "Message", "Records", "Struct")
 
 
 class Seen(NamedTuple):
-    """One field as one version of kio's schema has it."""
+    """A field in one version of kio's schema."""
 
     type: str
     array: bool
@@ -31,7 +31,7 @@ Versions = Mapping[int, Mapping[str, Seen]]
 
 
 class Schema(NamedTuple):
-    """One request, response or data schema with its structs, itself among them."""
+    """A request, response or data schema with all of its structs, including the top-level one."""
 
     name: str
     flexible: int | None
@@ -107,7 +107,7 @@ def _render_struct(name: str, versions: Versions, kind: str, message: list[str])
 
 
 class Merged(NamedTuple):
-    """One field over all versions."""
+    """A field over all versions."""
 
     name: str
     seen: Seen
@@ -121,7 +121,7 @@ class Merged(NamedTuple):
 
     @property
     def field(self) -> Field:
-        """As schema.py has it, but for the class of a nested struct, whose name does instead."""
+        """The field as in schema.py, with a nested struct's class replaced by its name."""
         default = self.seen.default
         given = default if isinstance(default, int | float | str | bytes) else None
         kind = "bytes" if self.is_struct else self.seen.type
@@ -146,7 +146,7 @@ def _merge(name: str, versions: Versions) -> Merged:
 
 
 def _field_order(versions: Versions) -> list[str]:
-    """One order of all fields that every version's own order agrees with."""
+    """Return one order of all fields that is consistent with every version's own order."""
     order: list[str] = []
     for version in sorted(versions, reverse=True):
         fields = list(versions[version])
@@ -199,7 +199,7 @@ def _parameter(field: Merged) -> str:
 
 
 def _initial(field: Merged) -> str:
-    """The right side of the assignment in __init__: a fresh list or struct where the field cannot be None."""
+    """Return the right side of the assignment in __init__; a fresh list or struct if None is not allowed."""
     if field.initial == LIST:
         return f"[] if {field.name} is None else {field.name}"
     if field.is_struct and field.nullable is None and field.seen.tag is None:
@@ -208,7 +208,7 @@ def _initial(field: Merged) -> str:
 
 
 def _fit_tuple(start: str, parts: list[str], *, lines: bool = False) -> list[str]:
-    """As ruff format breaks it: on one line, or one part to a line; `lines` asks for the latter."""
+    """Break as ruff format does: on one line, or one part to a line; `lines` forces the latter."""
     line = f"{start}({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     if len(line) <= LINE and not (lines and len(parts) > 1):
         return [line]

@@ -1,10 +1,10 @@
-"""Lets go of a large message a slice at a time.
+"""Frees a large message in slices.
 
-Python frees an object as soon as its last holder drops it, and what only that object held with it: dropping a
-message with 100,000 elements takes 5 to 15 ms in one piece. Called by the handler pool for large requests and
-answers, for what was read of a large request before it turned out to be none, and for what the work on a
-request had made when its client went. Changes no message, so whoever holds a part of one keeps it. Knows no
-message by name.
+Python frees an object, and everything that only it references, when its last reference is dropped: a message
+with 100,000 elements takes 5 to 15 ms at once. The handler pool calls this for large requests and responses,
+for the partial message of an invalid large request, and for the intermediate results of a request whose
+client has disconnected. It does not change the message, so a part that is referenced elsewhere survives.
+Independent of any specific message.
 """
 
 from collections.abc import Generator, Iterator
@@ -15,15 +15,16 @@ from typing import Any, Final
 from broker.protocol.schema import Struct
 
 AT_ONCE: Final = 512
-"""Elements that are dropped between two yields; ours. One takes 0.5 to 2 microseconds, with its texts and its
-empty arrays.
+"""Elements freed between two yields; our own limit.
+
+One takes 0.5 to 2 microseconds, with its strings and empty arrays.
 """
 
 Large = Struct | list[Any] | set[Any]
 
 
 def held_by(work: Generator[Any, Any, Any]) -> Iterator[Large]:
-    """What the local variables of a suspended generator hold, and of those that it delegates to."""
+    """Yield the local variables of a suspended generator and of the generators that it delegates to."""
     inner: Any = work
     while isinstance(inner, GeneratorType) and inner.gi_frame is not None:
         yield from (
@@ -33,9 +34,11 @@ def held_by(work: Generator[Any, Any, Any]) -> Iterator[Large]:
 
 
 def dismantle(message: Large | None) -> Generator[None, None, None]:
-    """Yields None after a bounded number of elements. The caller drops its own reference to `message` when it
-    has made the generator, so that the generator is its last holder. In a list of structs each one is
-    dismantled; anything else in a list or a set is dropped as it is.
+    """Free `message`, yielding None after a bounded number of elements.
+
+    The caller drops its own reference to `message` after creating the generator, so that the generator has
+    the last one. Each struct of a list of structs is dismantled; other elements of a list or a set are
+    dropped whole.
     """
     levels: list[list[Any]] = [list(message) if isinstance(message, list | set) else [message]]
     message = None
@@ -54,7 +57,7 @@ def dismantle(message: Large | None) -> Generator[None, None, None]:
                 yield
         del level
     levels.reverse()
-    while levels:  # what holds others goes before them, so that each slice frees no more than its own
+    while levels:  # parents before their children, so that each slice frees only its own objects
         level = levels.pop()
         while level:
             del level[-AT_ONCE:]
@@ -62,7 +65,7 @@ def dismantle(message: Large | None) -> Generator[None, None, None]:
 
 
 def _children(struct_type: type[Struct]) -> tuple[tuple[str, bool], ...]:
-    """What holds other objects in a struct: arrays, and structs of which there is one."""
+    """Return the fields of a struct that hold other objects: arrays and single structs."""
     return tuple(
         (field.name, field.array)
         for field in struct_type.FIELDS

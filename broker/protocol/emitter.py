@@ -1,8 +1,8 @@
-"""Python source in the making: lines, indentation, and the names that the code will see.
+"""Generates Python source: lines, indentation, and the names available to the code.
 
-Base of the compilers: compile_decode, compile_encode and error_codes. A function can be made in two forms:
-straight-line, or as a generator that yields None after at most SLICE array elements, for large messages.
-Knows nothing of versions or fields.
+Base of the compilers compile_decode, compile_encode and error_codes. A function can be compiled in two forms:
+straight-line, or, for large messages, as a generator that yields None after at most SLICE array elements.
+Independent of versions and fields.
 """
 
 import linecache
@@ -13,16 +13,14 @@ from functools import cache
 from typing import Any, Final
 
 SLICE: Final = 512
-"""Array elements between two yields of a generator; ours. An element takes 0.3 to 3 microseconds."""
+"""Array elements between two yields of a generator; our own limit. An element takes 0.3 to 3 microseconds."""
 
 NUMBERS: Final = 4096
-"""Numbers of an array between two yields; ours. One takes some 30 ns."""
+"""Numbers of an array between two yields; our own limit. One takes about 30 ns."""
 
 
 class Emitter:
-    """Collects the lines of one function and turns them into that function. `in_slices` asks for the form
-    that is a generator.
-    """
+    """Collects the lines of one function and compiles them; `in_slices` selects the generator form."""
 
     def __init__(self, name: str, in_slices: bool = False) -> None:
         self.name = f"{name} in slices" if in_slices else name
@@ -36,14 +34,14 @@ class Emitter:
 
     @contextmanager
     def block(self, line: str) -> Iterator[None]:
-        """Emits `line` and indents what follows."""
+        """Emit `line` and indent the lines that follow."""
         self.emit(line)
         self._indent += 1
         yield
         self._indent -= 1
 
     def constant(self, prefix: str, value: object) -> str:
-        """A name under which the function finds `value`; the same name for the same object."""
+        """Return the name under which the function finds `value`; one name for one object."""
         for name, known in self.names.items():
             if known is value:
                 return name
@@ -52,7 +50,7 @@ class Emitter:
         return name
 
     def build(self) -> Any:
-        """The function `run` that the lines define. Its source shows in tracebacks under `<name>`."""
+        """Compile the function `run` that the lines define. Its source shows in tracebacks under `<name>`."""
         source = "\n".join(self._lines) + "\n"
         file_name = f"<{self.name}>"
         linecache.cache[file_name] = (len(source), None, source.splitlines(keepends=True), file_name)
@@ -62,6 +60,6 @@ class Emitter:
 
 @cache
 def layout(letters: str) -> tuple[int, Callable[..., Any], Callable[..., bytes]]:
-    """Size, unpack_from and pack of a big-endian run of fields, the same objects for the same letters."""
+    """Return size, unpack_from and pack of a big-endian run of fields; cached by `letters`."""
     made = struct.Struct(">" + letters)
     return made.size, made.unpack_from, made.pack

@@ -1,10 +1,10 @@
-"""Writes and compiles the function that collects the error codes of an answer. (Kafka:
+"""Generates and compiles the function that counts the error codes of a response. (Kafka:
 AbstractResponse.errorCounts)
 
-Called by the routes, once per response and version; what it makes is called with every answer that a handler
-gives, so a message without a fault costs a test for each of its error fields and nothing is built. For large
-answers there is a generator, which yields None after a bounded number of array elements and counts the codes.
-Knows no message by name.
+Called by the routes, once per response and version. The function runs for every response of a handler, so for
+a response without errors it only tests each error field and allocates nothing. For large responses the same
+function is compiled as a generator, which yields None after a bounded number of array elements and returns
+the counts. Independent of any specific message.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -17,26 +17,26 @@ from broker.protocol.emitter import SLICE, Emitter
 from broker.protocol.schema import Field, Struct
 
 Collector = Callable[[Struct], Mapping[int, int]]
-"""How often an answer has each error code but 0, in the order of their first places on the wire."""
+"""The count of each error code but 0 in a response, in the order of their first occurrence on the wire."""
 
 SlicedCollector = Callable[[Struct], Generator[None, None, Mapping[int, int]]]
-"""The same as a generator."""
+"""A collector as a generator."""
 
 NONE: Final[Mapping[int, int]] = {}
 
 NOT_COUNTED: Final = "topic_config_error_code"
-"""Says why a part of a successful answer is missing; Kafka does not count it either."""
+"""Names the reason why a part of a successful response is missing; Kafka does not count it either."""
 
 
 @cache
 def error_codes(api_key: int, version: int) -> Collector:
-    """Raises ProtocolViolation when no schema has that API key."""
+    """Return the collector. Raises ProtocolViolation if no schema has this API key."""
     return _Compiler(codec.response_class(api_key), version).build()  # type: ignore[no-any-return]
 
 
 @cache
 def error_codes_in_slices(api_key: int, version: int) -> SlicedCollector:
-    """Raises ProtocolViolation when no schema has that API key."""
+    """Return the collector as a generator. Raises ProtocolViolation if no schema has this API key."""
     return _Compiler(codec.response_class(api_key), version, in_slices=True).build()  # type: ignore[no-any-return]
 
 
@@ -58,7 +58,7 @@ class _Compiler(Emitter):
             self._struct(message, 0)
             if in_slices:
                 with self.block("if False:"):
-                    self.emit("yield")  # a generator, also where no field is an array
+                    self.emit("yield")  # makes it a generator even without array fields
             self.emit("return found")
 
     def _struct(self, struct_type: type[Struct], depth: int) -> None:

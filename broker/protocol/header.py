@@ -1,7 +1,7 @@
-"""What stands before every request and every answer.
+"""Request and response headers.
 
 Called by network for each frame (parse_request_header), by codec for the frames that clients send, and by
-whoever reads answers. Knows no message. A frame here is what follows the four bytes of its size.
+readers of responses. Independent of messages. A frame excludes its four-byte size.
 """
 
 import struct
@@ -16,13 +16,13 @@ from broker.protocol.schema import Buffer, Records
 from broker.protocol.varint import skip_tags
 
 RequestEncoder = Callable[[Any, int, str | None], list[Records]]
-"""(message, correlation id, client id) -> the whole frame, size included, as buffers in order."""
+"""(message, correlation id, client id) -> the whole frame, with its size, as buffers in order."""
 
 _FIXED_PART: Final = struct.Struct(">hhih")
 
 
 class RequestHeader:
-    """A request's header (Kafka's RequestHeader, version 1 or 2), and where in the frame the body begins."""
+    """A request's header (Kafka's RequestHeader, version 1 or 2) and the offset of the body in the frame."""
 
     __slots__ = ("api_key", "version", "correlation_id", "client_id", "body_offset")  # noqa: RUF023 - as on the wire
 
@@ -52,10 +52,10 @@ def parse_request_header(
     _unpack_from: Callable[[Buffer, int], tuple[int, int, int, int]] = _FIXED_PART.unpack_from,
     _new: Callable[[type[RequestHeader]], RequestHeader] = object.__new__,
 ) -> RequestHeader:
-    """The header at the start of `frame`. Raises ProtocolViolation, also for a key that Kafka never gave out.
+    """Parse the header at the start of `frame`. Raises ProtocolViolation, also for an unassigned key.
 
-    Whether the version is served is not asked: ApiVersions must be answered in any. Header version 0, of the
-    ControlledShutdown v0 that ended with ZooKeeper, is read as version 1.
+    The version is not checked: ApiVersions must be answered in any version. Header version 0, of the
+    ControlledShutdown v0 of the ZooKeeper era, is read as version 1.
     """
     header = _new(RequestHeader)
     try:
@@ -64,7 +64,7 @@ def parse_request_header(
         if n >= 0:
             offset = 10 + n
             if offset > len(frame):
-                raise ProtocolViolation("the client id reaches past the end of the request")
+                raise ProtocolViolation("the client id exceeds the request")
             header.client_id = TEXT[type(frame)](frame[10:offset])
         else:
             header.client_id = None
@@ -77,13 +77,13 @@ def parse_request_header(
     except (struct.error, IndexError, UnicodeDecodeError) as fault:
         raise ProtocolViolation(f"request header: {fault}") from fault
     except KeyError as unknown:
-        raise ProtocolViolation(f"no API has the key {unknown}") from unknown
+        raise ProtocolViolation(f"unknown API key {unknown}") from unknown
     header.body_offset = offset
     return header
 
 
 def parse_response_header(frame: Buffer, header_version: int) -> tuple[int, int]:
-    """The correlation id, and the offset in `frame` where the body begins. Raises ProtocolViolation."""
+    """Return the correlation id and the offset of the body. Raises ProtocolViolation."""
     try:
         (correlation_id,) = struct.unpack_from(">i", frame, 0)
         offset = 4
@@ -95,7 +95,7 @@ def parse_response_header(frame: Buffer, header_version: int) -> tuple[int, int]
 
 
 def request_framer(api_key: int, version: int, body: BodyEncoder) -> RequestEncoder:
-    """An encoder of whole frames out of an encoder of bodies."""
+    """Return an encoder of whole frames that uses the encoder of bodies."""
     header_version = request_header_version(api_key, version)
 
     def frame(message: Any, correlation_id: int, client_id: str | None) -> list[Records]:

@@ -1,20 +1,20 @@
-"""What a message is: slotted structs, and a table that says which field exists in which version.
+"""The building blocks of messages: slotted structs, and a table of the fields with their versions.
 
-The derived modules in `messages/` are made of these; compile_decode and compile_encode read them.
-Knows nothing of bytes: the wire types are names here.
+The derived modules in `messages/` consist of these; compile_decode and compile_encode read them. Wire types
+are names here, without any encoding.
 
-A struct carries the union of its fields over all versions. A field that a version lacks has its default after
-decoding and is left out when encoding, whatever it holds (Kafka's "ignorable").
+A struct has the union of its fields over all versions. A field that a version lacks has its default after
+decoding and is omitted when encoding, whatever its value (Kafka's "ignorable").
 """
 
 from collections.abc import Sized
 from typing import ClassVar, Final, NamedTuple
 
 Buffer = bytes | bytearray | memoryview
-"""What a decoder accepts, and what a `bytes` field holds (a memoryview into the frame after decoding)."""
+"""What a decoder accepts, and the value of a `bytes` field (a memoryview into the frame after decoding)."""
 
 Records = Buffer | Sized
-"""What a `records` field holds: a buffer, or anything with a length that the transport knows how to send."""
+"""The value of a `records` field: a buffer, or any sized object that the transport can send."""
 
 ZERO_UUID: Final = bytes(16)
 
@@ -28,7 +28,7 @@ FIXED: Final = {
     "float64": "d",
     "uuid": "16s",
 }
-"""The wire types of fixed size, with the letter that the struct module has for them."""
+"""The fixed-size wire types, with their letters in the struct module."""
 
 Initial = int | float | str | bytes | tuple[()] | None
 LIST: Final[tuple[()]] = ()
@@ -43,12 +43,13 @@ ZEROS: Final[dict[str, Initial]] = {
 
 
 class Field(NamedTuple):
-    """One field of a struct.
+    """A field of a struct.
 
     `type` is a name in FIXED, `string`, `bytes`, `records`, or the class of a nested struct. The field exists
-    in versions `since` to `until`, both included, and may be null from version `nullable` on. With `tag` it
-    travels in the struct's tagged section (KIP-482), and only when it differs from its default; a tagged
-    struct that holds None has its default. `default` is None where it is the type's own (see `initial`).
+    in versions `since` to `until`, both included, and may be null from version `nullable`. A field with a
+    `tag` is in the struct's tagged section (KIP-482), and is sent only if it differs from its default; a
+    tagged struct of None has its default. `default` is None if the type's own default applies (see
+    `initial`).
     """
 
     name: str
@@ -62,7 +63,7 @@ class Field(NamedTuple):
 
     @property
     def initial(self) -> "Initial":
-        """What the attribute holds when nobody says otherwise; LIST for a fresh list."""
+        """The attribute's default value; LIST for a fresh list."""
         if self.default is not None or self.nullable is not None:
             return self.default
         if self.array:
@@ -71,7 +72,7 @@ class Field(NamedTuple):
 
 
 class Struct:
-    """Base of every derived class. Equal when of one class and equal field by field; mutable, so no hash."""
+    """Base of every derived class. Structs are equal if class and fields are equal; mutable, so no hash."""
 
     __slots__ = ()
 
@@ -90,10 +91,10 @@ class Struct:
 
 
 class Message(Struct):
-    """A struct that travels alone: a request, a response, or a `data` schema (API_KEY None).
+    """A top-level struct: a request, a response, or a `data` schema (API_KEY None).
 
-    VERSIONS are the first and last version that the schema source knows; from FLEXIBLE on lengths are compact
-    and every struct ends in a tagged section (KIP-482), None when no version does.
+    VERSIONS are the first and last version of the schema source. From FLEXIBLE, lengths are compact and every
+    struct ends in a tagged section (KIP-482); None if no version is flexible.
     """
 
     __slots__ = ()

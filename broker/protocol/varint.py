@@ -1,8 +1,8 @@
-"""Unsigned varints and tagged sections (KIP-482), for what the compiled functions do not do in line.
+"""Unsigned varints and tagged sections (KIP-482), for the cases that the compiled functions do not inline.
 
-Called by the functions that compile_decode and compile_encode write, when a length needs more than one byte
-or a struct came with tags, and by header. Running off the end raises IndexError, which those callers turn
-into ProtocolViolation.
+Called by the functions of compile_decode and compile_encode, if a length needs more than one byte or a struct
+has tagged fields, and by header. Reading past the end raises IndexError, which the callers convert to
+ProtocolViolation.
 """
 
 from typing import Final
@@ -11,11 +11,11 @@ from broker.errors import ProtocolViolation
 from broker.protocol.schema import Buffer
 
 MOST_TAGS: Final = 1_000
-"""Unknown tagged fields of one struct; Kafka's own have a handful."""
+"""Unknown tagged fields of one struct; Kafka's own structs have a handful."""
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """The value at `pos`, and the position after it."""
+    """Return the value at `pos` and the position after it."""
     first = buf[pos]
     if first < 0x80:
         return first, pos + 1
@@ -23,7 +23,7 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def read_rest(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
-    """The value that began with the byte `first` and goes on at `pos`, and the position after it."""
+    """Return the value whose first byte is `first`, with the rest at `pos`, and the position after it."""
     value = first & 0x7F
     for shift in (7, 14, 21, 28):
         byte = buf[pos]
@@ -31,26 +31,26 @@ def read_rest(buf: Buffer, pos: int, first: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, pos
-    raise ProtocolViolation("a varint goes on after five bytes")
+    raise ProtocolViolation("a varint has more than five bytes")
 
 
 def skip_tags(buf: Buffer, pos: int, end: int, count: int) -> int:
-    """The position after a tagged section without a tag that the caller knows; its first byte was `count`."""
+    """Skip a section of unknown tags, whose first byte was `count`, and return the position after it."""
     if count > 0x7F:
         count, pos = read_rest(buf, pos, count)
         if count > MOST_TAGS:
-            raise ProtocolViolation(f"{count} tagged fields in one place")
+            raise ProtocolViolation(f"{count} tagged fields in one struct, the maximum is {MOST_TAGS}")
     for _ in range(count):
         _tag, pos = read_uvarint(buf, pos)
         size, pos = read_uvarint(buf, pos)
         pos += size
         if pos > end:
-            raise ProtocolViolation("a tagged field reaches past the end")
+            raise ProtocolViolation("a tagged field exceeds the message")
     return pos
 
 
 def uvarint(value: int) -> bytes:
-    """`value`, not negative, as a varint."""
+    """Encode `value`, which is not negative, as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

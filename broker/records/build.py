@@ -1,7 +1,7 @@
-"""Makes a batch of records that the broker itself writes: group offsets, events.
+"""Builds batches of records that the broker writes itself: group offsets, events.
 
-Called by the services that own an internal topic. The batch is as a producer would send it: base offset 0, to
-be patched by PartitionLog.stage.
+Called by the services with an internal topic. The batch looks like a producer's: its base offset is 0, and
+PartitionLog.stage patches it.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def build_batch(
     base_sequence: int = NO_SEQUENCE,
     attributes: int = 0,
 ) -> memoryview:
-    """At least one record; `attributes` are flags beside the codec. The view is writable."""
+    """Build a batch of at least one record as a writable view; `attributes` are flags besides the codec."""
     base_timestamp = new[0].timestamp
     body = bytearray()
     for delta, each in enumerate(new):

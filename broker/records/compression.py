@@ -1,8 +1,8 @@
-"""The four codecs of record batches, in the framings that Kafka's clients write, with a bound on what comes
-out.
+"""The four codecs of record batches, in the framings of Kafka's clients, with a limit on the decompressed
+size.
 
-Called by `walk` and `build`, and for compressed payloads of clients. Knows no record. The native codecs are
-imported when they are first needed: most brokers only ever pass compressed batches on.
+Called by `walk` and `build`, and for compressed client payloads. Independent of records. The native codecs
+are imported on first use, because most brokers never decompress a batch.
 """
 
 import mmap
@@ -14,10 +14,13 @@ from broker.errors import ApiError, ErrorCode
 from broker.records.header import Buffer
 
 DEFAULT_LIMIT: Final = 67_108_864
-"""Bytes that one batch may unpack to; ours. Kafka unpacks as a stream and has none."""
+"""Decompressed bytes of one batch; our own limit. Kafka decompresses as a stream without a limit."""
 
 MAX_RATIO: Final = 1_032
-"""What deflate can reach at most. Beyond `_HARMLESS` bytes, more than this is taken for an attack; ours."""
+"""The highest ratio that deflate can reach.
+
+Beyond `_HARMLESS` bytes, a higher ratio counts as an attack; our own limit.
+"""
 
 _HARMLESS: Final = 16_777_216
 
@@ -25,15 +28,18 @@ _GZIP_CHUNK: Final = 16_384
 _GZIP_PIECE: Final = 1_048_576
 
 _ON_HEAP: Final = 1_048_576
-"""Output buffers beyond this are mapped: `bytearray` zeroes every page with the interpreter held, 38 ms for
-64 MiB here, and giving 4 KiB pages back takes 6 ms."""
+"""Larger output buffers are memory-mapped.
+
+`bytearray` zeroes every page while it holds the interpreter, 38 ms for 64 MiB here, and freeing 4 KiB pages
+takes 6 ms.
+"""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK: Final = 32_768
 
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
-"""Independent blocks of 64 kB without checksums: Java's reader refuses dependent ones."""
+"""Independent blocks of 64 kB without checksums, because Java's reader refuses dependent blocks."""
 _LZ4_BLOCK: Final = 65_536
 _LZ4_STORED: Final = 0x8000_0000
 _LZ4_END: Final = bytes(4)
@@ -50,7 +56,9 @@ class Codec(IntEnum):
 
 
 def decompress(codec: int, data: Buffer, *, limit: int = DEFAULT_LIMIT) -> Buffer:
-    """Raises ApiError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE (more than `limit` bytes, or an absurd ratio),
+    """Decompress `data`.
+
+    Raises ApiError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE (more than `limit` bytes, or an absurd ratio),
     UNSUPPORTED_COMPRESSION_TYPE.
     """
     if codec == Codec.NONE:
@@ -93,8 +101,9 @@ def compress(codec: int, data: Buffer) -> Buffer:
 
 
 def _gunzip(data: Buffer, most: int) -> Buffer:
-    """Members follow one another, as gzip allows. Nothing longer than a chunk is copied at once, so that the
-    interpreter is never held for long where this runs in a thread.
+    """Decompress gzip data, which may have several members.
+
+    No copy is longer than a chunk, so that a thread never holds the interpreter for long.
     """
     unpacked = _Unpacked(most)
     view = memoryview(data)
@@ -108,8 +117,8 @@ def _gunzip(data: Buffer, most: int) -> Buffer:
                     left = view[at : at + _GZIP_CHUNK]
                     at += len(left)
                     if not left:
-                        raise _corrupt("gzip data ends early")
-                # One byte more than may come out.
+                        raise _corrupt("truncated gzip data")
+                # One byte above the limit, to detect an excess.
                 unpacked.append(member.decompress(left, min(_GZIP_PIECE, most + 1 - unpacked.size)))
                 if unpacked.size > most:
                     raise _too_large(most)
@@ -120,7 +129,7 @@ def _gunzip(data: Buffer, most: int) -> Buffer:
 
 
 def _unsnap(data: Buffer, most: int) -> Buffer:
-    """Java and most clients write xerial's framing of blocks, librdkafka a single raw block."""
+    """Decompress xerial's framing of blocks (Java and most clients) or a single raw block (librdkafka)."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _unsnap_block(view, most)
@@ -130,7 +139,7 @@ def _unsnap(data: Buffer, most: int) -> Buffer:
         start = at + 4
         end = start + int.from_bytes(view[at:start], "big")
         if end > len(view) or end == start:
-            raise _corrupt("a snappy block is longer than what is left")
+            raise _corrupt("a snappy block exceeds the data")
         unpacked.append(_unsnap_block(view[start:end], most - unpacked.size))
         at = end
     return unpacked.whole()
@@ -152,13 +161,13 @@ def _unsnap_block(block: memoryview, room: int) -> Buffer:
 
 
 def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
-    """Frames need not say how much comes out, so room is offered in growing amounts."""
+    """Decompress a frame into growing buffers, because a frame need not state its decompressed size."""
     import cramjam
 
     unpack = cramjam.zstd.decompress_into if codec == Codec.ZSTD else cramjam.lz4.decompress_into
     room = min(most, max(65_536, 8 * len(data)))
     while True:
-        # One byte more than may come out: the codec fails both for too little room and for corrupt data.
+        # One byte above the limit: the codec raises the same error for a small buffer and for corrupt data.
         unpacked = _output(room + 1)
         try:
             size = unpack(data, unpacked)
@@ -174,9 +183,10 @@ def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
 
 
 class _Unpacked:
-    """What comes out piece by piece, `most` bytes and one more at most. Beyond `_ON_HEAP` bytes it is mapped
-    once for as many as may come: a growing `bytearray` copies all that it has, with the interpreter held, 14
-    ms for 64 MiB here. Pages that nothing is written to cost nothing.
+    """Collects decompressed chunks, at most `most` + 1 bytes.
+
+    Beyond `_ON_HEAP` bytes the buffer is mapped once with the maximum size: a growing `bytearray` copies its
+    content while it holds the interpreter, 14 ms for 64 MiB here. Untouched pages cost nothing.
     """
 
     def __init__(self, most: int) -> None:
@@ -202,7 +212,7 @@ class _Unpacked:
 
 
 def _output(size: int) -> bytearray | memoryview:
-    """Writable bytes. Large ones are zeroed by the kernel, page by page, while the codec writes them."""
+    """Return a writable buffer; the kernel zeroes the pages of a large one as the codec writes them."""
     if size <= _ON_HEAP:
         return bytearray(size)
     mapped = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -212,8 +222,8 @@ def _output(size: int) -> bytearray | memoryview:
 
 
 def _corrupt(why: str) -> ApiError:
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be unpacked: {why}")
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be decompressed: {why}")
 
 
 def _too_large(most: int) -> ApiError:
-    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The batch unpacks to more than {most} bytes")
+    return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"The decompressed batch exceeds {most} bytes")

@@ -1,8 +1,8 @@
-"""Whether the readers of Kafka's clients can open what the broker can.
+"""Checks that Kafka's clients can read a compressed batch that the broker can read.
 
-Called by `inspect` for batches of producers. The codecs that the broker uses read more than Kafka's do: they
-follow LZ4 blocks that depend on each other and go on with a second LZ4 frame, where Kafka's
-Lz4BlockInputStream refuses the one and ends before the other. Knows no record.
+Called by `inspect` for producers' batches. The broker's codecs accept more than Kafka's: they decompress
+dependent LZ4 blocks, which Kafka's Lz4BlockInputStream refuses, and continue with a second LZ4 frame, which
+it ignores. Independent of records.
 """
 
 from typing import Final
@@ -23,22 +23,24 @@ _RESERVED: Final = 0x03
 _STORED: Final = 0x8000_0000
 
 MOST_BLOCKS: Final = 4_096
-"""Of a frame; ours. Clients write blocks of 64 KiB and more, so 64 MiB are 1,024 of them."""
+"""Blocks of a frame; our own limit. Clients write blocks of at least 64 KiB, so 64 MiB are 1,024 blocks."""
 
 
 def check_framing(codec: int, packed: memoryview) -> None:
-    """Raises ApiError CORRUPT_MESSAGE for an LZ4 frame that Kafka's consumers refuse, and for anything behind
-    it. Takes a microsecond, and half a millisecond at most. What is compressed is not looked at.
+    """Check the LZ4 framing of a batch without decompressing it.
+
+    Raises ApiError CORRUPT_MESSAGE for an LZ4 frame that Kafka's consumers refuse, and for any data after it.
+    Takes about a microsecond, and at most half a millisecond.
     """
     if codec != Codec.LZ4:
         return
     if len(packed) < _LEAST or bytes(packed[:4]) != _MAGIC:
-        raise _corrupt("there is no LZ4 frame")
+        raise _corrupt("the LZ4 frame header is missing")
     flags = packed[4]
     if flags & _VERSION != _VERSION_1 or flags & _RESERVED:
-        raise _corrupt("unknown flags of an LZ4 frame")
+        raise _corrupt("unsupported LZ4 frame flags")
     if not flags & _INDEPENDENT:
-        raise _corrupt("LZ4 blocks that depend on each other are not supported")
+        raise _corrupt("dependent LZ4 blocks are not supported")
     at = _LEAST + (8 if flags & _CONTENT_SIZE else 0)
     behind_block = 4 if flags & _BLOCK_CHECKSUMS else 0
     for _ in range(MOST_BLOCKS + 1):
@@ -48,12 +50,12 @@ def check_framing(codec: int, packed: memoryview) -> None:
             break
         at += (size & ~_STORED) + behind_block
     else:
-        raise _corrupt(f"an LZ4 frame has more than {MOST_BLOCKS} blocks")
+        raise _corrupt(f"the LZ4 frame has more than {MOST_BLOCKS} blocks")
     if flags & _CONTENT_CHECKSUM:
         at += 4
     if at != len(packed):
-        raise _corrupt("an LZ4 frame does not end where the batch ends")
+        raise _corrupt("the LZ4 frame does not end at the end of the batch")
 
 
 def _corrupt(why: str) -> ApiError:
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be unpacked: {why}")
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, f"The batch cannot be decompressed: {why}")

@@ -1,13 +1,13 @@
-"""The 61 bytes in front of every record batch of version 2 (KIP-98, Kafka's DefaultRecordBatch).
+"""The 61-byte header of a record batch of version 2 (KIP-98, Kafka's DefaultRecordBatch).
 
-Used by everything that looks at a batch. Knows the layout and no rule about it: `validate` has the rules.
+Defines the layout; `validate` has the rules.
 
     base offset i64 | length i32 | leader epoch i32 | magic i8 | crc u32 | attributes i16 | last offset delta
     i32 | base timestamp i64 | max timestamp i64 | producer id i64 | producer epoch i16 | base sequence i32 |
     count i32
 
-`length` counts what follows it, so a batch occupies length + 12 bytes. The CRC covers everything from the
-attributes on: the broker may write the base offset and the leader epoch into a batch without touching it.
+`length` counts the bytes after it, so a batch has length + 12 bytes. The CRC covers everything from the
+attributes on, so the broker can write the base offset and the leader epoch without updating it.
 """
 
 from struct import Struct
@@ -20,10 +20,10 @@ HeaderFields: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int
 HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_BYTES: Final = HEADER.size
 PREFIX: Final = Struct(">qii")
-"""Base offset, length, leader epoch: what the broker writes into a batch that it appends."""
+"""Base offset, length, leader epoch: the fields that the broker sets in an appended batch."""
 
 EXTENT: Final = Struct(">qi4xb6xi")
-"""Base offset, length, magic, last offset delta: what a search by offset looks at."""
+"""Base offset, length, magic, last offset delta: the fields that a search by offset reads."""
 
 CRC: Final = Struct(">I")
 LENGTH_OVERHEAD: Final = 12
@@ -50,7 +50,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class BatchHeader(NamedTuple):
-    """A header by name, for readers that are not in a hurry. Offsets and epochs as written, times in ms."""
+    """A header with named fields, for code outside of hot paths. Times in ms."""
 
     base_offset: int
     length: int
@@ -88,10 +88,10 @@ class BatchHeader(NamedTuple):
 
 
 def header_at(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """Raises struct.error where fewer than 61 bytes are left."""
+    """Read the header at `position`. Raises struct.error if fewer than 61 bytes are left."""
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
 
 def codec_of(batch: Buffer) -> int:
-    """How a batch that may still be refused is compressed; 0 where there are too few bytes to say."""
+    """Return the codec of an unchecked batch, or 0 if it is too short."""
     return batch[CODEC_AT] & CODEC_MASK if len(batch) >= HEADER_BYTES else 0

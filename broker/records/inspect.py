@@ -1,9 +1,9 @@
-"""Reads every record of a batch: whether a log may take them, and which one is the first of a time.
+"""Reads every record of a batch, to validate the records or to find the first record from a timestamp on.
 
-Called by PartitionLog, for the batches that `record.validation` names and for topics whose other settings
-need the records; other batches are taken by their header alone (`validate`). Follows Kafka's LogValidator and
-DefaultRecord. Reads in slices, for a batch may hold hundreds of thousands of records: keys, values and
-headers are passed over, and none of them is copied.
+Called by PartitionLog for the batches that `record.validation` selects and for topics whose other configs
+need the records; `validate` checks other batches by their header alone. Follows Kafka's LogValidator and
+DefaultRecord. Works in slices, because a batch may have hundreds of thousands of records. Keys, values and
+headers are skipped without copying.
 """
 
 from typing import Final, NamedTuple
@@ -17,15 +17,17 @@ from broker.records.varint import read_int, read_varint
 from broker.records.walk import unpacked
 
 _COPIED: Final = 1_048_576
-"""Bytes of records that are copied first, as `bytes` are read a tenth faster than views of them; ours."""
+"""Bytes of records that are copied first, because `bytes` are read 10 % faster than views; our own limit."""
 
 UNBOUNDED: Final = 1 << 70
 """Beyond every timestamp, on either side of 0."""
 
 
 class RecordRules(NamedTuple):
-    """What a topic asks of records, times in ms. `most_parts` bounds records and headers of records together.
-    A record without a timestamp (-1) is never too early.
+    """The record rules of a topic, times in ms.
+
+    `most_parts` limits the records and their headers together. A record without a timestamp (-1) is never too
+    early.
     """
 
     keys_needed: bool
@@ -35,12 +37,12 @@ class RecordRules(NamedTuple):
 
 
 def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
-    """The largest timestamp of the records of a batch that `validate.check_batch` has let through.
+    """Return the largest timestamp of the records of a batch that passed `validate.check_batch`.
 
-    Raises ApiError: INVALID_RECORD (no key, or offsets that do not go up by one), INVALID_TIMESTAMP (before
-    `earliest_ms` or after `latest_ms`), CORRUPT_MESSAGE (not what its codec says, another number of records
-    than the header says, or a record whose parts do not fill it), MESSAGE_TOO_LARGE (too many parts), and
-    what `decompress` raises.
+    Raises ApiError: INVALID_RECORD (no key, or offsets that do not increase by one), INVALID_TIMESTAMP
+    (before `earliest_ms` or after `latest_ms`), CORRUPT_MESSAGE (data that its codec cannot decompress,
+    another number of records than in the header, or a record whose length does not match its parts),
+    MESSAGE_TOO_LARGE (too many parts), and the errors of `decompress`.
     """
     header = header_at(batch)
     count = header.record_count
@@ -75,23 +77,23 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
             for _ in range(headers):
                 name_length, at = read_int(data, at)
                 if name_length < 0:
-                    raise _corrupt("a header has no name")
+                    raise _corrupt("a header key is null")
                 value_length, at = read_int(data, at + name_length)
                 if value_length > 0:
                     at += value_length
                 if at > end:
-                    raise _corrupt("a header is longer than it")
+                    raise _corrupt("a header exceeds the record")
                 resting -= 1
                 if resting <= 0:
                     resting = SLICE
                     yield None
             if at != end:
-                raise _corrupt("its parts do not fill it")
+                raise _corrupt("its length does not match its parts")
         if resting <= 0:
             resting = SLICE
             yield None
     if at != size:
-        raise _corrupt("more follows than the header says")
+        raise _corrupt("data follows the last record")
     if base + largest > rules.latest_ms:
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"Timestamp {base + largest} is after {rules.latest_ms}")
     return base + largest
@@ -100,11 +102,11 @@ def check_records(batch: Buffer, rules: RecordRules) -> Slices[int]:
 def _check_record(
     data: Buffer, at: int, expected: int, base: int, rules: RecordRules
 ) -> tuple[int, int, int, int]:
-    """(where its headers begin, where it ends, its timestamp less `base`, its headers)."""
+    """Return the position of the headers, the end, the timestamp less `base`, and the number of headers."""
     length, start = read_int(data, at)
     end = start + length
     if length < 0 or end > len(data):
-        raise _corrupt("it is longer than its batch")
+        raise _corrupt("its length exceeds the batch")
     delta, at = read_varint(data, start + 1)
     offset_delta, at = read_int(data, at)
     key_length, at = read_int(data, at)
@@ -116,7 +118,7 @@ def _check_record(
     headers, at = read_int(data, at)
     # A header has at least two bytes.
     if at > end or not 0 <= headers <= (end - at) // 2:
-        raise _corrupt("its parts do not fit into it")
+        raise _corrupt("its parts exceed its length")
     if offset_delta != expected:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
@@ -137,9 +139,10 @@ def _check_parts(spare: int, rules: RecordRules) -> None:
 
 
 def first_record(batch: Buffer, timestamp: int, start: int) -> Slices[tuple[int, int] | None]:
-    """(offset, timestamp) of the first record of a batch, with its own times, from offset `start` on that is
-    not older than `timestamp`; None where there is none. Raises ApiError CORRUPT_MESSAGE, and what
-    `decompress` raises; what follows the record found is not looked at.
+    """Return (offset, timestamp) of the first record from offset `start` that is not older than `timestamp`.
+
+    Returns None if there is none. Reads a batch with CreateTime timestamps. Raises ApiError CORRUPT_MESSAGE,
+    and the errors of `decompress`; records after the result are not checked.
     """
     header = header_at(batch)
     data = yield from unpacked(batch)
@@ -154,20 +157,20 @@ def first_record(batch: Buffer, timestamp: int, start: int) -> Slices[tuple[int,
         length, begin = read_varint(data, at)
         at = begin + length
         if length < 0 or at > size:
-            raise _corrupt("it is longer than its batch")
+            raise _corrupt("its length exceeds the batch")
         delta, begin = read_varint(data, begin + 1)
         if delta >= least_delta:
             offset_delta, begin = read_varint(data, begin)
             if offset_delta >= least_offset:
                 return header.base_offset + offset_delta, header.base_timestamp + delta
         if begin > at:
-            raise _corrupt("its parts do not fill it")
+            raise _corrupt("its length does not match its parts")
         resting -= 1
         if not resting:
             resting = SLICE
             yield None
     if at != size:
-        raise _corrupt("more follows than the header says")
+        raise _corrupt("data follows the last record")
     return None
 
 

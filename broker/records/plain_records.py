@@ -1,10 +1,8 @@
-"""Passes over records of the shape that nearly all producers write, with as few steps of the interpreter as
-there can be.
+"""Skips records of the most common shape with as few interpreter steps as possible.
 
-Called by `inspect`, which reads what is left: any other shape, and whatever is wrong. So this is an
-optimisation and no rule: it accepts nothing that `inspect` would refuse. A plain record has no headers, at
-most 8 KiB, and an offset delta of three bytes at most. One takes a third of the time that reading it with
-`varint` takes.
+Called by `inspect`, which reads all other records, including the invalid ones. It is an optimisation only: it
+accepts nothing that `inspect` would refuse. A plain record has no headers, at most 8 KiB, and an offset delta
+of at most three bytes. One takes a third of the time that reading it with `varint` takes.
 """
 
 from broker.records.header import NO_TIMESTAMP, Buffer
@@ -13,11 +11,12 @@ from broker.records.header import NO_TIMESTAMP, Buffer
 def pass_plain_records(
     data: Buffer, at: int, done: int, stop: int, largest: int, base: int, least_delta: int, keys_needed: bool
 ) -> tuple[int, int, int]:
-    """Reads records number `done` to `stop` (not included) from `at` on, up to the first that is not plain.
-    Returns where it stopped: the position, the number of the next record, and the largest timestamp delta
-    so far, `largest` included.
+    """Read records `done` to `stop` (exclusive) from position `at`, up to the first that is not plain.
+
+    Returns the position, the number of the next record, and the largest timestamp delta so far, including
+    `largest`.
     """
-    # Every number is a zigzag varint: its lowest bit is the sign, bit 7 of a byte says that another follows.
+    # Every number is a zigzag varint: its lowest bit is the sign, and bit 7 of a byte marks a continuation.
     begin = at
     number = done
     try:

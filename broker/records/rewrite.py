@@ -1,6 +1,6 @@
-"""What the broker changes in a batch that it takes, where it lies.
+"""Modifies accepted batches in place.
 
-Called by PartitionLog. The offset and the epoch are outside of the CRC and are written there directly.
+Called by PartitionLog, which writes the offset and the epoch itself because the CRC does not cover them.
 """
 
 from struct import Struct
@@ -13,12 +13,12 @@ _TIMESTAMP = Struct(">q")
 
 
 def stamp_append_time(batch: memoryview, now_wall_ms: int) -> None:
-    """All records get the broker's time (message.timestamp.type=LogAppendTime); the CRC is computed anew."""
+    """Set the broker's time on all records (message.timestamp.type=LogAppendTime) and update the CRC."""
     batch[ATTRIBUTES_AT + 1] |= APPEND_TIME_FLAG
     stamp_max_timestamp(batch, now_wall_ms)
 
 
 def stamp_max_timestamp(batch: memoryview, timestamp: int) -> None:
-    """The header tells this as the largest timestamp of the records; the CRC is computed anew."""
+    """Set the largest timestamp in the header and update the CRC."""
     _TIMESTAMP.pack_into(batch, MAX_TIMESTAMP_AT, timestamp)
     CRC.pack_into(batch, CRC_AT, crc32c(batch[CRC_FROM:]))

@@ -1,11 +1,11 @@
-"""Work on records that is done in slices, so that other requests are served in between.
+"""Work on records in slices, with other requests in between.
 
-A `Slices` generator does a bounded amount of work between two of its yields. It yields None where it may be
-left for a while, and an `Unpack` where a batch must be decompressed first: its caller runs that wherever it
-wants, in a thread if need be, and then resumes the generator. Errors are raised by the generator; those of
-`Unpack.run` are to be thrown into it. The generator is the whole state: closing it leaves nothing behind.
+A `Slices` generator does a bounded amount of work between two yields. It yields None where the caller may
+pause it, and an `Unpack` where a batch must be decompressed first: the caller runs that, in a thread if
+necessary, and resumes the generator. The generator raises its own errors; the caller throws the errors of
+`Unpack.run` into it. The generator is the whole state: closing it leaves nothing behind.
 
-Used by `inspect`, the log and the handlers of Produce and ListOffsets. Knows no task and no clock.
+Used by `inspect`, the log and the handlers of Produce and ListOffsets. Independent of tasks and clocks.
 """
 
 from collections.abc import Generator
@@ -18,16 +18,17 @@ from broker.records.header import Buffer
 Result = TypeVar("Result")
 
 SLICE: Final = 512
-"""Records, headers of records and headers of batches that are read between two yields; ours. One takes about
-a microsecond, so a slice takes half a millisecond.
+"""Records, record headers and batch headers read between two yields; our own limit.
+
+Each takes about a microsecond, so a slice takes half a millisecond.
 """
 
 AT_ONCE: Final = 256
-"""Records of a batch that are read without a yield before them, so that a small batch costs no wait; ours."""
+"""Records of a batch that are read before the first yield, so that a small batch never waits; ours."""
 
 
 class Unpack:
-    """A decompression that may take tens of milliseconds. `data` is what came out, after `run`."""
+    """A decompression that may take tens of milliseconds; `run` sets `data` to the result."""
 
     __slots__ = ("_codec", "_limit", "_packed", "data")
 
@@ -38,7 +39,7 @@ class Unpack:
         self.data: Buffer = b""
 
     def run(self) -> None:
-        """May run in any thread. Raises ApiError as `decompress`."""
+        """Decompress; may run in any thread. Raises ApiError as `decompress`."""
         self.data = decompress(self._codec, self._packed, limit=self._limit)
 
 
@@ -46,7 +47,7 @@ Slices: TypeAlias = Generator[Unpack | None, None, Result]
 
 
 def run_through(slices: Slices[Result]) -> Result:
-    """Does everything at once, for callers that hold up no one else. Raises what the work raises."""
+    """Run all slices at once, for callers that block no other requests. Raises the errors of the work."""
     try:
         step = next(slices)
         while True:

@@ -1,9 +1,9 @@
-"""Whether a produced batch may be taken, from its header and its CRC alone.
+"""Validates a produced batch by its header and its CRC alone.
 
-Called for every append (PartitionLog.stage) and, as `is_whole`, by recovery. Follows Kafka's ProduceRequest
-.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch in what is refused and
-with which code. Knows nothing of offsets already given out, of producers, or of the records behind the
-header: see `inspect`.
+Called for every append (PartitionLog.stage) and, as `is_whole`, by recovery. Follows Kafka's
+ProduceRequest.validateRecords, UnifiedLog.analyzeAndValidateRecords and LogValidator.validateBatch in the
+refused batches and their error codes. Independent of existing offsets, of producers, and of the records,
+which `inspect` reads.
 """
 
 from typing import Final, cast
@@ -28,11 +28,11 @@ _unpack = HEADER.unpack_from
 
 
 def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFields:
-    """The header of the one batch that fills the buffer.
+    """Return the header of the one batch that fills the buffer.
 
-    Raises ApiError: INVALID_RECORD (not exactly one batch, an older format, counts that contradict each
-    other, an unknown codec), CORRUPT_MESSAGE (an impossible length or magic, a wrong CRC), MESSAGE_TOO_LARGE
-    (more than `max_bytes`, or more than `max_records`: Kafka's producer splits a compressed batch then).
+    Raises ApiError: INVALID_RECORD (not exactly one batch, an older format, inconsistent counts, an unknown
+    codec), CORRUPT_MESSAGE (an impossible length or magic, a wrong CRC), MESSAGE_TOO_LARGE (more than
+    `max_bytes`, or more than `max_records`: Kafka's producer then splits a compressed batch).
     """
     size = len(batch)
     if size < HEADER_BYTES:
@@ -69,7 +69,7 @@ def check_batch(batch: memoryview, max_bytes: int, max_records: int) -> HeaderFi
 
 
 def is_whole(batch: Buffer) -> bool:
-    """Whether the buffer is one batch with a good CRC; never raises. For bytes that come from the disk."""
+    """Whether the buffer is one batch with a valid CRC; never raises. For bytes read from the disk."""
     size = len(batch)
     if size < HEADER_BYTES:
         return False
@@ -83,7 +83,7 @@ def is_whole(batch: Buffer) -> bool:
 
 
 def _too_short(batch: memoryview) -> ApiError:
-    """As Kafka sees it, a batch that is not all there is none: sending it again would not help."""
+    """Return INVALID_RECORD for an incomplete batch, as Kafka does: resending it would not help."""
     if len(batch) > MAGIC_AT:
         _, length, _ = PREFIX.unpack_from(batch)
         return _not_one_batch(len(batch), length, batch[MAGIC_AT])
@@ -94,8 +94,8 @@ def _not_one_batch(size: int, length: int, magic: int) -> ApiError:
     if length < _LEAST_LENGTH or not 0 <= magic <= MAGIC:
         return ApiError(ErrorCode.CORRUPT_MESSAGE, f"Impossible batch length {length} or magic {magic}")
     if magic != MAGIC:
-        return ApiError(ErrorCode.INVALID_RECORD, f"Only record batches with magic 2 are taken, not {magic}")
+        return ApiError(ErrorCode.INVALID_RECORD, f"Unsupported magic {magic}: expected 2")
     return ApiError(
         ErrorCode.INVALID_RECORD,
-        f"Exactly one record batch per partition is taken: {length + LENGTH_OVERHEAD} bytes, not {size}",
+        f"A partition must have one record batch: {size} bytes, the batch has {length + LENGTH_OVERHEAD}",
     )

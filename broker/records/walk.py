@@ -1,7 +1,7 @@
-"""Reads batches out of a run of bytes, and records out of a batch.
+"""Iterates over the batches of a buffer and the records of a batch.
 
-Called where the broker itself wants to know what producers wrote: internal topics, and, as far as unpacking,
-`inspect`. Follows Kafka's DefaultRecord. The bytes may come from a producer, so nothing in them is believed.
+Called where the broker reads producers' data: internal topics, and, for decompression, `inspect`. Follows
+Kafka's DefaultRecord. The bytes may come from a producer, so every length is checked.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from broker.records.varint import read_int, read_varint
 
 _PACKED_AT_ONCE: Final = 16_384
 _UNPACKED_AT_ONCE: Final = 65_536
-"""A batch within both bounds is unpacked without a thread, in less than 0.3 ms; ours."""
+"""A batch within both limits is decompressed without a thread, in less than 0.3 ms; our own limit."""
 
 
 class Record(NamedTuple):
@@ -29,7 +29,7 @@ class Record(NamedTuple):
 
 
 def batches(buffer: Buffer) -> Iterator[memoryview]:
-    """The whole batches, as views; one that is cut off at the end, as fetches have them, is left out.
+    """Yield the complete batches as views; a truncated last batch, as in fetches, is skipped.
 
     Raises ApiError CORRUPT_MESSAGE for an impossible length.
     """
@@ -46,10 +46,10 @@ def batches(buffer: Buffer) -> Iterator[memoryview]:
 
 
 def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
-    """The records of one whole batch, unpacked if need be.
+    """Yield the records of one whole batch, decompressed if necessary.
 
-    Raises ApiError: CORRUPT_MESSAGE (also when fewer records come than the header says),
-    RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE.
+    Raises ApiError: CORRUPT_MESSAGE (including fewer records than the header states), RECORD_LIST_TOO_LARGE,
+    UNSUPPORTED_COMPRESSION_TYPE.
     """
     header = header_at(batch)
     data = decompress(header.codec, memoryview(batch)[HEADER_BYTES:], limit=limit)
@@ -60,7 +60,7 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         length, start = read_int(data, at)
         at = start + length
         if length < 0 or at > len(data):
-            raise _corrupt("it is longer than its batch")
+            raise _corrupt("its length exceeds the batch")
         delta, start = read_varint(data, start + 1)
         offset_delta, start = read_int(data, start)
         key, start = _nullable(data, start, at)
@@ -70,15 +70,15 @@ def records(batch: Buffer, *, limit: int = DEFAULT_LIMIT) -> Iterator[Record]:
         if count:
             headers, start = _headers(data, start, at, count)
         if start != at:
-            raise _corrupt("its parts do not fill it")
+            raise _corrupt("its length does not match its parts")
         timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + delta
         yield Record(header.base_offset + offset_delta, timestamp, key, value, headers)
     if at != len(data):
-        raise _corrupt("more follows than the header says")
+        raise _corrupt("data follows the last record")
 
 
 def unpacked(batch: Buffer) -> Slices[Buffer]:
-    """The bytes of a whole batch's records, unpacked. Raises ApiError as `decompress`."""
+    """Return the bytes of a batch's records, decompressed. Raises ApiError as `decompress`."""
     codec = header_at(batch).codec
     packed = memoryview(batch)[HEADER_BYTES:]
     if codec == Codec.NONE:
@@ -99,20 +99,20 @@ def _nullable(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, start
     if start + length > end:
-        raise _corrupt("a key or a value is longer than it")
+        raise _corrupt("a key or a value exceeds the record")
     return data[start : start + length], start + length
 
 
 def _headers(data: bytes, at: int, end: int, count: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
     # A header has at least two bytes.
     if not 0 <= count <= (end - at) // 2:
-        raise _corrupt(f"{count} headers do not fit")
+        raise _corrupt(f"{count} headers exceed the record")
     found: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, at = _nullable(data, at, end)
         value, at = _nullable(data, at, end)
         if name is None:
-            raise _corrupt("a header has no name")
+            raise _corrupt("a header key is null")
         found.append((name.decode(errors="replace"), value))
     return tuple(found), at
 

@@ -59,5 +59,5 @@ def test_unknown_tags_up_to_the_bound_are_skipped(count: int) -> None:
 
 def test_unknown_tags_above_the_bound_are_refused() -> None:
     section = uvarint(MOST_TAGS + 1) + b"\x63\x00" * (MOST_TAGS + 1)
-    with pytest.raises(ProtocolViolation, match="1001 tagged fields in one place"):
+    with pytest.raises(ProtocolViolation, match="1001 tagged fields in one struct, the maximum is 1000"):
         skip_tags(section, 1, len(section), section[0])

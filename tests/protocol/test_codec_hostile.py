@@ -169,5 +169,5 @@ def test_a_varint_may_have_five_bytes_but_not_six():
 
 
 def test_a_violation_names_the_message_its_version_and_the_field():
-    with pytest.raises(ProtocolViolation, match="ProduceRequest v3: name is null or reaches past the end"):
+    with pytest.raises(ProtocolViolation, match="ProduceRequest v3: name is null or exceeds the message"):
         decode_request(0, 3)(produce_v3(name_length=500), 0)

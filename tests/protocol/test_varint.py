@@ -47,5 +47,5 @@ def test_a_tag_ends_where_the_message_ends_at_the_latest(size, accepted):
     if accepted:
         assert skip_tags(section, 1, len(section), 1) == 3 + size
     else:
-        with pytest.raises(ProtocolViolation, match="reaches past the end"):
+        with pytest.raises(ProtocolViolation, match="exceeds the message"):
             skip_tags(section, 1, len(section), 1)
