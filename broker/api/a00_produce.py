@@ -39,9 +39,7 @@ from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
 ONE_PIECE: Final = 4096
-"""Request size in bytes up to which all partitions are staged together; a partition takes at least eight
-bytes.
-"""
+"""Requests of up to this many bytes stage all partitions together; a partition takes at least eight."""
 
 Piece = Iterable[tuple[TopicProduceData, Sequence[PartitionProduceData]]]
 Appended = list[tuple[PartitionLog, Staged, PartitionProduceResponse]]

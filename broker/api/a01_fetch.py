@@ -31,9 +31,7 @@ MANY_BYTES: Final = 8192
 """Request size in bytes, about 250 partitions, above which the handler reads in slices; our own limit."""
 
 SOME_BYTES: Final = 512
-"""The same limit, about 15 partitions, for requests that create logs, which takes a millisecond each; our own
-limit.
-"""
+"""The same limit, about 15 partitions, for requests that create logs: each takes a millisecond."""
 
 
 @api(ApiKey.FETCH, versions=(4, 18), request_cache=FetchCache)

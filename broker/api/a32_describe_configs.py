@@ -1,5 +1,4 @@
-"""DescribeConfigs: configs of topics, the broker, its loggers and client metrics, with the source of each
-value.
+"""DescribeConfigs: configs of topics, the broker, its loggers and client metrics, and their sources.
 
 Versions 1-4. A null or empty list of keys selects all. The response has synonyms, the candidate sources in
 lookup order, only on request; types from version 3, and documentation from 3 on request. Sensitive configs

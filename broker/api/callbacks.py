@@ -1,8 +1,8 @@
-"""Completed requests on their way back to a handler. (Kafka: RequestChannel.callbackQueue,
-sendCallbackRequest)
+"""Completed requests on their way back to a handler.
 
 Any task that completes a delayed request posts a callback: a handler, a reaper, or a change of the metadata.
-`network.handling.handler_pool` takes callbacks before new requests, a bounded number per turn.
+`network.handling.handler_pool` takes callbacks before new requests, a bounded number per turn. (Kafka:
+RequestChannel.callbackQueue, sendCallbackRequest)
 """
 
 from collections import deque
@@ -51,8 +51,9 @@ class Callbacks:
     def serve(
         self, conclude: Callable[[RequestContext, Callable[[], Outcome]], None], rest: Callable[[], None]
     ) -> None:
-        """Set the handler pool's callables, once: `conclude` completes a callback, `rest` schedules another
-        turn.
+        """Set the callables of the handler pool, once.
+
+        `conclude` completes a callback; `rest` schedules another turn.
         """
         self._conclude = conclude
         self._rest = rest

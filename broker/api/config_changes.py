@@ -26,8 +26,10 @@ from broker.records.slices import Slices
 
 
 class ConfigChanges(NamedTuple):
-    """The differences of one API: the operation of a config entry, the response classes, and whether the
-    entries replace all configs of their resource.
+    """The differences of one API.
+
+    They are the operation of a config entry, the response classes, and whether the entries replace all
+    configs of their resource.
     """
 
     operation: Callable[[Any], ConfigOp]

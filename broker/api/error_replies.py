@@ -1,9 +1,9 @@
-"""Builds a response of any API with one error for every requested item. (Kafka:
-AbstractRequest.getErrorResponse)
+"""Builds a response of any API with one error for every requested item.
 
 Called when a handler fails. A response with its own error code has the error there; any other repeats the
 items of the request (topics, partitions, resources, groups) with the error. The schemas drive the
-construction; the tables list only the names that differ between a request and its response.
+construction; the tables list only the names that differ between a request and its response. (Kafka:
+AbstractRequest.getErrorResponse)
 """
 
 from collections.abc import Iterable

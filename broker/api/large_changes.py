@@ -31,8 +31,9 @@ def entries_of(
     pace: Pace,
     parts: Callable[[Entry], int] = lambda _entry: 0,
 ) -> Slices[list[Part] | None]:
-    """Return `read` of every entry, or None if the request exceeds the limits; `refused` is then the
-    response.
+    """Return `read` of every entry, or None if the request exceeds the limits.
+
+    The caller then responds with `refused`.
     """
     if len(entries) > MOST_ELEMENTS:
         return None

@@ -1,6 +1,4 @@
-"""The connection limits of users, as SaslAuthenticate uses them. `network.acceptor.user_gate` implements
-them.
-"""
+"""The connection limits of users, for SaslAuthenticate. `network.acceptor.user_gate` implements them."""
 
 from collections.abc import Callable
 from typing import Protocol

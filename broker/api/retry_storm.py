@@ -1,9 +1,9 @@
 """Delays error responses to clients that retry a failing request at once.
 
-(AutoMQ: RetryStormResponseGate, RetryStormDelayedResponseScheduler) If `automq.retry.storm.backoff.enabled`
-is set, `network.handling.routes` wraps the handlers of some APIs in a `RetryStormGate`. A delayed response
-waits in a purgatory like a fetch: its connection is not read meanwhile, and no thread waits. A response that
-has waited already, such as that of a delayed fetch or a JoinGroup, is not delayed again.
+If `automq.retry.storm.backoff.enabled` is set, `network.handling.routes` wraps the handlers of some APIs in a
+`RetryStormGate`. A delayed response waits in a purgatory like a fetch: its connection is not read meanwhile,
+and no thread waits. A response that has waited already, such as that of a delayed fetch or a JoinGroup, is
+not delayed again. (AutoMQ: RetryStormResponseGate, RetryStormDelayedResponseScheduler)
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -6,9 +6,7 @@ from broker.control.commands import Actor, ChangeOrigin, Role
 
 
 def wire_actor(context: RequestContext, broker: Broker, *, automatic: bool = False) -> Actor:
-    """Return the client as an actor; `automatic` marks a change that the broker derives, such as topic
-    auto-creation.
-    """
+    """Return the client as an actor; `automatic` marks a derived change such as topic auto-creation."""
     name = f"User:{context.connection.principal}"
     if automatic or name in broker.security_config.super_users:
         role = Role.ADMIN

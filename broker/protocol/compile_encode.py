@@ -155,9 +155,7 @@ class _Encoder(Emitter):
             self._fixed("x")
 
     def _tags(self, tagged: list[Field], name: str, depth: int) -> None:
-        """Write the tagged fields that differ from their default; usually there are none, and the count is
-        zero.
-        """
+        """Write the tagged fields that differ from their default; usually only a count of zero."""
         waiting, write = self._run, self._write
         tags = f"tags{depth}"
         self.emit(f"{tags} = ()")

@@ -1,10 +1,9 @@
-"""Generates and compiles the function that counts the error codes of a response. (Kafka:
-AbstractResponse.errorCounts)
+"""Generates and compiles the function that counts the error codes of a response.
 
 Called by the routes, once per response and version. The function runs for every response of a handler, so for
 a response without errors it only tests each error field and allocates nothing. For large responses the same
 function is compiled as a generator, which yields None after a bounded number of array elements and returns
-the counts. Independent of any specific message.
+the counts. Independent of any specific message. (Kafka: AbstractResponse.errorCounts)
 """
 
 from collections.abc import Callable, Generator, Mapping

@@ -1,4 +1,4 @@
-"""A `Harness` in a directory of the test's own."""
+"""Provides a `Harness` in a temporary directory."""
 
 from collections.abc import Iterator
 from pathlib import Path

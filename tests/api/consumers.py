@@ -16,7 +16,7 @@ SESSIONS = pytest.mark.parametrize("in_session", [False, True], ids=["alone", "i
 
 
 class Consumer:
-    """One partition of one topic, from offset 0 on; in a session after its first fetch, if it wants one."""
+    """Fetches one partition of one topic from offset 0; `in_session` starts with its first response."""
 
     def __init__(self, harness: Harness, topic: str, *, in_session: bool = False) -> None:
         self.harness = harness
@@ -40,7 +40,7 @@ class Consumer:
         return await self.harness.put(message, VERSION, connection=self.connection, client_id=self.topic)
 
     def answer(self, asking: Asking) -> tuple[int, int]:
-        """(throttle, bytes of records) of its answer."""
+        """Return (throttle, bytes of records) of the response."""
         answer = self.harness.answer(asking)
         assert answer.error_code == 0
         if self.in_session:
@@ -64,7 +64,7 @@ def whole_size(asking: Asking) -> int:
 
 
 async def prepare(harness: Harness) -> None:
-    """The topics of both; `busy` has one batch of 30 kB."""
+    """Create both topics; `busy` has one batch of 30 kB."""
     await harness.create_topic("busy")
     await harness.create_topic("idle")
     await harness.put(produce_request(batch_of(b"b" * 30_000), "busy"), PRODUCE_VERSION)

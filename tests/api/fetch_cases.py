@@ -1,4 +1,4 @@
-"""What a fetch asks of a partition, and how it is told of it, in any version and in or without a session."""
+"""Requests for a partition and the expected responses, in any version, with or without a session."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,14 +20,15 @@ Prepare = Callable[[Harness, pytest.MonkeyPatch], None]
 
 
 def nothing(harness: Harness, patch: pytest.MonkeyPatch) -> None:
-    """The partition is as it was made, with three records."""
+    """Leave the partition as created, with three records."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked of the topic `other` (or of one that does not exist), and how it is answered.
+    """A request for the topic `other`, or for a missing topic, and its expected response.
 
-    `waits`: beside a partition without new records. `by_id` is its error in versions with topic ids.
+    `waits`: the fetch waits beside a partition without new records. `by_id` is the error in versions with
+    topic ids.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Case:
     offset: int = 3
     epoch: int = -1
     since: int = 4
-    """The first version that can ask so."""
+    """The first version that supports the request."""
     prepare: Prepare = nothing
 
     def __str__(self) -> str:
@@ -66,7 +67,7 @@ def log_of(harness: Harness, topic: str) -> PartitionLog:
 
 
 class Asker:
-    """Asks for partitions in one version and one way, and reads what the answer says of them."""
+    """Requests partitions in one version and one way, and reads their entries of the response."""
 
     def __init__(self, harness: Harness, version: int, way: str) -> None:
         self.harness = harness
@@ -76,7 +77,7 @@ class Asker:
         self._id, self._epoch = 0, -1 if way == ALONE else 0
         self._names: dict[bytes, str] = {}
         self._ids: dict[str, bytes] = {}
-        """Of topics that are gone too."""
+        """Includes deleted topics."""
 
     def topic(self, case: Case) -> FetchTopic:
         partition = FetchPartition(
@@ -95,7 +96,7 @@ class Asker:
         return FetchTopic(topic_id=topic_id, partitions=[partition])
 
     async def begin(self, *cases: Case) -> None:
-        """The session names its partitions, where there is to be one already."""
+        """Create the session and name its partitions, if there is to be a session."""
         if self.way == RESUMED:
             self.told(await self.put(*cases, max_wait_ms=0))
 
@@ -126,7 +127,7 @@ class Asker:
 
 
 async def prepare(harness: Harness) -> None:
-    """`empty` has no records, `full` has one, `other` three."""
+    """Create `empty` with no records, `full` with one and `other` with three."""
     for name in ("empty", "full", "other"):
         await harness.create_topic(name)
     harness.append("full", WALL_MS)

@@ -1,4 +1,4 @@
-"""A consumer group as its members see it, for the tests of the group handlers."""
+"""A consumer group from the point of view of its members, for the tests of the group handlers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,14 +45,14 @@ async def find_coordinator(harness: Harness) -> None:
 
 
 async def begin_join(harness: Harness, client_id: str = "test") -> tuple[str, Asking]:
-    """A new member that has come back with the id it was given: (id, its parked JoinGroup)."""
+    """Return (id, its waiting JoinGroup) of a new member that has rejoined with its assigned id."""
     reply = await harness.ask(join_request(), client_id=client_id)
     assert reply.error_code == ErrorCode.MEMBER_ID_REQUIRED
     return reply.member_id, await harness.put(join_request(reply.member_id), client_id=client_id)
 
 
 async def stable_member(harness: Harness) -> tuple[str, int]:
-    """The only member of a stable group: (id, generation). Its assignment is b"all"."""
+    """Return (id, generation) of the only member of a stable group; its assignment is b"all"."""
     member_id, joining = await begin_join(harness)
     harness.advance(INITIAL_DELAY_MS)
     joined = harness.answer(joining)
@@ -86,7 +86,7 @@ async def commit(harness: Harness, offset: int, version: int | None = None, **mo
 
 
 async def committed(harness: Harness, topic: str = "orders", partition: int = 0, group: str = GROUP) -> int:
-    """The committed offset, -1 where there is none."""
+    """Return the committed offset, or -1."""
     asked = OffsetFetchRequestGroup(
         group, topics=[OffsetFetchRequestTopics(topic, partition_indexes=[partition])]
     )

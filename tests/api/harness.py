@@ -1,7 +1,8 @@
-"""A broker without a network: real services over a directory of the test's own, asked message by message.
+"""A broker without a network: real services over a temporary directory, called message by message.
 
-A question goes through the codec both ways, so an answer that its version cannot say fails the test too. What
-the handler pool does around a handler (commit, finish, take up callbacks) is done here in the same order.
+Requests and responses pass through the codec, so a response that its version cannot encode fails the test.
+The harness does what the handler pool does around a handler (commit, finish, take callbacks) in the same
+order.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +55,7 @@ WALL_MS = 1_700_000_000_000
 
 
 def _all_of(sliced: Sliced) -> Slices[Any]:
-    """From the step on that the handler has come to."""
+    """Run the remaining slices."""
     yield sliced.step
     return (yield from sliced.slices)
 
@@ -64,7 +65,7 @@ def join(parts: Iterable[Any]) -> bytes:
 
 
 class Connection:
-    """A client's, logged in unless it is said otherwise."""
+    """A client's connection, authenticated by default."""
 
     def __init__(self, listener: str = "PLAINTEXT", *, authenticated: bool = True) -> None:
         self.id = "127.0.0.1:9092-127.0.0.1:50000-0-0"
@@ -98,7 +99,7 @@ class OpenDoor:
 
 
 class Asking(RequestContext):
-    """A request that was put to a handler, and what came of it so far: None while it is parked."""
+    """A request with its outcome, which is None while the request waits."""
 
     __slots__ = ("outcome",)
 
@@ -106,7 +107,7 @@ class Asking(RequestContext):
 
 
 class Harness:
-    """`clock` moves when the test says so. `overrides` are `key=value` of the broker's configuration."""
+    """A broker with a manual `clock`; `overrides` are `key=value` of its configuration."""
 
     def __init__(self, directory: Path, *overrides: str) -> None:
         self.clock = ManualClock(wall_ms=WALL_MS)
@@ -168,7 +169,9 @@ class Harness:
         connection: Connection | None = None,
         client_id: str | None = "test",
     ) -> Any:
-        """The answer, as a client of that version (the latest served) reads it. It must not be parked."""
+        """Return the response as a client of this version (default: the latest served) reads it; it must not
+        wait.
+        """
         asking = await self.put(message, version, connection=connection, client_id=client_id)
         return self.answer(asking)
 
@@ -180,7 +183,7 @@ class Harness:
         connection: Connection | None = None,
         client_id: str | None = "test",
     ) -> Asking:
-        """Hands the message to its handler, and does what the handler pool does at the end of a batch."""
+        """Pass the message to its handler and finish the batch as the handler pool does."""
         asking = await self.stage(message, version, connection=connection, client_id=client_id)
         self.deliver([asking])
         return asking
@@ -193,7 +196,7 @@ class Harness:
         connection: Connection | None = None,
         client_id: str | None = "test",
     ) -> Asking:
-        """Hands the message to its handler and leaves it there; `deliver` ends the batch."""
+        """Pass the message to its handler without finishing the batch; `deliver` does that."""
         key = message.API_KEY
         assert key is not None
         entry = self.broker.registry.get(key)
@@ -220,13 +223,13 @@ class Harness:
         return asking
 
     def deliver(self, batch: Sequence[Asking] = ()) -> None:
-        """What the handler pool does once a batch of requests has been handled."""
+        """Finish a batch of requests as the handler pool does."""
         if any(isinstance(asking.outcome, AfterCommit) for asking in batch):
             self.partitions.commit()
         for asking in batch:
             while isinstance(asking.outcome, AfterCommit):
                 asking.outcome = asking.outcome.finish()
-                if isinstance(asking.outcome, Sliced):  # the next part of a request that is divided
+                if isinstance(asking.outcome, Sliced):  # the next part of a divided request
                     asking.outcome = run_through(_all_of(asking.outcome))
                     self.partitions.commit()
             if isinstance(asking.outcome, Delayed):
@@ -239,7 +242,7 @@ class Harness:
             context.outcome = run_through(_all_of(outcome)) if isinstance(outcome, Sliced) else outcome
 
     def answer(self, asking: Asking) -> Any:
-        """What a client reads."""
+        """Return the response as the client decodes it."""
         outcome = asking.outcome
         assert isinstance(outcome, Answered), f"not answered: {outcome}"
         key, version = asking.api_key, asking.api_version
@@ -249,7 +252,7 @@ class Harness:
         return codec.decode_response(key, version)(frame, body)
 
     def advance(self, ms: int) -> None:
-        """Time passes, and what is due by then happens at its own moment."""
+        """Advance the clock and run each due operation at its own time."""
         end = self.clock.ms() + ms
         while (deadline := self.broker.groups.next_deadline()) is not None and deadline <= end:
             self.clock.now_ms = max(deadline, self.clock.ms())
@@ -263,7 +266,7 @@ class Harness:
         assert reply.topics[0].error_code == 0, reply
 
     def append(self, topic: str, *timestamps: int, partition: int = 0) -> int:
-        """One batch with a record for each timestamp; the offset of its first."""
+        """Append one batch with a record for each timestamp and return its first offset."""
         log = self.partitions.log(topic, partition)
         assert log is not None
         records = [NewRecord(b"key", b"value", timestamp) for timestamp in timestamps]

@@ -1,4 +1,4 @@
-"""Metadata of many topics: what is made, what is kept, and how much is looked up at once."""
+"""Metadata of many topics: creation, caching, and lookup in slices."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials, as an administrator's client sees them."""
+"""DescribeUserScramCredentials and AlterUserScramCredentials, from an administrator's client."""
 
 import pytest
 

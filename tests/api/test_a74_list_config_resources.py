@@ -1,4 +1,4 @@
-"""ListConfigResources in both versions; and the loggers that it lists, described."""
+"""ListConfigResources in both versions, and DescribeConfigs of the listed loggers."""
 
 from typing import Any
 

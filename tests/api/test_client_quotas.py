@@ -1,4 +1,4 @@
-"""AlterClientQuotas and DescribeClientQuotas over the wire: V77 to V83."""
+"""AlterClientQuotas and DescribeClientQuotas over the wire."""
 
 from collections.abc import Mapping
 

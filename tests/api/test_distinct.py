@@ -1,4 +1,4 @@
-"""Names of a request that are met twice, in tables of bounded size."""
+"""Repeated names of a request, in tables of bounded size."""
 
 import weakref
 

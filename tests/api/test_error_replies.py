@@ -1,4 +1,4 @@
-"""An API whose handler has failed is answered in its own response, in every version, for everything asked."""
+"""Error responses of failed handlers, for every API and version, with every requested item."""
 
 from typing import Any
 
@@ -42,13 +42,13 @@ TELLS_NOTHING = {
     (ApiKey.DESCRIBE_LOG_DIRS, 1),
     (ApiKey.DESCRIBE_LOG_DIRS, 2),
 }
-"""Requests that name no item of their response, whose response has no code of its own in that version."""
+"""Requests that name no item of their response, whose response has no error code in that version."""
 
 EVERY = [(api.key, version) for api in load() for version in range(api.min_version, api.max_version + 1)]
 
 
 def on_the_wire(key: ApiKey, version: int, request: Any) -> Any:
-    """The error response as a client decodes it."""
+    """Return the error response as a client decodes it."""
     reply = error_reply(key, version, request, FAILED)
     assert reply is not None
     frame = b"".join(codec.encode_response(key, version)(reply, 7))  # type: ignore[arg-type]

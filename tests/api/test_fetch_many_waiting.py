@@ -1,8 +1,7 @@
-"""A fetch of more than MANY_BYTES waits for `min_bytes` and `max_wait_ms` as a small one does. (Kafka:
-DelayedFetch)
+"""A fetch of more than MANY_BYTES waits for `min_bytes` and `max_wait_ms` as a small one does.
 
-It reads, when a partition gets records, that partition alone, and misses nothing that is appended between the
-slices in which its partitions are read. Times are exact.
+An append makes it read only the appended partition, and it misses no append between the slices in which it
+reads its partitions. Times are exact. (Kafka: DelayedFetch)
 """
 
 from typing import Any
@@ -23,7 +22,7 @@ from tests.support.produce import batch_of, produce_request
 
 VERSION = 12
 PARTITIONS = 600
-"""More than fit into MANY_BYTES, and into one slice; all but three of them do not exist."""
+"""Exceeds MANY_BYTES and one slice; all but three of the partitions do not exist."""
 
 BATCH = len(batch_of(b"x"))
 
@@ -179,7 +178,7 @@ async def test_a_client_that_goes_is_waited_for_no_longer(topics: Harness) -> No
 async def test_nothing_that_is_appended_between_two_slices_is_missed(
     topics: Harness,
 ) -> None:
-    """Wherever the slice ends after which the append comes."""
+    """The append follows each of the slices in turn."""
     fetch = fetch_many.fetch_many
     slices = sum(1 for _ in fetch(request(1), -1, await _context(topics), topics.broker))
     assert slices > 6
@@ -199,7 +198,7 @@ async def test_nothing_that_is_appended_between_two_slices_is_missed(
 
 
 async def _context(harness: Harness) -> Asking:
-    """That of a request which has been answered."""
+    """Return the context of a completed request."""
     return await harness.put(request(0), VERSION)
 
 

@@ -1,7 +1,7 @@
-"""A fetch that waited, under the byte rate: what it records, and when.
+"""The byte-rate quota of delayed fetches: the recorded sizes and times.
 
-Two consumers share one rule: `busy` fetches as often as it may, `idle` waits for its next record. What the
-broker answers is compared with a quota manager that is told the same sizes at the true times.
+Two consumers share one rule: `busy` fetches as often as it may, `idle` waits for its next record. The
+responses are compared with a quota manager that records the same sizes at the true times.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ WAITS_MS = [500, 9_000, 10_900, 11_000, 30_000]
 
 
 class TrueTime:
-    """A fetch quota that is told every size at the time of its answer."""
+    """A fetch quota that records every size at the time of its response."""
 
     def __init__(self, harness: Harness, rate: int = RATE) -> None:
         self.clock = harness.clock
@@ -63,7 +63,7 @@ async def test_a_fetch_is_recorded_when_it_is_answered_however_long_it_waited(
     waiting = await idle.ask(max_wait_ms=60_000)
     assert waiting.outcome is None
     start_ms, next_ms, throttled = shared.clock.ms(), 0, 0
-    # A fetch every 10 ms, but for the throttles: three times what the rule allows and then at its pace.
+    # A fetch every 10 ms, except during throttles: three times the rule, then at its rate.
     while next_ms < wait_ms:
         shared.clock.now_ms = start_ms + next_ms
         throttle_ms, got = await busy.fetch()
@@ -79,7 +79,7 @@ async def test_a_fetch_is_recorded_when_it_is_answered_however_long_it_waited(
     small = len(records) + 58 + len("idle") + 4
     assert throttle_ms == true.throttle_ms(small)
     assert got == (0 if throttle_ms else len(records))
-    # Nor does the neighbour see anything else than what was used.
+    # The other consumer sees only what was used.
     assert observed(shared) == true.observed() > 0
     assert (await busy.fetch())[0] == true.throttle_ms(whole)
 
@@ -92,9 +92,9 @@ async def test_whoever_waited_is_not_held_for_the_time_of_its_wait(shared: Harne
     shared.quotas.apply(SHARED, "consumer_byte_rate", RATE)
     waiting = await idle.ask(max_wait_ms=60_000)
     got = [await busy.fetch() for _ in range(4)]
-    # Four times 30 kB in ten windows are 12 kB/s: two seconds, and nothing of the fourth is sent.
+    # Four times 30 kB in ten windows are 12 kB/s: a throttle of two seconds, and the fourth is not sent.
     assert [throttle_ms // 100 for throttle_ms, _ in got] == [0, 0, 0, 20]
-    # What was sent is paid for in nine seconds and a little.
+    # The sent bytes are repaid in a little over nine seconds.
     shared.clock.advance(9_100)
     await shared.put(produce_request(batch_of(b"i"), "idle"), PRODUCE_VERSION)
     throttle_ms, size = idle.answer(waiting)

@@ -1,4 +1,4 @@
-"""A fetch over the request quota is answered without records, and nothing remembers that there were any."""
+"""A fetch over the request quota has no records, and no session or quota counts them."""
 
 import pytest
 
@@ -18,14 +18,14 @@ async def shared(harness: Harness) -> Harness:
 
 
 def over(harness: Harness, ms: int = 300) -> Throttle:
-    """The request quota's verdict on somebody who used that much of 2 %, which are 200 ms."""
+    """Return the throttle of a client that used `ms` of its 2 %, which are 200 ms."""
     throttle = harness.quotas.request.record_handled("ANONYMOUS", None, ms * 1_000_000, harness.clock.ms())
     assert throttle is not None and throttle.kind is QuotaKind.REQUEST
     return throttle
 
 
 def withheld(harness: Harness, asking: Asking, throttle: Throttle) -> Answered:
-    """What `RequestTime.charge` makes of the outcome."""
+    """Return the outcome after `RequestTime.charge`."""
     assert isinstance(asking.outcome, Answered)
     asking.outcome.throttle = throttle
     asking.outcome = outcome = asking.outcome.withheld(throttle)
@@ -69,7 +69,7 @@ async def test_over_the_request_quota_the_records_are_held_back(
     sensor = shared.quotas.fetch.find("ANONYMOUS", None)
     assert (sensor.observed(shared.clock.ms()) if sensor else 0) == 0, "nor recorded"
     assert len(shared.broker.sessions) == 0, "nor does a session begin"
-    # Afterwards everything is there.
+    # All records are available afterwards.
     assert (await busy.fetch())[1] > 30_000
     assert bytes_out(shared) == sent
 
@@ -126,7 +126,7 @@ async def test_what_waited_and_is_held_back_is_taken_back_at_the_time_it_was_rec
     used = observed(shared)
     await shared.put(produce_request(batch_of(b"i" * 5_000), "idle"), PRODUCE_VERSION)
     assert observed(shared) > used + 500
-    # Its answer is concluded in a later turn, and a window later.
+    # Its response completes in a later turn, one window later.
     shared.clock.advance(1_000)
     withheld(shared, waiting, over(shared))
     assert idle.answer(waiting) == (1_000, 0)
@@ -148,7 +148,7 @@ async def test_other_answers_are_sent_whatever_the_request_quota_says(shared: Ha
 async def test_v85_a_consumer_gets_records_once_in_the_time_that_the_request_quota_looks_back(
     shared: Harness, in_session: bool
 ) -> None:
-    """Every fetch breaks the quota, and a throttle is one second at most."""
+    """Every fetch violates the quota, and a throttle is at most one second."""
     shared.quotas.apply(SHARED, "request_percentage", 2)
     busy = Consumer(shared, "busy", in_session=in_session)
     got = []

@@ -1,8 +1,8 @@
-"""Which partition errors answer a fetch at once, and beside which it waits: a table, error by error.
+"""The partition errors that complete a fetch at once, and those beside which it waits: a table.
 
 As in Kafka 4 (KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages, DelayedFetch.tryComplete): a
-partition that is refused before anything is read does not answer a fetch that has another partition to wait
-for; every error of reading does. Times are exact.
+partition that is refused before any read does not complete a fetch with another partition to wait for; every
+read error does. Times are exact.
 """
 
 from dataclasses import replace
@@ -97,7 +97,7 @@ ROWS = [
     for version, way in WAYS
     if version >= case.since and not (way == RESUMED and case.prepare is cannot_be_made)
 ]
-"""A session that goes on has the logs of its partitions."""
+"""An existing session has the logs of its partitions."""
 
 
 @pytest.fixture
@@ -123,7 +123,7 @@ async def test_beside_a_partition_without_records(
         pass_ms(topics, 1)
     expected = {(case.topic, case.partition): asker.error(case), ("empty", 0): NONE}
     if way == RESUMED:
-        # Errors are told every time; of the rest nothing has changed.
+        # Errors repeat in every response; other partitions are unchanged.
         expected = {key: error for key, error in expected.items() if error}
     assert asker.told(asking) == expected
 
@@ -192,7 +192,7 @@ async def test_an_append_ends_the_wait_beside_a_refused_partition(
 async def test_a_topic_that_is_deleted_meanwhile_ends_the_wait_and_the_next_fetch_waits(
     topics: Harness, version: int, way: str, beside: bool
 ) -> None:
-    """Kafka's read of a partition that it knew answers UNKNOWN_TOPIC_OR_PARTITION, with topic ids too."""
+    """Kafka's read of a known partition returns UNKNOWN_TOPIC_OR_PARTITION, even with topic ids."""
     asker = Asker(topics, version, way)
     other = Case("other", NONE, True)
     cases = [other, EMPTY] if beside else [other]

@@ -1,4 +1,4 @@
-"""DescribeLogDirs and DescribeProducers: what lies on the disk, and who wrote it."""
+"""DescribeLogDirs and DescribeProducers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch: where a partition begins and ends."""
+"""ListOffsets, DeleteRecords and OffsetForLeaderEpoch: the start and the end of a partition."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4,
 
 @pytest.fixture
 async def orders(harness: Harness) -> Harness:
-    """Five records in three batches; the third is the youngest."""
+    """Create five records in three batches; the third batch is the latest."""
     await harness.create_topic("orders", 2)
     assert harness.append("orders", 1_000, 1_010) == 0
     assert harness.append("orders", 5_000) == 2
@@ -46,7 +46,7 @@ async def offset(
     epoch: int = -1,
     version: int | None = None,
 ) -> tuple[int, int, int, int]:
-    """(error, timestamp, offset, leader epoch)"""
+    """Return (error, timestamp, offset, leader epoch)."""
     asked = ListOffsetsTopic(topic, [ListOffsetsPartition(partition, epoch, timestamp)])
     reply = await harness.ask(ListOffsetsRequest(-1, 0, [asked]), version)
     (answer,) = reply.topics[0].partitions
@@ -131,7 +131,7 @@ async def test_a_partition_asked_for_twice_is_an_invalid_request(orders: Harness
 
 
 async def delete(harness: Harness, before: int, topic: str = "orders", partition: int = 0) -> tuple[int, int]:
-    """(error, low watermark)"""
+    """Return (error, low watermark)."""
     asked = DeleteRecordsTopic(topic, [DeleteRecordsPartition(partition, before)])
     (answer,) = (await harness.ask(DeleteRecordsRequest([asked]))).topics[0].partitions
     return answer.error_code, answer.low_watermark
@@ -181,7 +181,7 @@ async def test_only_administrators_delete_records(tmp_path: Path, role: str) -> 
 async def end_of(
     harness: Harness, epoch: int, current: int = -1, topic: str = "orders", partition: int = 0
 ) -> tuple[int, int, int]:
-    """(error, leader epoch, end offset)"""
+    """Return (error, leader epoch, end offset)."""
     asked = OffsetForLeaderTopic(topic, [OffsetForLeaderPartition(partition, current, epoch)])
     for version in (2, 3, 4):
         reply = await harness.ask(OffsetForLeaderEpochRequest(-2, [asked]), version)

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: what is begun, replaced, ended and refused; and what DescribeLogDirs says of it."""
+"""AlterReplicaLogDirs: started, replaced, cancelled and refused moves, as DescribeLogDirs shows them."""
 
 import os
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ async def described(harness: Harness, version: int = 4) -> list[DescribeLogDirsR
 
 
 async def futures(harness: Harness) -> dict[str, list[tuple[int, int, int]]]:
-    """(partition, bytes, lag) of the copies in each directory."""
+    """Return (partition, bytes, lag) of the copies in each directory."""
     return {
         Path(result.log_dir).name: [
             (each.partition_index, each.partition_size, each.offset_lag)
@@ -143,7 +143,7 @@ async def test_the_volume_is_told_from_version_4_on(two: Harness, tmp_path: Path
 
 
 async def test_a_directory_that_cannot_be_read_takes_its_partitions_offline(tmp_path: Path) -> None:
-    """A file is where the second directory should be; what lay in it may be anything not found elsewhere."""
+    """The second directory is a file; partitions found nowhere else may have been in it."""
     harness = Harness(tmp_path, f"log.dirs={tmp_path / 'a'},{tmp_path / 'b'}")
     await harness.create_topic("orders", 4)
     for partition in range(4):

@@ -1,6 +1,7 @@
-"""The controller mutation quota at the three requests that it is for, and at automatic creation: V36.
+"""The controller mutation quota of its three APIs and of automatic creation.
 
-A rate of 2 over ten windows saves up 20. Thirty partitions leave 10 owed, which takes 5 s; thirty more 20 s.
+A rate of 2 over ten windows accumulates 20. Thirty partitions leave a debt of 10, which takes 5 s; thirty
+more 20 s.
 """
 
 from collections.abc import Iterator
@@ -45,15 +46,13 @@ CASES = [
     pytest.param(1, EXTEND, 3, id="CreatePartitions"),
     pytest.param(30, DELETE, 5, id="DeleteTopics"),
 ]
-"""The partitions that the topics have before, what makes or removes 30 of each, and since when it is
-strict.
-"""
+"""The topics' initial partitions, the request for 30 changes, and the first strict version."""
 
 
 async def put(
     harness: Harness, message: Message, version: int | None = None, **more: str
 ) -> tuple[list[int], int]:
-    """Each topic's error, and the throttle time that is told, which is also what holds the connection."""
+    """Return the errors of the topics, and the throttle time in the response, which mutes the connection."""
     asking = await harness.put(message, version, **more)  # type: ignore[arg-type]
     reply = harness.answer(asking)
     assert isinstance(asking.outcome, Answered)
@@ -117,7 +116,7 @@ async def test_what_is_wrong_is_not_charged(limited: Harness) -> None:
 async def test_twenty_are_saved_up(
     limited: Harness, partitions: int, answers: list[int], throttle_ms: int
 ) -> None:
-    """Two owed are repaid in a second; older versions tell, newer ones do once they refuse."""
+    """A debt of two is repaid in one second; older versions report it, newer ones once they refuse."""
     assert await put(limited, create(partitions), 5) == (answers, throttle_ms)
 
 

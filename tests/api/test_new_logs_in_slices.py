@@ -1,4 +1,4 @@
-"""The log of a partition is made when it is first asked for, which creates files: each has its own slice."""
+"""The first request for a partition creates its log, and each creation of files has its own slice."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def produce() -> ProduceRequest:
 
 @pytest.fixture
 def made(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many logs were made since the test emptied it."""
+    """Return the number of logs created since the test cleared it."""
     made: list[int] = []
     create = LogStore.create_partition
 

@@ -1,4 +1,4 @@
-"""An offline partition is never called healthy: every API that names it answers KAFKA_STORAGE_ERROR."""
+"""Every API responds KAFKA_STORAGE_ERROR for an offline partition."""
 
 import errno
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def harness(tmp_path: Path) -> Iterator[Harness]:
 
 
 async def offline(harness: Harness) -> PartitionLog:
-    """Partition 0 of two; the other one is healthy."""
+    """Take partition 0 of two offline."""
     await harness.create_topic("orders", 2)
     for partition in range(2):
         harness.append("orders", WALL_MS, partition=partition)

@@ -184,7 +184,7 @@ async def test_many_offsets_are_committed_and_deleted_in_parts(harness: Harness,
 async def test_a_group_that_goes_between_two_parts_refuses_the_other_partitions(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """513 partitions are two parts; the error of the second one belongs to its partition."""
+    """513 partitions are two parts; the error of the second part is that of its partition."""
     await harness.create_topic("wide", 513)
     await find_coordinator(harness)
     parts = [OffsetCommitRequestPartition(index, 1) for index in range(513)]

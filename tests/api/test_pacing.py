@@ -1,4 +1,4 @@
-"""Loops over what a client named, in pieces."""
+"""Loops over a request's items, in pieces."""
 
 import pytest
 

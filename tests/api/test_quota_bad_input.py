@@ -1,5 +1,6 @@
-"""AlterClientQuotas with what nobody should ask for: V79 and more. Each entry is echoed with INVALID_REQUEST
-and words that name the field, and nothing of it is applied.
+"""Invalid entries of AlterClientQuotas.
+
+Each entry is returned with INVALID_REQUEST and a message that names the field, and is not applied.
 """
 
 import pytest
@@ -21,7 +22,7 @@ RATE = "producer_byte_rate"
 PERCENT = "request_percentage"
 CONNECTIONS = "connection_creation_rate"
 LONGEST = "x" * 32_767
-"""As long as a string of version 0 can be."""
+"""The longest string of version 0."""
 
 ANN: Parts = [("user", "ann")]
 GOOD = RequestEntryData([EntityData("client-id", "good")], [OpData(RATE, 5.0)])
@@ -32,7 +33,7 @@ def entry(parts: Parts, *ops: tuple[str, float]) -> RequestEntryData:
 
 
 async def altered(harness: Harness, *entries: RequestEntryData, version: int = 1) -> list[ResponseEntryData]:
-    """The answers, which must be one for each entry, of the same entity."""
+    """Return the response entries: one for each request entry, with the same entity."""
     reply = await harness.ask(AlterClientQuotasRequest(list(entries)), version)
     for asked, answered in zip(entries, reply.entries, strict=True):
         assert answered.entity == asked.entity

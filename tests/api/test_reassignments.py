@@ -1,4 +1,4 @@
-"""Reassignments between brokers, of which there is one: as much as kafka-reassign-partitions has to hear."""
+"""Reassignments between brokers, as kafka-reassign-partitions needs them with a single broker."""
 
 import pytest
 

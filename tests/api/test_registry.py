@@ -1,4 +1,4 @@
-"""What is registered, and what is said about it."""
+"""The registered APIs and their documentation."""
 
 import re
 

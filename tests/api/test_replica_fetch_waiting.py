@@ -1,6 +1,4 @@
-"""Which partition errors answer the fetch of a replica at once: those of a consumer's, and what the
-replication throttle holds is waited for.
-"""
+"""The partition errors that complete a replica's fetch at once; it waits for throttled partitions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Which responses are nothing but errors, and what they failed for."""
+"""Responses with only errors, and the resources that failed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every API that changes something, asked by a client of each role; and that no API is forgotten here."""
+"""Every API that changes state, called by a client of each role; the tables name every API."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,11 +137,11 @@ FOR_EVERYBODY = {
     *("DESCRIBE_CLUSTER", "DESCRIBE_PRODUCERS", "DESCRIBE_TOPIC_PARTITIONS", "LIST_CONFIG_RESOURCES"),
     *("LIST_PARTITION_REASSIGNMENTS", "GET_TELEMETRY_SUBSCRIPTIONS", "PUSH_TELEMETRY"),
 }
-"""Producing, consuming and looking, which the role viewer may."""
+"""Producing, consuming and describing, which the viewer role allows."""
 
 
 def errors_in(struct: object) -> Iterator[int]:
-    """Every error code of an answer, however deep."""
+    """Yield every error code of a response, at any depth."""
     if isinstance(struct, list):
         for each in struct:
             yield from errors_in(each)
@@ -168,7 +168,7 @@ async def test_a_client_changes_what_its_role_may_and_nothing_else(
     assert bool(refused) == (role < needed)
     if refused:
         assert harness.control.image is before
-        # A user whom super.users names may, whatever the others may.
+        # A user in super.users may, even if the others may not.
         again = await harness.ask(message, version, connection=operator())
         assert not REFUSALS & set(errors_in(again))
     harness.close()
@@ -181,7 +181,7 @@ def operator() -> Connection:
 
 
 async def test_no_api_is_left_out(harness: Harness) -> None:
-    """A new one has to be put into one of the two tables above."""
+    """A new API must be added to one of the two tables above."""
     asked = {message.API_KEY for _, message, _ in NEEDS.values()}
     changing = {ApiKey(key).name for key in asked if key} - {"FETCH"}
     assert changing | FOR_EVERYBODY == {entry.key.name for entry in harness.broker.registry}

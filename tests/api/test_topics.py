@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions: what control decides, in each version's words."""
+"""CreateTopics, DeleteTopics and CreatePartitions in each version."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""Tests of broker.protocol; kio, a second implementation, is the referee."""
+"""Tests of broker.protocol, with kio as the second implementation."""

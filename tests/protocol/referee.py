@@ -1,7 +1,7 @@
-"""kio as the referee: random entities of it, the same as our structs, and what their bytes are.
+"""Random kio entities, the equal structs of ours, and their bytes.
 
-Used by the tests of the codec. kio's own decoder is not: it aborts the process on some hostile input, and
-byte equality in one direction plus equal values in the other say as much.
+Used by the tests of the codec. kio's own decoder is not used because it aborts the process on some hostile
+input; equal bytes in one direction and equal values in the other prove as much.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ API_KEYS = {name: key for key, name in api_key_map.items() if name in SERVED}
 
 
 class Schema(NamedTuple):
-    """One request, response or data schema in one version: kio's class and ours."""
+    """A request, response or data schema in one version: kio's class and ours."""
 
     name: str
     kind: str
@@ -66,7 +66,7 @@ def schemas(name: str) -> Iterator[Schema]:
 
 
 def random_entity(entity: Any, rng: random.Random) -> Any:
-    """A value of a kio class; lengths around the limits of the one-byte varint are likely."""
+    """Return a random value of a kio class; lengths near the limits of the one-byte varint are likely."""
     return entity(**{field.name: _random_field(field, rng) for field in dataclasses.fields(entity)})
 
 
@@ -121,7 +121,7 @@ def _random_length(rng: random.Random) -> int:
 
 
 def translate(theirs: Any, ours: type[Struct]) -> Any:
-    """The struct of ours that holds what kio's entity holds. Tagged structs at their default become None."""
+    """Return our struct with the values of kio's entity. Tagged structs at their default become None."""
     values = {}
     for field in ours.FIELDS:
         name = field.name if hasattr(theirs, field.name) else field.name.removesuffix("_ms")
@@ -170,13 +170,13 @@ def their_bytes(entity: Any) -> bytes:
 
 
 def their_frame(entity: Any, **header: Any) -> bytes:
-    """Size, header and body."""
+    """Return size, header and body."""
     content = their_bytes(type(entity).__header_schema__(**header)) + their_bytes(entity)
     return struct.pack(">i", len(content)) + content
 
 
 def plain_bytes(message: Message, version: int, unknown_tags: dict[int, bytes] | None = None) -> bytes:
-    """The body as the protocol guide spells it, with `unknown_tags` in every struct. Slow and simple."""
+    """Return the body as in the protocol guide, with `unknown_tags` in every struct. Slow and simple."""
     flexible = message.FLEXIBLE is not None and version >= message.FLEXIBLE
     return _Plain(version, flexible, unknown_tags or {}).struct(message)
 

@@ -1,4 +1,4 @@
-"""Keys and header versions, against kio and against the table that was recorded from Kafka."""
+"""Keys and header versions, compared with kio and with the table recorded from Kafka."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How much a request may hold, whatever its size: just below, at and above what is taken."""
+"""The limits on a request's elements: just below, at and above each limit."""
 
 import struct
 
@@ -19,7 +19,7 @@ def metadata(topics: int) -> bytes:
 
 
 def offsets(*partitions: int) -> bytes:
-    """OffsetFetch 1: a group, and topics of so many partitions each."""
+    """Return an OffsetFetch 1 request: a group, and topics with these numbers of partitions."""
     topics = (struct.pack(">hi", 0, count) + bytes(4 * count) for count in partitions)
     return struct.pack(">hi", 0, len(partitions)) + b"".join(topics)
 
@@ -44,7 +44,7 @@ def test_arrays_within_arrays_are_counted_together() -> None:
 
 
 def test_an_answer_may_hold_more() -> None:
-    """Only what a client may send is bounded: an answer is the broker's own."""
+    """Only requests are limited, because the broker creates its own responses."""
     answer = uvarint(1) + uvarint(0) + struct.pack(">i", 1) + uvarint(MOST_ELEMENTS + 2)
     topics = (b"\x00\x00\x01\x00\x01" + END + b"\x00") * (MOST_ELEMENTS + 1)
     message = codec.decode_response(ApiKey.METADATA, 9)(b"\0\0\0\0" + answer + topics + END + b"\x00", 0)

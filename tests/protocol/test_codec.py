@@ -1,4 +1,4 @@
-"""What the codec promises beside the bytes: defaults, buffers, slices of files, what is unknown."""
+"""Guarantees of the codec besides the bytes: defaults, buffers, file slices, unknown fields."""
 
 import pytest
 
@@ -26,7 +26,7 @@ from broker.protocol.messages.produce import PartitionProduceData, ProduceReques
 
 
 class Slice:
-    """A range of a file, as broker.log hands it out: all that the codec may use of it is the length."""
+    """A file range, as returned by broker.log: the codec may use only its length."""
 
     def __init__(self, length):
         self.length = length
@@ -84,7 +84,7 @@ def test_a_slice_of_a_file_stays_as_it_is_and_counts_in_the_size(version):
 def test_small_buffers_are_copied_into_one_and_large_ones_are_not(version, size, parts):
     for records in (bytes(size), bytearray(size), memoryview(bytes(size))):
         frame = encode_response(1, version)(fetched(records), 3)
-        # Without tags v11 has nothing behind the records.
+        # Without tags, v11 has nothing after the records.
         assert len(frame) == (parts if version == 12 else min(parts, 2))
         assert announced(frame) == sum(len(part) for part in frame)
 

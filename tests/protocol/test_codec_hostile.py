@@ -1,4 +1,4 @@
-"""Bytes that no honest client sends: a decoder raises ProtocolViolation, and allocates nothing first."""
+"""Malicious bytes: a decoder raises ProtocolViolation before it allocates."""
 
 import random
 import struct
@@ -46,7 +46,7 @@ def mutate(body: bytes, rng: random.Random) -> bytes:
 
 
 def try_to_decode(decode, body: bytes) -> bool:
-    """Whether it decoded. Anything but a message or a ProtocolViolation fails the test."""
+    """Return whether it decoded; other exceptions than ProtocolViolation fail the test."""
     try:
         decode(body, 0)
     except ProtocolViolation:
@@ -96,7 +96,7 @@ def test_every_truncation_is_refused_and_a_byte_too_many_only_in_requests_passed
 
 
 def test_librdkafka_asks_for_the_metadata_of_all_topics_with_three_bytes_too_many():
-    """As librdkafka 2.16 sends it; Kafka's broker takes it, so it is taken."""
+    """librdkafka 2.16 sends these bytes, and Kafka's broker accepts them."""
     request = decode_request(3, 13)(bytes.fromhex("00000000010000"), 0)
     assert (request.topics, request.allow_auto_topic_creation) == (None, False)
 

@@ -1,6 +1,4 @@
-"""What reads and writes large messages does the same as the straight-line functions, a bounded amount at a
-time.
-"""
+"""Sliced codecs return the same as the straight-line functions, with a bounded amount of work per slice."""
 
 import random
 import struct
@@ -35,7 +33,7 @@ HEADER_BYTES = 10
 
 
 def run_through(slices: Generator[None, None, Any]) -> tuple[int, Any]:
-    """How often it yielded, and what it returned."""
+    """Return the number of yields and the result."""
     yields = 0
     while True:
         try:
@@ -46,19 +44,19 @@ def run_through(slices: Generator[None, None, Any]) -> tuple[int, Any]:
 
 
 def body_of(message: Any, version: int) -> bytes:
-    """A request as it is sent, without size and header."""
+    """Return a request's bytes without size and header."""
     parts = codec.encode_request(message.API_KEY, version)(message, 1, None)
     flexible = version >= (message.FLEXIBLE if message.FLEXIBLE is not None else 1 << 15)
     return b"".join(map(bytes, parts))[4 + HEADER_BYTES + flexible :]  # type: ignore[arg-type]
 
 
 def same(message: Any, other: Any) -> bool:
-    """A NaN equals nothing, so messages with one are compared as text."""
+    """A NaN is unequal to itself, so messages with NaNs are compared as text."""
     return message == other or ("nan" in repr(message) and repr(message) == repr(other))
 
 
 def outcome_of(decode: Callable[[], Any]) -> Any:
-    """The message, or why there is none."""
+    """Return the message, or the error."""
     try:
         return decode()
     except ProtocolViolation as violation:
@@ -71,7 +69,7 @@ def versions(api: Api) -> Iterator[int]:
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices of one element, so that a random message has many."""
+    """Set slices of one element, so that a random message has many."""
     for module in (compile_decode, compile_encode, error_codes):
         monkeypatch.setattr(module, "SLICE", 0)
     for module in (compile_decode, compile_encode):

@@ -1,4 +1,4 @@
-"""The derived modules are what derive.py makes of kio today, and cheap to import."""
+"""The committed modules are what derive.py generates from the installed kio, and import quickly."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A large message is dropped a bounded number of elements at a time."""
+"""Large messages are freed in slices of bounded size."""
 
 import gc
 import weakref
@@ -21,7 +21,7 @@ from broker.protocol.messages.metadata import (
 
 
 class Watched(MetadataResponsePartition):
-    """A partition that says when it is freed."""
+    """A partition that records when it is freed."""
 
     __slots__ = ("__weakref__",)
 

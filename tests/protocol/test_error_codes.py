@@ -1,4 +1,4 @@
-"""The error codes of an answer, collected by what its schema says."""
+"""The error codes of a response, counted by its schema."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def error_fields(struct: type[Struct], version: int) -> list[Field]:
 
 @pytest.mark.parametrize("api", list(registry.load()), ids=lambda api: api.key.name)
 def test_every_field_of_every_answer_that_is_served_is_found(api: Any) -> None:
-    """Each error field is given a code of its own, however deep it lies."""
+    """Each error field has its own code, at any depth."""
     for version in range(api.min_version, api.max_version + 1):
         struct = codec.response_class(api.key)
         numbers = iter(range(1, 100))

@@ -1,4 +1,4 @@
-"""What stands before requests and answers."""
+"""Request and response headers."""
 
 import random
 import struct

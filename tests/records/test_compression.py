@@ -1,6 +1,4 @@
-"""The four codecs: what clients' libraries write is read, what we write is read by them, and bombs do not go
-off.
-"""
+"""The four codecs against the clients' libraries, and decompression bombs."""
 
 import gzip
 import io
@@ -20,7 +18,7 @@ SIXTEEN_MEGABYTES = 16 * 1_048_576
 
 
 def text(size: int) -> bytes:
-    """Half of it repeats itself."""
+    """Return text of which half is repetition."""
     return (random.Random(size).randbytes(size // 2) + b"abcdefgh" * (size // 16 + 1))[:size]
 
 
@@ -149,7 +147,7 @@ def test_an_unknown_codec_is_refused():
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY])
 @pytest.mark.parametrize("size", [1_048_575, 1_048_576, 1_048_577, 20_000_001])
 def test_what_comes_out_in_pieces_is_moved_once_at_most(codec: Codec, size: int) -> None:
-    """A growing `bytearray` copies all that it has, with the interpreter held."""
+    """A growing `bytearray` copies its content while it holds the interpreter."""
     plain = bytes(range(251)) * (size // 251 + 1)
     out = decompress(codec, compress(codec, plain[:size]))
     assert isinstance(out, bytearray if size <= 1_048_576 else memoryview)

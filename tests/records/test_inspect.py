@@ -1,4 +1,4 @@
-"""What every record of a batch must be, which is the first of a time, and how much is read at once."""
+"""Record rules, search by timestamp, and the amount of work per slice."""
 
 import random
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def check(batch: Any, *, keys_needed: bool, earliest_ms: int, max_parts: int = 1
 
 
 def steps(slices: Slices[Any]) -> list[str]:
-    """What a generator yields, each Unpack done at once."""
+    """List the yielded values, running each Unpack at once."""
     seen = []
     for step in slices:
         if step is not None:
@@ -76,7 +76,7 @@ def test_headers_count_as_records_do(headers: int, pauses: int) -> None:
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize(("size", "aside"), [(65_528, False), (65_529, False), (65_530, True)])
 def test_only_a_batch_of_little_content_is_unpacked_at_once(codec: Codec, size: int, aside: bool) -> None:
-    """A value of that size is a record of `size` + 7 bytes, and 65,536 are little."""
+    """A value of that size is a record of `size` + 7 bytes; 65,536 bytes is the limit."""
     batch = build_batch([NewRecord(b"", b"x" * (size - 4), 5)], codec=codec)
     assert len(batch) < 16_384 + HEADER_BYTES or codec is Codec.SNAPPY
     assert steps(checking(batch)) == ["unpack"] * (aside or len(batch) > 16_384 + HEADER_BYTES)

@@ -1,4 +1,4 @@
-"""What makes a batch one that no consumer can read, and the error of each; with the codecs of the clients."""
+"""Batches that no consumer can read, and their errors, with the clients' codecs."""
 
 import gzip
 import struct
@@ -31,7 +31,7 @@ CORRUPT, INVALID = ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD
 
 skippable = struct.pack("<II", 0x184D2A50, 3) + b"any"
 
-# Each as the library of a client writes it.
+# As the libraries of the clients write them.
 WRITERS: Final[dict[str, tuple[Codec, Callable[[bytes], bytes]]]] = {
     "gzip": (Codec.GZIP, gzip.compress),
     "gzip of two members": (Codec.GZIP, lambda data: gzip.compress(data[:40]) + gzip.compress(data[40:])),
@@ -54,7 +54,7 @@ WRITERS: Final[dict[str, tuple[Codec, Callable[[bytes], bytes]]]] = {
 
 
 def verdict(batch: Any, rules: RecordRules = FREE) -> ErrorCode | int:
-    """The largest timestamp, or why it is refused."""
+    """Return the largest timestamp, or the error code."""
     try:
         return run_through(check_records(batch, rules))
     except ApiError as error:
@@ -80,7 +80,7 @@ def test_a_batch_has_as_many_records_as_its_header_says(codec: Codec, count: int
 @pytest.mark.parametrize("behind", [b"\0", b"\0" * 8, b"garbage", skippable[:7]])
 def test_nothing_follows_the_last_record(codec: Codec, behind: bytes) -> None:
     packed = bytes(compress(codec, TEN))
-    assert verdict(packed_as(bytes(compress(codec, TEN + behind)), codec, 10)) is CORRUPT  # unpacked
+    assert verdict(packed_as(bytes(compress(codec, TEN + behind)), codec, 10)) is CORRUPT  # decompressed
     assert verdict(packed_as(packed + behind, codec, 10)) is CORRUPT  # compressed
 
 
@@ -130,7 +130,7 @@ def test_a_codec_that_does_not_exist_is_unsupported(codec: int) -> None:
 
 
 def padded(value: int, size: int) -> bytes:
-    """A number in more bytes than it needs."""
+    """Return a number in more bytes than necessary."""
     raw = value << 1
     return bytes(raw >> 7 * at & 0x7F | (0x80 if at + 1 < size else 0) for at in range(size))
 
@@ -232,7 +232,7 @@ def test_a_key_is_asked_for_in_every_record(headers: bytes) -> None:
 
 
 def read_one_by_one(data: Any, at: int, done: int, stop: int, largest: int, *_: Any) -> tuple[int, int, int]:
-    """In place of `pass_plain_records`: it passes none."""
+    """Replaces `pass_plain_records` and skips no record."""
     return at, done, largest
 
 
@@ -246,7 +246,7 @@ def read_one_by_one(data: Any, at: int, done: int, stop: int, largest: int, *_: 
 def test_plain_records_are_judged_as_all_others(
     shapes: list[tuple[int, int]], noise: bytes, at: int, keys: bool
 ) -> None:
-    """Damaged or not: the short way says what the long way says."""
+    """Both ways return the same, for valid and damaged records."""
     body = bytearray(
         b"".join(record(i, delta=delta, value=b"v" * size) for i, (delta, size) in enumerate(shapes))
     )
@@ -263,7 +263,7 @@ def test_plain_records_are_judged_as_all_others(
 @settings(max_examples=200, deadline=None)
 @given(some.sampled_from(CODECS), some.integers(0, 10_000), some.integers(0, 7))
 def test_one_flipped_bit_is_refused_or_changes_no_count(codec: Codec, at: int, bit: int) -> None:
-    """The CRC finds such a bit; where it was right, the batch that is taken is one that can be read."""
+    """The CRC detects such a bit; with a valid CRC, an accepted batch is readable."""
     batch = packed_as(bytes(compress(codec, TEN)), codec, 10)
     batch[HEADER_BYTES + at % (len(batch) - HEADER_BYTES)] ^= 1 << bit
     if isinstance(verdict(batch), ErrorCode):

@@ -1,4 +1,4 @@
-"""What a produced batch may look like."""
+"""Validation of produced batches."""
 
 import struct
 
@@ -17,7 +17,7 @@ def batch(*, records: int = 3, **more: int) -> memoryview:
 
 
 def patched(at: int, form: str, value: int, of: memoryview | None = None) -> memoryview:
-    """With another value in the header, and a CRC that agrees with it."""
+    """Return the batch with another header value and a matching CRC."""
     changed = of or batch()
     struct.pack_into(form, changed, at, value)
     CRC.pack_into(changed, CRC_AT, crc32c(changed[CRC_FROM:]))

@@ -1,4 +1,4 @@
-"""Numbers as records have them."""
+"""Varints of records."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Batches out of bytes, and records out of batches. aiokafka is the second reader and writer."""
+"""Batches of a buffer and records of a batch, with aiokafka as the second implementation."""
 
 import random
 import struct
