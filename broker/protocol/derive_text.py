@@ -231,10 +231,10 @@ def _wrap_value(line: str) -> list[str]:
 
 def render_index(apis: list[str], data: list[str], header: str) -> str:
     return textwrap.dedent('''\
-        """Where each message lives: module and class prefix by API key, class by data schema.
+        """The modules of the messages: module and class prefix by API key, class by data schema.
 
         {header}
-        Imports nothing: codec loads a module when its first message is asked for.
+        Imports nothing: codec imports a module on the first use of its messages.
         """
 
         APIS = {{

@@ -144,13 +144,13 @@ def _unsnap(data: Buffer, most: int) -> Buffer:
     return unpacked.whole()
 
 
-def _unsnap_block(block: memoryview, room: int) -> Buffer:
+def _unsnap_block(block: memoryview, capacity: int) -> Buffer:
     import cramjam
 
     try:
         size = cramjam.snappy.decompress_raw_len(block)
-        if size > room:
-            raise _too_large(room)
+        if size > capacity:
+            raise _too_large(capacity)
         unpacked = _output(size)
         if size:
             cramjam.snappy.decompress_raw_into(block, unpacked)
@@ -164,21 +164,21 @@ def _unframe(codec: int, data: Buffer, most: int) -> Buffer:
     import cramjam
 
     unpack = cramjam.zstd.decompress_into if codec == Codec.ZSTD else cramjam.lz4.decompress_into
-    room = min(most, max(65_536, 8 * len(data)))
+    capacity = min(most, max(65_536, 8 * len(data)))
     while True:
         # One byte above the limit: the codec raises the same error for a small buffer and for corrupt data.
-        unpacked = _output(room + 1)
+        unpacked = _output(capacity + 1)
         try:
             size = unpack(data, unpacked)
         except cramjam.DecompressionError as error:
             if "write whole buffer" not in str(error):
                 raise _corrupt(str(error)) from error
-            size = room + 1
-        if size <= room:
+            size = capacity + 1
+        if size <= capacity:
             return memoryview(unpacked)[:size]
-        if room == most:
+        if capacity == most:
             raise _too_large(most)
-        room = min(most, 8 * room)
+        capacity = min(most, 8 * capacity)
 
 
 class _Unpacked:

@@ -85,7 +85,7 @@ class Connection:
         self.closed = False
 
 
-class OpenDoor:
+class UnlimitedLogins:
     """A broker without limits on the connections of a user."""
 
     def enter(self, connection: Any, user: str, now_ms: int) -> None:
@@ -150,7 +150,7 @@ class Harness:
                 for number, endpoint in enumerate(config.network.listeners)
             },
         )
-        self.broker.logins = OpenDoor()
+        self.broker.logins = UnlimitedLogins()
         self.broker.groups.load(self.now)
 
     @property

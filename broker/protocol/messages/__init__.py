@@ -1,7 +1,7 @@
-"""Where each message lives: module and class prefix by API key, class by data schema.
+"""The modules of the messages: module and class prefix by API key, class by data schema.
 
 Derived from kio 0.6.5 by `python -m broker.protocol.derive`; edits are lost.
-Imports nothing: codec loads a module when its first message is asked for.
+Imports nothing: codec imports a module on the first use of its messages.
 """
 
 APIS = {
