@@ -219,6 +219,8 @@ class Harness:
             outcome = run_through(_all_of(outcome))
         if hasattr(outcome, "__await__"):
             outcome = await outcome
+            if isinstance(outcome, Sliced):
+                outcome = run_through(_all_of(outcome))
         asking.outcome = outcome
         return asking
 
