@@ -38,7 +38,7 @@ from broker.records.header import codec_of
 from broker.records.slices import SLICE, Slices
 from broker.services.partitions import HostedTopic
 
-ONE_PIECE: Final = 4096
+SINGLE_PIECE_BYTES: Final = 4096
 """Requests of up to this many bytes stage all partitions together; a partition takes at least eight."""
 
 Piece = Iterable[tuple[TopicProduceData, Sequence[PartitionProduceData]]]
@@ -56,9 +56,9 @@ def _append_all(message: ProduceRequest, context: RequestContext, broker: Broker
     `_Pending` stages each further piece of a large request after the previous piece is committed.
     """
     refusal = refusal_of(message, broker)
-    faults = {} if refusal else (yield from _faults(message, context, broker))
+    faults = {} if refusal else (yield from _inspect(message, context, broker))
     pending = _Pending(message, context, broker, refusal, faults)
-    if context.size > ONE_PIECE:
+    if context.size > SINGLE_PIECE_BYTES:
         pending.pieces = _pieces(message.topic_data)
         pending.stage(next(pending.pieces, ()))
     else:
@@ -85,7 +85,7 @@ def _pieces(topics: Sequence[TopicProduceData]) -> Iterator[Piece]:
         yield piece
 
 
-def _faults(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[dict[int, ApiError]]:
+def _inspect(message: ProduceRequest, context: RequestContext, broker: Broker) -> Slices[dict[int, ApiError]]:
     """Return the errors of batches that fail inspection or use a codec newer than the request's version.
 
     The key is the `id` of the partition's data.

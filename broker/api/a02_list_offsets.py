@@ -46,10 +46,10 @@ NO_OFFSET: Final = -1
 def handle(
     message: ListOffsetsRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(message: ListOffsetsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     repeated = yield from _repeated(message, pace)
     topics = []

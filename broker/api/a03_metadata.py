@@ -52,10 +52,10 @@ def handle(message: MetadataRequest, context: RequestContext, broker: Broker) ->
         # Versions 10 and 11 have the topic id field but ignore it, as in Kafka.
         refused = [MetadataResponseTopic(ErrorCode.INVALID_REQUEST, t.name or "") for t in message.topics]
         return Answered(_reply(refused, context, broker))
-    return in_slices(_answers(message.topics, message, context, broker))
+    return in_slices(_respond(message.topics, message, context, broker))
 
 
-def _answers(
+def _respond(
     asked: list[MetadataRequestTopic], message: MetadataRequest, context: RequestContext, broker: Broker
 ) -> Slices[Outcome | Awaitable[Outcome]]:
     """Look up the topics and start to create the missing ones that may be created."""

@@ -41,10 +41,10 @@ Found = Iterator[tuple[str, Iterable[tuple[int, CommittedOffset]]]]
 def handle(
     message: OffsetFetchRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(message: OffsetFetchRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(message: OffsetFetchRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     error = ErrorCode.NONE if broker.groups.is_available else ErrorCode.NOT_COORDINATOR
     if context.api_version >= 8:
@@ -58,7 +58,7 @@ def _answers(message: OffsetFetchRequest, context: RequestContext, broker: Broke
     if not error:
         found = _find(message.group_id, message.topics, broker)
     elif context.api_version < 2:
-        found = _unanswered(message.topics)
+        found = _without_offsets(message.topics)
 
     def partition(each: tuple[int, CommittedOffset]) -> OffsetFetchResponsePartition:
         index, one = each
@@ -110,6 +110,6 @@ def _offsets_of(
     return ((index, offsets.get(index, NOTHING_COMMITTED)) for index in indexes)
 
 
-def _unanswered(topics: Iterable[OffsetFetchRequestTopic] | None) -> Found:
+def _without_offsets(topics: Iterable[OffsetFetchRequestTopic] | None) -> Found:
     for topic in topics or ():
         yield topic.name, _offsets_of(topic.partition_indexes, {})

@@ -42,7 +42,7 @@ def handle(
         return in_slices(_refused(message, context, ErrorCode.INVALID_REQUEST))
     if not broker.groups.is_available:
         return _make_offsets_topic(message, context, broker)
-    return in_slices(_found(message, context, broker, cacheable=True))
+    return in_slices(_coordinators(message, context, broker, cacheable=True))
 
 
 async def _make_offsets_topic(
@@ -54,11 +54,11 @@ async def _make_offsets_topic(
     )
     # Of two concurrent requests, the second finds that the topic exists, and both succeed.
     if broker.groups.is_available:
-        return outcome_of(_found(message, context, broker, cacheable=False))
+        return outcome_of(_coordinators(message, context, broker, cacheable=False))
     return outcome_of(_refused(message, context, ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
 
-def _found(
+def _coordinators(
     message: FindCoordinatorRequest, context: RequestContext, broker: Broker, *, cacheable: bool
 ) -> Slices[Outcome]:
     node = broker.config.node_id

@@ -28,10 +28,10 @@ from broker.records.slices import Slices
 def handle(
     message: DescribeGroupsRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(message: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     if not broker.groups.is_available:
         refused = yield from mapped(
             lambda group_id: DescribedGroup(ErrorCode.NOT_COORDINATOR, None, group_id), message.groups, Pace()

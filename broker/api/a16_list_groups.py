@@ -24,10 +24,10 @@ LONGEST_NAME: Final = 64
 def handle(
     message: ListGroupsRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: ListGroupsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: ListGroupsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     states = yield from _filter(message.states_filter, pace)
     types = yield from _filter(message.types_filter, pace)

@@ -67,7 +67,7 @@ async def _delete(doomed: tuple[TopicRef, ...], context: RequestContext, broker:
 def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: RequestContext) -> Slices[Outcome]:
     results = yield from mapped(
         lambda each: DeletableTopicResult(
-            each.name, each.topic_id, _said(each.error, context.api_version), each.message
+            each.name, each.topic_id, _wire_code(each.error, context.api_version), each.message
         ),
         outcomes,
         Pace(),
@@ -76,7 +76,7 @@ def _results(outcomes: list[TopicOutcome], mutations: Mutations, context: Reques
     return Answered(DeleteTopicsResponse(throttle.throttle_ms if throttle else 0, results), throttle)
 
 
-def _said(error: ErrorCode, version: int) -> ErrorCode:
+def _wire_code(error: ErrorCode, version: int) -> ErrorCode:
     """Return the code for `version`: TOPIC_DELETION_DISABLED exists from version 3 only."""
     unheard_of = version < 3 and error is ErrorCode.TOPIC_DELETION_DISABLED
     return ErrorCode.INVALID_REQUEST if unheard_of else error

@@ -37,10 +37,10 @@ NO_LOW_WATERMARK: Final = -1
 def handle(
     message: DeleteRecordsRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DeleteRecordsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     allowed = wire_actor(context, broker).role >= Role.ADMIN
     results = []

@@ -31,7 +31,7 @@ def handle(
     if (message.producer_id == NO_PRODUCER_ID) != (message.producer_epoch == NO_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     producer_id = broker.producer_ids.take()
-    return _from_next_block(broker) if producer_id is None else _given(producer_id)
+    return _from_next_block(broker) if producer_id is None else _response(producer_id)
 
 
 async def _from_next_block(broker: Broker) -> Outcome:
@@ -44,10 +44,10 @@ async def _from_next_block(broker: Broker) -> Outcome:
     producer_id = broker.producer_ids.take()
     if producer_id is None:
         raise BrokerBug("the allocated block of producer ids is empty")
-    return _given(producer_id)
+    return _response(producer_id)
 
 
-def _given(producer_id: int) -> Outcome:
+def _response(producer_id: int) -> Outcome:
     return Answered(InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH))
 
 

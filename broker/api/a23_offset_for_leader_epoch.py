@@ -30,10 +30,10 @@ from broker.services.partitions import LEADER_EPOCH
 def handle(
     message: OffsetForLeaderEpochRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: OffsetForLeaderEpochRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: OffsetForLeaderEpochRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     topics = []
     for topic in message.topics:

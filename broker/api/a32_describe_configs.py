@@ -45,10 +45,10 @@ COST: Final[dict[int, int]] = {
 def handle(
     message: DescribeConfigsRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: DescribeConfigsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeConfigsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     results: list[DescribeConfigsResult] = []
     told: Distinct[tuple[int, str]] = Distinct()

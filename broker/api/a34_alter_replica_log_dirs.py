@@ -32,10 +32,10 @@ from broker.records.slices import Slices
 def handle(
     message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(message: AlterReplicaLogDirsRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     allowed = wire_actor(context, broker).role >= Role.ADMIN
     results: dict[str, dict[int, ErrorCode]] = {}

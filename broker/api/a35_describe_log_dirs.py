@@ -36,10 +36,10 @@ Wanted = Collection[tuple[str, int]] | None
 def handle(
     message: DescribeLogDirsRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: DescribeLogDirsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeLogDirsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     store = broker.partitions.store
     wanted: set[tuple[str, int]] | None = None

@@ -33,10 +33,10 @@ from broker.records.slices import Slices
 def handle(
     message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(
+def _respond(
     message: AlterPartitionReassignmentsRequest, context: RequestContext, broker: Broker
 ) -> Slices[Outcome]:
     pace = Pace()

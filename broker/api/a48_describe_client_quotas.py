@@ -34,10 +34,10 @@ MOST_COMPONENTS: Final = 8
 def handle(
     message: DescribeClientQuotasRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: DescribeClientQuotasRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeClientQuotasRequest, broker: Broker) -> Slices[Outcome]:
     # A filter with more components repeats a type, and the filter refuses it.
     asked = message.components[: MOST_COMPONENTS + 1]
     components = [Component(each.entity_type, each.match_type, each.match) for each in asked]

@@ -27,10 +27,10 @@ from broker.security.scram import MECHANISMS
 def handle(
     message: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: DescribeUserScramCredentialsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeUserScramCredentialsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     asked: dict[str, int] = {}
     for name in (user.name for user in message.users) if message.users else broker.control.image.scram:

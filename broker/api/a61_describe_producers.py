@@ -31,10 +31,10 @@ NO_COORDINATOR_EPOCH: Final = -1
 def handle(
     message: DescribeProducersRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: DescribeProducersRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeProducersRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     topics = []
     for topic in message.topics:

@@ -33,10 +33,10 @@ ONLY_TYPE_OF_0: Final = ResourceType.CLIENT_METRICS
 def handle(
     message: ListConfigResourcesRequest, context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, context, broker))
+    return in_slices(_respond(message, context, broker))
 
 
-def _answers(message: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
+def _respond(message: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> Slices[Outcome]:
     control = broker.control
     listed = named_resources(control.image, control.configuration)
     wanted = {ONLY_TYPE_OF_0} if context.api_version == 0 else set(message.resource_types) or set(listed)

@@ -39,10 +39,10 @@ PAGE: Final = 2_000
 def handle(
     message: DescribeTopicPartitionsRequest, _context: RequestContext, broker: Broker
 ) -> Outcome | Awaitable[Outcome]:
-    return in_slices(_answers(message, broker))
+    return in_slices(_respond(message, broker))
 
 
-def _answers(message: DescribeTopicPartitionsRequest, broker: Broker) -> Slices[Outcome]:
+def _respond(message: DescribeTopicPartitionsRequest, broker: Broker) -> Slices[Outcome]:
     pace = Pace()
     cursor = message.cursor
     if cursor is not None and cursor.partition_index < 0:

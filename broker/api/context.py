@@ -29,7 +29,7 @@ class Connection(Protocol):
     software_name: str
     software_version: str
     shape: int
-    """End of the request bytes that match a cached request; 0 if none is cached."""
+    """Position in the frame up to which the last cached request of this connection matches; 0 if none."""
     waiting: DelayedOperation | None
     """The most recent delayed operation of this connection; it does not outlive the connection."""
     withheld_since_ms: int

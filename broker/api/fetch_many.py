@@ -46,7 +46,7 @@ def fetch_many(
         yield from _prepare(operation, reading, broker)
         waiting = sum(each.partitions for each in broker.fetches.any_watchers)
         if reading.size < min_bytes and not reading.stop_waiting and waiting <= MOST_WAITING:
-            yield from _freed(reading.found)
+            yield from _free(reading.found)
             operation.wait()
             if not broker.fetches.try_complete_else_wait(operation, broker.clock.ms()):
                 context.connection.waiting = operation
@@ -124,11 +124,11 @@ def _answer(pending: PendingFetch) -> Slices[Outcome]:
         return answered  # the request quota may still withhold the records
     del found
     for items in (reading.found, reading.wanted):
-        yield from _freed(items)
+        yield from _free(items)
     return answered
 
 
-def _freed(items: Sequence[object]) -> Slices[None]:
+def _free(items: Sequence[object]) -> Slices[None]:
     """Free the elements in slices rather than all at once with the list."""
     assert isinstance(items, list)
     while items:

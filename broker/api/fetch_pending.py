@@ -95,7 +95,8 @@ class FetchAnswer(Answered):
 
     Kafka withholds the records of every fetch over the request quota. Because the throttle is at most one
     window, a client whose fetches exceed its share of a window would never receive a record. Here such a
-    client receives records once per quota window; the throttle stays.
+    client receives records once in the whole span that the quota measures (all of its windows); the throttle
+    stays.
     """
 
     __slots__ = ("_found", "_pending", "_recorded", "_withheld_since_ms")

@@ -2,8 +2,8 @@
 
 Client quotas do not apply. A throttled partition whose replica is out of sync has no records in the response
 while the leader's replication quota is exceeded; the quota always counts the bytes sent for throttled
-partitions. Fetching as a replica requires the cluster administrator's role. (Kafka:
-ReplicaManager.shouldLeaderThrottle, KIP-73)
+partitions. Fetching as a replica requires the admin role.
+(Kafka: ReplicaManager.shouldLeaderThrottle, KIP-73)
 """
 
 from broker.api.broker import Broker

@@ -17,11 +17,11 @@ def wanted_by(
     """Return the partitions to read, the session, and whether the response is incremental."""
     session_id, epoch = message.session_id, message.session_epoch
     if epoch == FINAL_EPOCH and session_id == NO_SESSION:
-        return _named(message.topics, broker), None, False
+        return _resolve_all(message.topics, broker), None, False
     by_id = context.api_version >= 13
     if epoch in (FINAL_EPOCH, FIRST_EPOCH):
         broker.sessions.close(session_id)
-        wanted = _named(message.topics, broker)
+        wanted = _resolve_all(message.topics, broker)
         session = None
         if epoch == FIRST_EPOCH and wanted:
             session = broker.sessions.create(
@@ -36,7 +36,7 @@ def wanted_by(
     for known in session.wanted():
         if known.log is None or known.log.deleted:
             _look_up(known, broker)
-    for each in _named(message.topics, broker):
+    for each in _resolve_all(message.topics, broker):
         session.want((each.topic, each.topic_id, each.partition), each)
     for topic in message.forgotten_topics_data:
         for partition in topic.partitions:
@@ -45,15 +45,15 @@ def wanted_by(
     return session.wanted(), session, True
 
 
-def _named(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
+def _resolve_all(topics: list[FetchTopic], broker: Broker) -> list[Wanted]:
     wanted = []
     for topic in topics:
         for asked in topic.partitions:
-            wanted.append(_one(topic, asked, broker))
+            wanted.append(_resolve(topic, asked, broker))
     return wanted
 
 
-def _one(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> Wanted:
+def _resolve(topic: FetchTopic, asked: FetchPartition, broker: Broker) -> Wanted:
     each = Wanted(
         topic.topic,
         topic.topic_id,
@@ -95,7 +95,7 @@ def wanted_in_slices(
     for topic in message.topics:
         for asked in topic.partitions:
             cost = SLICE if _makes_log(topic, asked, broker) else 1
-            named.append(_one(topic, asked, broker))
+            named.append(_resolve(topic, asked, broker))
             if pace.spent(cost):
                 yield None
         if pace.spent():

@@ -113,7 +113,7 @@ def forget_topics(
 
 
 def release_groups(broker: Broker) -> None:
-    """Complete every waiting JoinGroup and SyncGroup at shutdown with an error that clients retry."""
+    """Complete every waiting JoinGroup and SyncGroup at shutdown with NOT_COORDINATOR."""
     _deliver(broker.groups.coordinator.release(), None, broker)
 
 

@@ -101,7 +101,7 @@ class Hangup:
         self.error = error
 
 
-AS_LONG_AS_IT_TAKES: Final = 2**31 - 1
+NO_TIMEOUT_MS: Final = 2**31 - 1
 """Milliseconds, 24 days: for requests without a timeout."""
 
 
@@ -121,7 +121,7 @@ class AfterCommit:
     @property
     def timeout_ms(self) -> int:
         """The longest time that the response waits for the disk."""
-        return AS_LONG_AS_IT_TAKES
+        return NO_TIMEOUT_MS
 
     @abstractmethod
     def finish(self) -> "Outcome":

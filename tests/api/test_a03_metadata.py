@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _answers, handle
+from broker.api.a03_metadata import CREATED_AT_ONCE, _all_topics, _respond, handle
 from broker.api.outcome import Answered, Sliced
 from broker.errors import ErrorCode
 from broker.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -82,7 +82,7 @@ async def test_an_answer_during_which_a_partition_went_offline_is_true_by_slice_
     context, message = a_context(), asking_for(*names, create=False)
     assert message.topics is not None
     slices = (
-        _answers(message.topics, message, context, harness.broker)
+        _respond(message.topics, message, context, harness.broker)
         if by_name
         else _all_topics(harness.control.image, context, harness.broker)
     )

@@ -6,7 +6,7 @@ import pytest
 
 from broker.api.a00_produce import _append_all
 from broker.api.a01_fetch import SOME_BYTES
-from broker.api.a02_list_offsets import _answers
+from broker.api.a02_list_offsets import _respond
 from broker.api.context import RequestContext
 from broker.api.fetch_many import fetch_many
 from broker.log.store import LogStore
@@ -64,7 +64,7 @@ async def test_a_slice_makes_one_log_at_most(harness: Harness, made: list[int], 
     context: RequestContext = await harness.put(ListOffsetsRequest(-1, 0, []), 7)
     slices: Slices[Any] = {
         "fetch": lambda: fetch_many(message, -1, context, harness.broker),  # type: ignore[arg-type]
-        "list offsets": lambda: _answers(message, context, harness.broker),  # type: ignore[arg-type]
+        "list offsets": lambda: _respond(message, context, harness.broker),  # type: ignore[arg-type]
         "produce": lambda: _append_all(message, context, harness.broker),  # type: ignore[arg-type]
     }[api]()
     most = before = 0
