@@ -1,15 +1,14 @@
-"""From sockets to requests, and from answers to sockets. (Kafka: kafka.network and common.network)
+"""The network layer: sockets to requests, responses to sockets. (Kafka: kafka.network and common.network)
 
-    accepting     a port, and what a connection passes before a processor has it
-    connection    one connection: bytes in and out, muted or not, and its end
-    memory        a bound on the bytes of requests (KIP-72)
-    tls           the same connection, encrypted
-    handling      the request, its queue, its route, its handler
-    measuring     what all of it costs
-    automq        AutoMQ's way from a socket to a handler and back
+    acceptor      listening sockets and connection limits, applied before a processor takes a connection
+    connection    one connection: receive, send, mute state, expiry
+    memory        bounds the bytes of requests in memory (KIP-72)
+    tls           TLS for a connection
+    handling      requests, the request channel, routes and handlers
+    metrics       request, selector and client metrics
+    automq        AutoMQ's request pipeline
 
-`socket_server` keeps listeners and planes, which `assembly` puts together, and `server_resources` what the
-broker's listeners and the controller's each have to themselves; `processor`, with its `selector`
-and its `responder`, is the loop that everything else hangs on, and `throttling` holds connections that are
-over a quota.
+`socket_server` owns the listeners and planes that `server_factory` builds; `server_resources` holds what the
+broker's and the controller's listeners do not share. `processor`, with its `selector` and its `responder`, is
+the reactor. `throttling` mutes connections that exceed a quota.
 """

@@ -1,4 +1,4 @@
-"""The run's clock: Trio's own, so that a mock clock moves every rule of the broker at once."""
+"""The run's clock, based on Trio's, so that a mock clock drives every timing rule of the broker."""
 
 import time
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from broker.clock import BASE_MS
 
 
 class TrioClock:
-    """A `broker.clock.Clock` of this run, made inside of it. Under a mock clock every reading follows
-    that.
+    """The `broker.clock.Clock` of this run; create it inside the run. Under a mock clock every reading
+    follows the mock.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class TrioClock:
             time.perf_counter_ns if real else lambda: round(run_clock.current_time() * 1e9)
         )
         self.base_ms = BASE_MS - self.ns() // 1_000_000
-        """What is added to `ns() // 1_000_000` to make it `ms()`."""
+        """The difference between `ms()` and `ns() // 1_000_000`."""
         started_wall_ms, started_ms = _real_wall_ms(), self.ms()
         self.wall_ms: Callable[[], int] = (
             _real_wall_ms if real else lambda: started_wall_ms + self.ms() - started_ms

@@ -1,10 +1,10 @@
-"""Contains an unexpected exception in the connection or the request that it belongs to. (Kafka:
-Processor.processException and processChannelException, KafkaRequestHandler)
+"""Contains an unexpected exception within its connection or request. (Kafka: Processor.processException and
+processChannelException, KafkaRequestHandler)
 
-Every step of the network layer that works for one connection or one request reports here what it did not
-expect: one log line with the traceback, and one count for the place. The caller then ends that connection, or
-answers that request with an error; all others go on. Exceptions of what all connections share (the epoll, a
-listening socket, the metadata writer) never come here: they stop the broker, see `supervisor`.
+Every step of the network layer that works for one connection or one request reports unexpected exceptions
+here: one log line with the traceback, and one count for the place. The caller then closes that connection, or
+answers that request with an error; all others continue. Exceptions in shared parts (the epoll object, a
+listening socket, the metadata writer) are not reported here: they stop the broker, see `supervisor`.
 """
 
 import logging
@@ -24,39 +24,39 @@ class Place(Enum):
     """The step in which an exception was raised."""
 
     ACCEPT = "accept"
-    """From the accepted socket to a processor's queue: connection quotas, socket options, hand-over."""
+    """From the accepted socket to a processor's queue: connection quotas, socket options, hand-off."""
     PARKED_SOCKET = "parked-socket"
-    """A connection that waited for the rate of its address."""
+    """A throttled socket whose wait for the rate of its address has ended."""
     REGISTER = "register"
     """From a processor's queue to the selector: channel, TLS, epoll, listeners of new connections."""
     RECEIVE = "receive"
-    """Reading and decrypting, and what epoll reports of a connection."""
+    """Reading, decrypting, and other epoll events of a connection."""
     ADMIT = "admit"
     """From a frame to a request in the request channel."""
     SEND = "send"
-    """Writing a response, and what follows once it is written: mute state, login."""
+    """Writing a response, and the steps after it: mute state, login."""
     HANDSHAKE = "handshake"
     """One step of a TLS handshake."""
     CLOSE = "close"
     """One step of closing: the epoll, the socket, buffers, quotas, listeners of closed connections."""
     EXPIRE = "expire"
-    """Looking whether a connection is idle, or its login late."""
+    """Checking whether a connection is idle, or its login late."""
     UNMUTE = "unmute"
-    """The end of a throttle, and the look whether its client obeys."""
+    """The end of a throttle, and the check whether its client complies."""
     USER_LIMIT = "user-limit"
     """A login that waited for the connection rate of its user."""
     GROUP_TIMER = "group-timer"
-    """What time brings to one consumer group: sessions and rebalances that are over."""
+    """Due deadlines of one consumer group: sessions and rebalances."""
     HANDLE = "handle"
     """Decoding a request, and its handler."""
     RESPOND = "respond"
-    """From a handler's outcome to a response in the queue: quotas, throttling, encoding."""
+    """From a handler's outcome to a queued response: quotas, throttling, encoding."""
     CALLBACK = "callback"
-    """Completing a request that was parked, or that waited for the disk."""
+    """Completing a delayed request, or one that waited for a flush."""
 
 
 class Failures:
-    """`counts` are the exceptions by place since the start; every place is in it."""
+    """`counts` maps every place to its number of exceptions since the start."""
 
     __slots__ = ("counts",)
 
@@ -64,17 +64,17 @@ class Failures:
         self.counts = dict.fromkeys(Place, 0)
 
     def report(self, place: Place, error: Exception, **about: object) -> None:
-        """Counts and logs it. `about` says which connection or API, in the words of the log's other lines.
+        """Count and log an exception. `about` names the connection or API, with the keys of other log lines.
 
-        Raises `error` if that is FatalExitError, which asks for the end of the process. A MemoryError is told
-        in one line without a traceback, and by the count alone where there is no memory for the line.
+        Raises `error` again if it is FatalExitError, which requests the end of the process. A MemoryError is
+        logged in one line without a traceback, or only counted if there is no memory for the line.
         """
         if isinstance(error, FatalExitError):
             raise error
         self.counts[place] += 1
         if isinstance(error, MemoryError):
             with suppress(MemoryError):
-                logger.error("no memory is left for a request", extra={"place": place.value, **about})
+                logger.error("out of memory for a request", extra={"place": place.value, **about})
             return
         logger.error(
             "unexpected exception",
@@ -85,7 +85,7 @@ class Failures:
     def attempt(
         self, place: Place, connection: str, step: Callable[[*Arguments], object], *arguments: *Arguments
     ) -> bool:
-        """Takes one step for `connection`, and reports what it raises; whether it raised nothing."""
+        """Run one step for `connection` and report its exception. Returns whether it raised nothing."""
         try:
             step(*arguments)
         except Exception as error:  # noqa: BLE001 - reported with its traceback

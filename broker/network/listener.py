@@ -1,8 +1,7 @@
-"""One endpoint while it is served: its port, its processors, and how both come and go. (Kafka:
-DataPlaneAcceptor)
+"""One endpoint being served: its port and its processors. (Kafka: DataPlaneAcceptor)
 
-Made by `socket_server` with the port bound and nothing running. Its processors live in a nursery of its own,
-each in a scope of its own, so that any of them can go while the others serve.
+`socket_server` creates it with the port bound and no task running. Its processors run in a nursery of their
+own, each in its own cancel scope, so that a processor can retire while the others serve.
 """
 
 import logging
@@ -21,9 +20,9 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """`processors` take new connections; the acceptor deals them out over this very list. Those in
-    `retiring` only finish what they have, for `drain_seconds` at most. `started` is set once connections are
-    accepted. `certificates` are those of a listener that speaks TLS.
+    """`processors` take new connections; the acceptor distributes connections over this very list. Those in
+    `retiring` only finish their requests, for `drain_seconds` at most. `started` is set once connections are
+    accepted. `certificates` is set for a TLS listener.
     """
 
     def __init__(
@@ -55,27 +54,27 @@ class Listener:
 
     @property
     def task_label(self) -> str:
-        """What its tasks' names have in common: listener and protocol."""
+        """The common part of its tasks' names: listener and protocol."""
         return f"{self.name}-{self.protocol}"
 
     @property
     def acceptor_task(self) -> str:
-        """The name of the task that accepts, that of Kafka's thread."""
+        """The name of the acceptor task, which is that of Kafka's thread."""
         port = self.acceptor.address[1]
         return f"{self.endpoint.plane}-kafka-socket-acceptor-{self.task_label}-{port}"
 
     @property
     def ending(self) -> bool:
-        """Whether it was removed, and only finishes what it has."""
+        """Whether the listener was removed and only finishes its requests."""
         return self._ended.is_set()
 
     def all_processors(self) -> Iterator[Processor]:
-        """Those that retire too, for they still have connections."""
+        """Iterate over all processors, including retiring ones, which still have connections."""
         yield from self.processors
         yield from self.retiring
 
     async def serve(self) -> None:
-        """Runs the processors until cancelled, or until `end` has let the last connection go."""
+        """Run the processors until cancelled, or until `end` is called and the last one has ended."""
         logger.debug(f"Starting processors for listener {self.name}")
         async with trio.open_nursery() as nursery:
             self._nursery = Supervisor(nursery)
@@ -84,8 +83,8 @@ class Listener:
             await self._ended.wait()
 
     async def accept(self, ready: Callable[[str], Awaitable[None]]) -> None:
-        """Accepts from when its authorizer is `ready`; until cancelled, or `end`. What `ready` raises goes on
-        to whoever runs the broker: a listener that cannot tell who may do what must not serve.
+        """Accept, once the listener's authorizer is `ready`, until cancelled or `end` is called. Raises what
+        `ready` raises, which stops the broker: a listener without a working authorizer must not serve.
         """
         try:
             with self._accepting:
@@ -97,8 +96,8 @@ class Listener:
             self.acceptor.close()
 
     def resize(self, count: int) -> None:
-        """Makes it `count` processors. Those that go take no more connections, answer what they have in hand
-        and close their connections, within the drain's time.
+        """Set the number of processors. A removed processor takes no more connections, answers its requests
+        in flight and closes its connections, within `drain_seconds`.
         """
         while len(self.processors) < count:
             processor = self._make_processor(self)
@@ -109,7 +108,7 @@ class Listener:
             self._retire(self.processors.pop())
 
     def end(self) -> None:
-        """Closes the port at once, and the connections as `resize` does. `serve` returns after the last."""
+        """Close the port at once, and the connections as `resize` does. `serve` returns after the last."""
         self._accepting.cancel()
         self.acceptor.close()
         self._ended.set()

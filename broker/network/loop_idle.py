@@ -1,9 +1,8 @@
-"""How long the one thread that serves everybody had nothing to do.
+"""The idle time of the event loop's thread.
 
-Installed once by `app`; called by Trio around each of its waits, and never for a request. All processors and
-handlers share this thread, so what any of them could still take is what the thread has left: Kafka's
-NetworkProcessorAvgIdlePercent and RequestHandlerAvgIdlePercent, which ask threads with a core each, are the
-same share here.
+`app` installs it once; Trio calls it around each of its waits, never per request. All processors and handlers
+share this thread, so Kafka's NetworkProcessorAvgIdlePercent and RequestHandlerAvgIdlePercent, which Kafka
+measures over many threads, are the same share here.
 """
 
 from typing import Final
@@ -16,9 +15,7 @@ WINDOW_NS: Final = 1_000_000_000
 
 
 class LoopIdle(trio.abc.Instrument):
-    """`idle_ns` grows while the event loop waits in epoll. `began_ns` is when it was first about to wait, or
-    None.
-    """
+    """`idle_ns` grows while the event loop waits in epoll. `began_ns` is the first wait's, or None."""
 
     def __init__(self, clock: TrioClock) -> None:
         self.began_ns: int | None = None
@@ -39,14 +36,14 @@ class LoopIdle(trio.abc.Instrument):
 
     @property
     def idle_ns(self) -> int:
-        """Since the start. Whoever asks is running, so no wait is on."""
+        """Total idle time since the start. The caller runs on the loop, so no wait is in progress."""
         return self._idle_ns
 
 
 class IdleShare:
-    """The share of the last window in which the thread was idle, from 0 (saturated) to 1. A window lasts from
-    one look to the first that is a second or more later. Each reader has one of its own; before the first
-    window is over the share is 1.
+    """The share of the last window in which the thread was idle, from 0 (saturated) to 1. A window ends at
+    the first `look` that is a second or more after the previous one. Each reader has its own instance; before
+    the first window ends the share is 1.
     """
 
     __slots__ = ("_idle_ns", "_loop", "_since_ns", "share")

@@ -1,7 +1,7 @@
-"""Who hears of connections and throttles as they come and go: whoever writes them down (`broker.events`).
+"""Observers of connections and throttles, such as the event log (`broker.events`).
 
-Told by the socket server, the gate and whoever holds channels; none of these are on the path of a request
-that is not held. Knows nothing of what a watcher does with it, but that it neither waits nor fails.
+Called by the socket server, the gate and the throttling; outside the path of requests that are not throttled.
+Observers must neither wait nor raise.
 """
 
 from typing import Protocol
@@ -12,23 +12,23 @@ from broker.quotas.verdict import Throttle
 
 class ConnectionObserver(Protocol):
     def opened(self, channel: Channel) -> None:
-        """A connection was let in; who it is will be known later."""
+        """Record an admitted connection, whose client is not yet known."""
 
     def closed(self, channel: Channel, reason: str) -> None:
-        """An open connection has ended."""
+        """Record the end of an open connection."""
 
     def refused(self, listener: str, address: str, rule: str, bound: float) -> None:
-        """A connection was not let in."""
+        """Record a refused connection."""
 
     def delayed(self, listener: str, address: str, throttle_ms: int, bound: float) -> None:
-        """A connection is held before it is read, for its address makes too many of them."""
+        """Record a connection delayed because its address exceeds its connection rate."""
 
     def throttled(self, channel: Channel, throttle: Throttle) -> None:
-        """A channel is held for a broken quota."""
+        """Record a throttle of a channel that exceeds a quota."""
 
 
 class ConnectionObservers:
-    """Those who want to hear; to begin with nobody."""
+    """The registered observers; initially none."""
 
     __slots__ = ("all",)
 

@@ -1,4 +1,4 @@
-"""The connections that are open, for whoever wants to close one. Made by `server`."""
+"""Finds and closes open connections for operators. Created by `server`."""
 
 import logging
 

@@ -1,5 +1,5 @@
-"""A warning that one event can cause thousands of times: one line in `QUIET_MS` at most, which says how many
-were left out before it.
+"""A warning that one event can cause thousands of times, limited to one line per `QUIET_MS`. The next line
+has the number of lines left out before it.
 """
 
 import logging
@@ -9,21 +9,21 @@ QUIET_MS: Final = 1_000
 
 
 class PacedWarning:
-    """Knows no clock: the caller says when."""
+    """Independent of clocks: the caller passes the time."""
 
-    __slots__ = ("_logger", "_not_told", "_quiet_until_ms")
+    __slots__ = ("_logger", "_quiet_until_ms", "_suppressed")
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._quiet_until_ms: int | None = None
-        self._not_told = 0
+        self._suppressed = 0
 
     def warn(self, now_ms: int, text: str, **about: object) -> None:
-        """`about` are the fields of the line; `others_before` is added to them where lines were left out."""
+        """Log a line with the fields `about`, plus `others_before` if lines were left out."""
         if self._quiet_until_ms is not None and now_ms < self._quiet_until_ms:
-            self._not_told += 1
+            self._suppressed += 1
             return
-        others: dict[str, object] = {"others_before": self._not_told} if self._not_told else {}
+        others: dict[str, object] = {"others_before": self._suppressed} if self._suppressed else {}
         self._logger.warning(text, extra=about | others)
         self._quiet_until_ms = now_ms + QUIET_MS
-        self._not_told = 0
+        self._suppressed = 0

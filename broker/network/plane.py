@@ -1,7 +1,7 @@
-"""One request plane: a bounded queue, the handlers behind it, and the listeners before it. (Kafka: the data
-plane of a SocketServer; the controller's SocketServer, ControllerServer; the control plane of KIP-291)
+"""One request plane: a bounded queue, its handlers, and its listeners. (Kafka: the data plane of a
+SocketServer; the controller's SocketServer, ControllerServer; the control plane of KIP-291)
 
-Made by `socket_server`. What one plane has to wait for holds up none of the others' queues.
+Created by `socket_server`. Planes do not share queues, so a blocked plane does not delay the others.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from broker.protocol.api_key import ApiKey
 CONTROL_PLANE_QUEUE: Final = 20
 CONTROL_PLANE_HANDLERS: Final = 1
 CONTROL_PLANE_PROCESSORS: Final = 1
-"""Kafka's, none of which was a key (SocketServer.scala of 3.9: `new RequestChannel(20, ...)`)."""
+"""Kafka's values, which are constants there (SocketServer.scala of 3.9: `new RequestChannel(20, ...)`)."""
 
 CONTROLLER_APIS: Final = frozenset(
     {
@@ -33,14 +33,13 @@ CONTROLLER_APIS: Final = frozenset(
         ApiKey.DESCRIBE_CLUSTER,
     }
 )
-"""Of the APIs that Kafka's messages mark with `"listeners": ["controller"]`, those that there may be
-here. Fetch is one of them for the metadata log alone, which other brokers would follow and there are
-none.
+"""The served APIs among those that Kafka's messages mark with `"listeners": ["controller"]`. Fetch is left
+out: there it reads only the metadata log, for other brokers, and Weir has none.
 """
 
 
 class Plane:
-    """`processors` is how many each of its listeners has, None where that is num.network.threads."""
+    """`processors` is the number per listener; None means num.network.threads."""
 
     def __init__(
         self,
@@ -58,5 +57,5 @@ class Plane:
 
 
 def served_by(name: PlaneName, registry: Registry) -> Registry:
-    """The APIs of a plane."""
+    """Return the APIs that a plane serves."""
     return registry.only(CONTROLLER_APIS) if name is PlaneName.CONTROLLER else registry

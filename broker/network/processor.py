@@ -1,8 +1,8 @@
 """The reactor: one task, one selector, many connections. (Kafka: SocketServer.Processor)
 
-Takes connections from the acceptor, reads frames into requests for the handlers, writes their responses. A
-turn follows Kafka's order: new connections, responses, poll, receives, sends, disconnects. Everything
-between two awaits is synchronous. What is written back is the responder's business.
+Takes connections from the acceptor, reads frames into requests for the handlers, and writes responses through
+its responder. A turn follows Kafka's order: new connections, responses, poll, receives, sends, disconnects.
+Everything between two awaits is synchronous.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ Accepted = tuple[socket.socket, tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class ProcessorSettings:
-    """What a processor needs to know of its listener and the broker's limits; bytes and milliseconds."""
+    """The settings of one processor's listener, and the broker's limits in bytes and milliseconds."""
 
     listener: str
     requires_login: bool
@@ -63,13 +63,13 @@ class ProcessorSettings:
     logins_end: bool = False
     """connections.max.reauth.ms"""
     certificates: Certificates | None = None
-    """Of a listener that speaks TLS."""
+    """Set for a TLS listener."""
 
 
 class Processor:
-    """Owns its channels. `id` is unique in the broker; `new_connections` is the acceptor's door. `on_drop`
-    closes a connection that ends before it is a channel. `failures` hears of every exception that ends one
-    connection and was not expected.
+    """Owns its channels. `id` is unique in the broker. The acceptor sends accepted sockets to
+    `new_connections`. `on_drop` closes a connection that fails before it has a channel. `failures` reports
+    every unexpected exception that ends a connection.
     """
 
     channel_type: ClassVar[type[Channel]] = Channel
@@ -124,11 +124,11 @@ class Processor:
         self._new_receive = receiving(frames, memoryview(bytearray(SCRATCH_BYTES)), self.selector)
 
     def measure(self, request_time: RequestTime | None) -> None:
-        """Measures what each connection costs from now on, or no longer (None)."""
+        """Measure the thread time of each connection, or stop doing so (None)."""
         self._request_time = self.responder.request_time = request_time
 
     async def run(self) -> None:
-        """Serves until cancelled; then every connection is closed."""
+        """Serve until cancelled, then close every connection."""
         clock, selector, channels = self._clock, self.selector, self.selector.channels
         now_of, base_ms = clock.ns, clock.base_ms
         responder = self.responder
@@ -144,8 +144,8 @@ class Processor:
                     await self._submit_buffered()
                 asleep = now_of()
                 if ready:
-                    # Under load the next requests are here by the time the handlers have had their turn, and
-                    # looking costs a tenth of being woken.
+                    # Under load the next requests have arrived by the time the handlers have run, and a poll
+                    # costs a tenth of a wake-up.
                     await trio.lowlevel.checkpoint()
                     ready = poll(0, 4096)
                 if not ready:
@@ -183,7 +183,7 @@ class Processor:
             self.close()
 
     async def _serve_measured(self, ready: list[tuple[int, int]], now: int) -> None:
-        """The same for the connections of one poll, each of whose steps is measured."""
+        """Serve the connections of one poll and measure the thread time of each step."""
         channels = self.selector.channels
         lap = now
         for fd, mask in ready:
@@ -208,8 +208,8 @@ class Processor:
                 await self._wait_for_space(request)
 
     def close(self) -> None:
-        """Every connection ends, those too that were accepted and not looked at; whoever is about to hand one
-        over is told (trio.BrokenResourceError).
+        """Close all connections, including unregistered ones. An acceptor that is sending to
+        `new_connections` gets trio.BrokenResourceError.
         """
         self.selector.close()
         with contextlib.suppress(trio.WouldBlock, trio.EndOfChannel):
@@ -218,11 +218,11 @@ class Processor:
         self._accepted.close()
 
     def idle_ns(self, now_ns: int) -> int:
-        """How long it has waited so far, the wait that is on included: nobody may call for hours."""
+        """Return the total time spent waiting, including the wait in progress, which can last for hours."""
         return self.idle + (0 if self._asleep_since is None else now_ns - self._asleep_since)
 
     def start_expiry(self, nursery: TaskStarter) -> None:
-        """The tasks that close connections by time."""
+        """Start the tasks that close connections by time."""
         nursery.start_soon(
             expire_idle,
             self.selector,
@@ -237,7 +237,7 @@ class Processor:
             nursery.start_soon(self.handshakes.run, name=f"{self.name}-handshakes")
 
     async def drain(self) -> None:
-        """Takes no new requests, and waits until every one in hand is answered in full. The caller sets a
+        """Take no new requests, and wait until every request in flight is answered in full. The caller sets a
         deadline.
         """
         self._reading = False
@@ -249,7 +249,7 @@ class Processor:
     # Receives
 
     def _broken(self, channel: Channel, error: Exception) -> None:
-        """The one place where an exception ends a connection: of its peer, or one that nothing expects."""
+        """Close the connection for an exception. Sorts expected errors of the peer from unexpected ones."""
         match error:
             case ProtocolViolation():
                 self.selector.close_channel(channel, str(error), logging.WARNING)
@@ -264,13 +264,13 @@ class Processor:
                 self._fail(channel, Place.RECEIVE, error)
 
     def _fail(self, channel: Channel, place: Place, error: Exception) -> None:
-        """A step for this connection has raised what nothing expects; it ends, and no other."""
+        """Report an unexpected exception and close only the connection that it concerns."""
         self._failures.report(place, error, connection=channel.id)
         self.selector.close_broken(channel, error)
 
-    def _torn_off(self, channel: Channel) -> None:
-        """The peer is gone for good. What it had sent before is still served, one request after the other,
-        for acks=0 asks for no answer; an answer that nobody can take any longer ends it. (Kafka:
+    def _on_reset(self, channel: Channel) -> None:
+        """Handle a connection that the peer has reset. Requests that have already arrived are still served in
+        order, since acks=0 expects no response; a response that cannot be delivered ends it. (Kafka:
         CloseMode.GRACEFUL, NOTIFY_ONLY)
         """
         may_be_read = channel.mute_state is NOT_MUTED and not channel.receive.waits_for_memory
@@ -281,14 +281,14 @@ class Processor:
             self.selector.close_channel(channel, "connection reset by the peer")
 
     def _on_event(self, channel: Channel, mask: int, now: int) -> Request | None:
-        """Whatever epoll reports of a connection. A request that comes back is one that waits for room."""
+        """Handle an epoll event. Returns a request for which the request queue has no space."""
         if mask & WRITE:
             self.responder.continue_send(channel)
         if channel.fd < 0:
             return None
         if not mask & READ:
             if mask & BROKEN:
-                self._torn_off(channel)
+                self._on_reset(channel)
             return None
         if channel.mute_state is not NOT_MUTED or not self._reading:
             self.selector.want(channel, channel.interest & ~READ)
@@ -296,7 +296,7 @@ class Processor:
         return self._take(channel, channel.read(channel.sock), now)
 
     def _take(self, channel: Channel, frame: Frame | None, now: int) -> Request | None:
-        """Admits a frame, if there is a whole one."""
+        """Admit a complete frame."""
         if frame is None:
             return None
         channel.last_active_ms = now // 1_000_000 + self._clock.base_ms
@@ -305,7 +305,7 @@ class Processor:
     async def _submit_buffered(self) -> None:
         now = self._clock.ns()
         waiting, self.responder.buffered = self.responder.buffered, []
-        for channel in dict.fromkeys(waiting):  # one receive of each: a channel may have been added twice
+        for channel in dict.fromkeys(waiting):  # a channel may have been added twice: one receive each
             if channel.fd < 0 or channel.mute_state is not NOT_MUTED or not self._reading:
                 continue
             time = self._request_time
@@ -324,13 +324,13 @@ class Processor:
                 await self._wait_for_space(request)
 
     def _admit(self, channel: Channel, frame: Frame, now: int) -> Request | None:
-        """Mutes the channel and hands the request over. A request that comes back found the request queue
-        full: the caller waits for room, and this processor reads nothing meanwhile.
+        """Mute the channel and queue the request. Returns the request if the request queue is full: the
+        caller waits for space, and this processor reads nothing meanwhile.
         """
         try:
             size = len(frame)
             if size < 10:
-                self._refuse(channel, frame, f"a request of {size} bytes has no header")
+                self._refuse(channel, frame, f"a request of {size} bytes has no header: expected at least 10")
                 return None
             head, correlation_id = HEAD.unpack_from(frame)
             route = self._routes.get(head) or self._routes.build(head)
@@ -367,7 +367,7 @@ class Processor:
         return None
 
     def _admit_in_session(self, channel: Channel, frame: Frame, now: int) -> Request | None:
-        """The same where logins end."""
+        """Admit a frame on a listener where logins expire."""
         reason = self._sessions.refusal(channel, frame, now // 1_000_000 + self._clock.base_ms)
         if reason is None:
             return Processor._admit(self, channel, frame, now)
@@ -376,7 +376,7 @@ class Processor:
         return None
 
     async def _wait_for_space(self, request: Request) -> None:
-        """The request queue is full. Cancelled, the request is gone as its connection will be."""
+        """Wait for space in the request queue. If cancelled, drops the request."""
         try:
             await self._requests.put(request)
         except trio.Cancelled:
@@ -389,14 +389,14 @@ class Processor:
             self._frames.release(frame)
 
     def _refuse(self, channel: Channel, frame: Frame, reason: str) -> None:
-        """Ends the connection of a request that is not to be handled."""
+        """Close the connection of a request that is not served."""
         self._drop(frame)
         self._broken(channel, ProtocolViolation(reason))
 
     # Connections
 
     def _make_handshakes(self, settings: ProcessorSettings) -> Handshakes | None:
-        """None for a listener that does not speak TLS."""
+        """Return None for a listener without TLS."""
         if settings.certificates is None:
             return None
         return Handshakes(
@@ -425,7 +425,7 @@ class Processor:
             try:
                 channel = self._channel(sock, peer)
                 self.selector.register(channel)
-            except OSError as error:  # its peer has gone, or the kernel watches no more connections
+            except OSError as error:  # the peer has gone, or the kernel cannot watch more connections
                 logger.warning(
                     "cannot register a connection",
                     extra={"listener": settings.listener, "address": peer[0], "reason": str(error)},
@@ -449,7 +449,7 @@ class Processor:
         self._failures.attempt(Place.REGISTER, f"{address}:{port}", self._on_drop, accepted)
 
     def _channel(self, sock: socket.socket, peer: tuple[str, int]) -> Channel:
-        """A channel around a new connection, with TLS where the listener speaks it; not yet registered."""
+        """Create a channel for a new connection, not yet registered; begins TLS on a TLS listener."""
         settings = self._settings
         local = sock.getsockname()[:2]
         logger.debug("Processor %d listening to new connection from %s:%d", self.id, *peer)

@@ -1,7 +1,7 @@
-"""A task that sleeps until something is due, and is woken when something becomes due earlier. It never polls.
+"""A task that sleeps until the next deadline, and wakes when an earlier one is added. It never polls.
 
-One for each purgatory (Kafka: ExpirationReaper-*), for the groups' deadlines, and for each kind of throttle
-(ThrottledChannelReaper-*). Knows a source of deadlines and what to do then, and nothing of either.
+One per purgatory (Kafka: ExpirationReaper-*), for the groups' deadlines, and per kind of throttle
+(ThrottledChannelReaper-*). Independent of what the deadlines mean.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from broker.clock import Clock
 
 
 class Reaper:
-    """`next_deadline` answers milliseconds of the clock, or None; `fire` deals with all that is due at its
+    """`next_deadline` returns milliseconds of the clock, or None; `fire` handles everything due at its
     argument.
     """
 
@@ -31,13 +31,13 @@ class Reaper:
         self._wake = trio.Event()
 
     def poke(self) -> None:
-        """To be called when deadlines may have been added."""
+        """Check for an earlier deadline. Call it after adding deadlines."""
         deadline = self._next_deadline()
         if deadline is not None and (self._asleep_until is None or deadline < self._asleep_until):
             self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled; what is not due by then stays."""
+        """Fire at every deadline until cancelled; deadlines not due by then remain."""
         clock = self._clock
         while True:
             self._fire(clock.ms())

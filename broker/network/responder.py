@@ -1,7 +1,7 @@
-"""The writing half of a processor: answers queued for its connections, and what follows once one is written.
+"""The writing half of a processor: queued responses, and the steps that follow a completed send.
 
-Handlers append to `responses` and call `flush` at the end of a batch; it is synchronous, so no task switch
-lies between an answer and its first byte on the wire. (Kafka: Processor.processNewResponses,
+Handlers append to `responses` and call `flush` at the end of a batch. `flush` is synchronous, so no task
+switch separates a response from its first byte on the wire. (Kafka: Processor.processNewResponses,
 processCompletedSends)
 """
 
@@ -32,17 +32,17 @@ logger = logging.getLogger(__name__)
 
 NOT_MUTED: Final = MuteState.NOT_MUTED
 BURST: Final = 16
-"""Answers that are written between two looks at the clock, about a tenth of a millisecond; ours. So much the
-times of the last of them may be short of the truth.
+"""Responses written between two readings of the clock, about a tenth of a millisecond; ours. Time stamps of
+the last response are early by at most that.
 """
 
 PENDING: Final = MuteState.MUTED_AND_RESPONSE_PENDING
 
 
 class Responder:
-    """`frame_limit` is what a connection may send once it has logged in. `buffered` are channels that
-    opened again with bytes already read: their processor must look at them without waiting for the kernel.
-    `request_time` is there while a request quota is set.
+    """`frame_limit` is the maximum request size after login. `buffered` holds unmuted channels with bytes
+    already read: their processor must read them without waiting for epoll. `request_time` is set while a
+    request quota exists.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class Responder:
         self.responses: deque[Request] = deque()
         self.peak = 0
         self.silent = 0
-        """Requests that are answered with nothing (acks=0)."""
+        """Requests without a response (acks=0)."""
         self.buffered: list[Channel] = []
         self.drained: trio.Event | None = None
         self.request_time: RequestTime | None = None
         self.copies = False
-        """Whether the transports of its connections read what they send in this process, as TLS does."""
+        """Whether transports copy file regions in user space, as TLS does."""
         self._failures = failures
         self._selector = selector
         self._clock = clock
@@ -71,8 +71,8 @@ class Responder:
         self._cut_off = PacedWarning(logger)
 
     def flush(self) -> None:
-        """Writes every queued response as far as its socket takes it. Synchronous; called by handlers and
-        by `run`.
+        """Write every queued response as far as its socket takes it. Synchronous; called by handlers and by
+        the processor's `run`.
         """
         responses = self.responses
         if len(responses) > self.peak:
@@ -109,7 +109,9 @@ class Responder:
                             continue
                     elif reply is None:
                         if request.close_reason is not None:
-                            if request.frame is None:  # else no handler had it: it only ends the connection
+                            if (
+                                request.frame is None
+                            ):  # else no handler took it: it only closes the connection
                                 request.route.metrics.record_slow(request, now, now, 0)
                             level = logging.DEBUG if request.close_reason is NO_MEMORY else logging.INFO
                             self._selector.close_channel(channel, request.close_reason, level)
@@ -146,10 +148,9 @@ class Responder:
     def answer_kept(
         self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
     ) -> None:
-        """Writes an answer that is known by heart: it needs no handler, so the channel is never muted for it.
+        """Write a cached response: it needs no handler, so the channel is not muted for it.
 
-        Only where the socket does not take all of it at once does it become a request with a send in
-        progress.
+        It becomes a request with a send in progress only if the socket does not take all of it at once.
         """
         if kept.imprint is not None:
             kept.imprint(channel)
@@ -176,7 +177,7 @@ class Responder:
             self._after_unmute(channel)
 
     def _drop(self, request: Request, now: int) -> None:
-        """Its connection is gone."""
+        """Drop the response of a closed connection."""
         if request.frame is None:
             request.route.metrics.record_slow(request, now, now, 0)
             if self.request_time is not None:
@@ -185,26 +186,26 @@ class Responder:
                 self._unsendable.warn(request.channel.id, now // 1_000_000 + self._clock.base_ms)
 
     def _close_unsent(self, channel: Channel, error: OSError) -> None:
-        """The socket has failed, or the disk when a part of the response was sent: what follows on the wire
-        would have to be the records that were promised. (Kafka closes the connection too.)
+        """Close the connection after a socket error, or a disk error in a partly sent response: the client
+        expects the promised records next on the wire. (Kafka closes the connection too.)
         """
         if isinstance(error, UnreadableRegion):
             self._selector.counts.cut_off += 1
             self._cut_off.warn(
                 self._clock.ms(),
-                "a response was cut off: its records cannot be read",
+                "response cut off: cannot read its records",
                 connection=channel.id,
                 reason=str(error),
             )
         self._selector.close_channel(channel, str(error))
 
     def fail(self, channel: Channel, place: Place, error: Exception) -> None:
-        """A step for this connection has raised what nothing expects; it ends, and no other."""
+        """Report an unexpected exception and close only the connection that it concerns."""
         self._failures.report(place, error, connection=channel.id)
         self._selector.close_broken(channel, error)
 
     def end_throttling(self, channel: Channel) -> None:
-        """The other half of a throttle; the channel opens if its response has been written."""
+        """End a throttle; unmutes the channel if its response has been written."""
         if channel.fd < 0:
             return
         try:
@@ -215,8 +216,8 @@ class Responder:
             self.fail(channel, Place.UNMUTE, error)
 
     def reopen(self, channel: Channel) -> None:
-        """Memory has come for a channel that waited for it. One that is muted for its order or by a throttle
-        stays so, and is looked at when that ends.
+        """Read again from a channel that waited for memory. A channel muted for a response or by a throttle
+        stays muted, and is read when that ends.
         """
         if channel.mute_state is NOT_MUTED:
             try:
@@ -225,7 +226,7 @@ class Responder:
                 self.fail(channel, Place.UNMUTE, error)
 
     def _send_list(self, channel: Channel, request: Request, parts: list[Part], taken: int) -> int:
-        """The bytes of the response if all of it was written now, else -1: its send is in progress."""
+        """Return the size of the response if all of it was written, or -1 if its send is in progress."""
         if self.copies:
             copy_regions(parts)
         if len(parts) > IOV_MAX:
@@ -255,8 +256,8 @@ class Responder:
         return -1
 
     def _write(self, send: Send, channel: Channel) -> bool:
-        """`Send.write`, where partitions that cannot be read are answered with an error as long as nothing of
-        the response is written. Raises OSError.
+        """Write, replacing unreadable partitions by an error as long as no byte of the response has been
+        written. Raises OSError.
         """
         while True:
             try:
@@ -265,7 +266,9 @@ class Responder:
                 self._answer_unreadable(send, error)
 
     def _answer_unreadable(self, send: Send, error: UnreadableRegion) -> None:
-        """Makes a response anew that cannot be sent as it is. Raises the error where it is too late."""
+        """Replace unreadable partitions by an error. Raises the error if part of the response has been
+        written.
+        """
         parts = None
         if not send.written and send.request is not None:
             parts = without_unreadable(send.request, send.unsent, error.region)
@@ -274,9 +277,9 @@ class Responder:
         send.replace(parts)
 
     def _start_send(self, channel: Channel, send: Send, taken: int) -> None:
-        """The socket has not taken all of an answer that was taken from the queue at `taken`."""
+        """Start a send for the rest of a response that was dequeued at `taken`."""
         if channel.send is not None:
-            raise BrokerBug(f"{channel.id}: a response before the one that is being written has left")
+            raise BrokerBug(f"{channel.id}: a send is already in progress")
         assert send.request is not None
         send.request.taken = taken
         channel.send = send
@@ -305,7 +308,7 @@ class Responder:
         request = send.request
         channel.send = None
         self._selector.want(channel, channel.interest & ~WRITE)
-        if request is None:  # a Flight answers nobody
+        if request is None:  # a Flight has no request
             self._after_unmute(channel)
             return
         if time is not None:
@@ -318,14 +321,12 @@ class Responder:
         self._after_response(channel)
 
     def settled(self) -> None:
-        """A connection has no request in hand any longer, or is gone. Tells whoever drains when that was the
-        last.
-        """
+        """Complete the drain if no request is in flight; called when a connection has answered or closed."""
         if self.drained is not None and not self._selector.in_flight():
             self.drained.set()
 
     def _after_response(self, channel: Channel) -> None:
-        """What follows a response that did not go at once, or that ends in a throttle."""
+        """Update the mute state after a response that was not sent at once, or that ends in a throttle."""
         if channel.on(MuteEvent.RESPONSE_SENT) is NOT_MUTED:
             self._after_unmute(channel)
         else:
@@ -342,8 +343,8 @@ class Responder:
             self.buffered.append(channel)
 
     def _after_login(self, request: Request, login: Login) -> bool:
-        """Whether the connection goes on: a success lifts the frame limit, a failure keeps it muted until
-        it is closed.
+        """Return whether the connection continues: a successful login lifts the frame limit, a failed one
+        keeps the channel muted until it is closed.
         """
         counts, channel = self._selector.counts, request.channel
         if login is Login.FAILED:

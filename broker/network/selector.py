@@ -1,8 +1,8 @@
-"""The open connections of one processor, and which of them the kernel says are ready. (Kafka: Selector)
+"""The open connections of one processor and their readiness. (Kafka: Selector)
 
-Owns the epoll and closes connections; decides nothing about requests. Read interest is taken away lazily: a
-muted channel keeps it until it really becomes readable, because most clients send nothing before they have
-their answer.
+Owns the epoll object and closes connections; independent of requests. Read interest is removed lazily: a
+muted channel keeps it until the socket becomes readable, because most clients send nothing before they
+receive the response.
 """
 
 import logging
@@ -23,25 +23,25 @@ WRITE: Final = select.EPOLLOUT
 BROKEN: Final = select.EPOLLERR | select.EPOLLHUP
 
 BUG: Final = "an unexpected exception in the broker"
-"""Why a connection is closed whose step has raised one; see `failures`."""
+"""Close reason after an unexpected exception; see `failures`."""
 
 NO_MEMORY: Final = "no memory is left for its request"
-"""The same for a MemoryError, whose report is the only line in the log."""
+"""Close reason after a MemoryError, for which the failure report is the only log line."""
 
 ASIDE: Final = 1 << 24
-"""The interest of a connection that is not watched at all; no event of epoll has this bit."""
+"""The interest of a connection that epoll does not watch; no epoll event has this bit."""
 
 Poll = Callable[[float, int], list[tuple[int, int]]]
-"""Told how long to wait, in seconds, and how many pairs to answer at most."""
+"""Takes a timeout in seconds and the maximum number of pairs to return."""
 
 
 class ConnectionCounts:
-    """What became of a selector's connections since it was made. `closed_...` is what those had received and
-    sent that are closed; `unanswered` are requests that were not, or not wholly, answered because of that.
-    `logins_without_reauth` are of clients that know nothing of re-authentication (KIP-368), `renewals` are
-    re-authentications, `renewal_ms` how long they took, `expired` connections whose login had ended,
-    `oversized` those that were closed for the size of a request, `cut_off` those that were closed within a
-    response whose records could not be read.
+    """Counters of a selector's connections since its creation. `closed_...` are the bytes and requests of
+    closed connections; `unanswered` counts requests not answered in full because their connection closed.
+    `logins_without_reauth` counts clients that do not support re-authentication (KIP-368), `renewals`
+    re-authentications, `renewal_ms` their duration, `expired` connections closed after their login expired,
+    `oversized` connections closed for the size of a request, `cut_off` connections closed within a response
+    whose records could not be read.
     """
 
     __slots__ = (
@@ -62,9 +62,9 @@ class ConnectionCounts:
 
 
 class Selector:
-    """`channels` is by file descriptor, `ids` has the ids of the same. `on_close` hears of every connection
-    that ends, once, and why. `failures` hears of the steps of closing that raise; the others are taken
-    nevertheless.
+    """`channels` maps file descriptors to channels, `ids` holds their ids. `on_close` is called once for
+    every connection that closes, with the reason. `failures` reports steps of closing that raise; the other
+    steps still run.
     """
 
     def __init__(self, on_close: Callable[[Channel, str], None], failures: Failures) -> None:
@@ -77,28 +77,28 @@ class Selector:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake_fd, READ)
         self.poll: Poll = self._epoll.poll
-        """Ready (descriptor, mask) pairs; the wake-up descriptor is among them and belongs to no channel."""
+        """Returns ready (descriptor, mask) pairs, including the wake-up descriptor, which has no channel."""
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(self.channels.values())
 
     def fileno(self) -> int:
-        """Readable when any connection is ready or `wakeup` was called."""
+        """Return the epoll descriptor: readable when a connection is ready or `wakeup` was called."""
         return self._epoll.fileno()
 
     def wakeup(self) -> None:
-        """Makes whoever waits for `fileno` take another turn."""
+        """Make the task that waits for `fileno` run another turn."""
         os.eventfd_write(self._wake_fd, 1)
 
     def woken(self, fd: int) -> None:
-        """Takes note of a wake-up, so that it is not reported again. Any other descriptor is of a channel
-        closed meanwhile.
+        """Reset a wake-up, so that it is not reported again. Ignores the descriptor of a channel that has
+        closed.
         """
         if fd == self._wake_fd:
             os.eventfd_read(fd)
 
     def register(self, channel: Channel) -> None:
-        """Raises OSError where the kernel cannot watch one more connection; the channel is not here then."""
+        """Watch a channel. Raises OSError, without adding the channel, if the kernel cannot watch it."""
         self._epoll.register(channel.fd, READ)
         channel.interest = READ
         self.channels[channel.fd] = channel
@@ -106,7 +106,7 @@ class Selector:
         self.counts.opened += 1
 
     def want(self, channel: Channel, interest: int) -> None:
-        """Changes what the kernel is to report about an open channel."""
+        """Change the events that epoll reports for an open channel."""
         if interest != channel.interest and channel.fd >= 0:
             if interest & ASIDE:
                 interest &= ~ASIDE
@@ -116,18 +116,18 @@ class Selector:
             channel.interest = interest
 
     def set_aside(self, channel: Channel) -> None:
-        """Looks away from a connection whose peer is gone, which the kernel would report turn after turn,
-        until `want` asks for it again. (Kafka: Selector.closingChannels)
+        """Stop watching a connection whose peer is gone, which epoll would report every turn, until the next
+        `want`. (Kafka: Selector.closingChannels)
         """
         self._epoll.unregister(channel.fd)
         channel.interest = ASIDE
 
     def in_flight(self) -> int:
-        """Requests that were received and are not yet answered in full."""
+        """Return the number of requests received and not yet answered in full."""
         return sum(channel.in_hand for channel in self.channels.values())
 
     def close_channel(self, channel: Channel, reason: str, level: int = logging.DEBUG) -> None:
-        """Closes one connection, once. Responses that are queued for it, or still come, are dropped."""
+        """Close a connection, once. Its queued and later responses are dropped."""
         fd = channel.fd
         if fd < 0:
             return
@@ -148,11 +148,11 @@ class Selector:
         self.counts.oversized += reason.startswith(INVALID_RECEIVE)
         attempt(Place.CLOSE, channel.id, self._on_close, channel, reason)
         channel.send = None
-        # Until it has logged in, `read` refers to the channel: a cycle, which only the collector would free.
+        # Before login `read` refers to the channel: a cycle that only the garbage collector would free.
         channel.read = channel.receive.read
 
     def close_broken(self, channel: Channel, error: Exception) -> None:
-        """Closes the connection of a step that has raised what nothing expects, which has been reported."""
+        """Close the connection of a step that raised an unexpected, already reported exception."""
         if isinstance(error, MemoryError):
             self.close_channel(channel, NO_MEMORY)
         else:
@@ -167,7 +167,7 @@ class Selector:
         counts.unanswered += channel.in_hand
 
     def close(self) -> None:
-        """Closes every connection and the epoll."""
+        """Close every connection and the epoll object."""
         for channel in list(self.channels.values()):
             self.close_channel(channel, "shutdown")
         self._epoll.close()

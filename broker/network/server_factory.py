@@ -1,8 +1,8 @@
-"""Puts planes, listeners and processors together: what each is given, in one place. (Kafka: the
-constructors of SocketServer and its acceptors)
+"""Creates planes, listeners and processors, with their dependencies. (Kafka: the constructors of SocketServer
+and its acceptors)
 
-Used by `socket_server` alone, at the start and for every listener that is added later. Starts nothing;
-making a listener binds its port.
+Used only by `socket_server`, at the start and for every listener added later. Starts no task; creating a
+listener binds its port.
 """
 
 import logging
@@ -43,11 +43,11 @@ from broker.network.tls.handshakes import certificates_of
 logger = logging.getLogger(__name__)
 
 LOOPBACK: Final = "127.0.0.1"
-"""Told to clients of a listener on every address of a broker that does not say another."""
+"""The advertised host of a listener on all addresses that sets none."""
 
 
 class Departed:
-    """What processors that are gone have received and sent, in bytes."""
+    """The bytes received and sent by processors that have ended."""
 
     __slots__ = ("bytes_in", "bytes_out")
 
@@ -56,8 +56,8 @@ class Departed:
 
 
 class ServerFactory:
-    """What all planes share, and what each socket server has to itself (`resources`). `config` and `tls` are
-    replaced when settings change; `responders` are those of every processor that there is.
+    """State that all planes share, and each socket server's own (`resources`). `config` and `tls` are
+    replaced when settings change; `responders` are the responders of all processors.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ServerFactory:
     ) -> None:
         self.failures = failures
         self.request_time: RequestTime | None = None
-        """There is one while a request quota is set."""
+        """Set while a request quota exists."""
         self.config = config
         self.tls = tls
         self.broker = broker
@@ -95,18 +95,18 @@ class ServerFactory:
         self._on_close = on_close
         self._watchers = observers
         self.cache_allowed = True
-        """Whether answers may be given without a handler; see `Routes`."""
+        """Whether requests may be served from caches, without a handler; see `Routes`."""
         self.wrapper: Wrapper | None = None
-        """What stands before the handlers."""
+        """Wraps the request handlers, if set."""
         self._next_id = 0
         wanted = {endpoint.plane for endpoint in config.resolved_listeners()}
         self.planes: dict[PlaneName, Plane] = {}
-        for name in PlaneName:  # clients' own comes first
+        for name in PlaneName:  # the data plane is first
             if name in wanted:
                 self.planes[name] = self._plane(name)
 
     def listener(self, endpoint: ListenerConfig) -> Listener:
-        """A listener with its port bound and its processors made. Raises ConfigError naming it."""
+        """Create a listener with its port bound and its processors. Raises ConfigError with its name."""
         config = self.config.for_listener(endpoint.name)
         certificates = certificates_of(self.tls, endpoint)
         listener = Listener(
@@ -135,7 +135,7 @@ class ServerFactory:
             raise
 
     def tell(self, listener: Listener, endpoint: ListenerConfig) -> None:
-        """Clients of this listener are told this address from now on, for the port is bound."""
+        """Advertise the listener's address to clients; its port is bound."""
         listener.endpoint = endpoint
         self.broker.endpoints[endpoint.name] = Endpoint(
             endpoint.advertised_host or LOOPBACK,
@@ -145,7 +145,7 @@ class ServerFactory:
         )
 
     def processors_of(self, listener: str) -> int:
-        """How many a listener is to have."""
+        """Return the number of processors of a listener."""
         fixed = self.planes[self.config.plane_of(listener)].processors
         return fixed or self.config.for_listener(listener).num_network_threads
 
@@ -206,12 +206,12 @@ class ServerFactory:
         return processor
 
     def _taps(self, name: str) -> Taps:
-        """Who hears of the requests of one API."""
+        """Return the taps on the requests of one API."""
         taps = self.request_log.tap(name), self.client_usage.tap(name)
         return tuple(each for each in taps if each is not None)
 
     def _forget_processor(self, processor: Processor) -> None:
-        """Its answers have nowhere to go any longer: those that still come are dropped with their request."""
+        """Remove a processor's responder; later responses are dropped with their requests."""
         self.responders.remove(processor.responder)
         self.departed.bytes_in += processor.selector.counts.closed_bytes_in
         self.departed.bytes_out += processor.selector.counts.closed_bytes_out

@@ -1,6 +1,6 @@
-"""What a socket server is built of. Chosen by `server` when the server is made, and never asked again.
+"""The classes that a socket server is built of. `server` chooses a mode when it creates the server.
 
-Kafka's own is here; `network.automq.server_mode` has the other one (`socket.server.mode`).
+Kafka's mode is here; `network.automq.server_mode` has the other one (`socket.server.mode`).
 """
 
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from broker.network.throttling import Throttling
 
 @dataclass(frozen=True, slots=True)
 class ServerMode:
-    """`requests` and `callbacks` are called with `queued.max.requests` and the number of handlers; the
-    others with what the classes of this package take. `resizable`: whether handlers may become more or fewer
-    while it runs.
+    """`requests` and `callbacks` take `queued.max.requests` and the number of handlers; the other fields take
+    the arguments of the classes in this package. `resizable` says whether the number of handlers may change
+    at run time.
     """
 
     requests: Callable[[int, int], Requests]

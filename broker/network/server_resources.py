@@ -1,10 +1,10 @@
-"""What one socket server has to itself: its connection quotas and the memory of its requests. (Kafka: the
-fields `connectionQuotas` and `memoryPool` of SocketServer)
+"""The resources of one socket server: its connection quotas and its request memory. (Kafka: the fields
+`connectionQuotas` and `memoryPool` of SocketServer)
 
-Made by `socket_server`, one for the broker's listeners and one for the controller's where there are any, as
-BrokerServer and ControllerServer each make a SocketServer. Both follow the same keys and the same rules for
-addresses, each with counts of its own, so that what one server has used up is not missing in the other.
-The control plane of KIP-291 is part of the broker's server, as in Kafka up to 3.9.
+Created by `socket_server`, once for the broker's listeners and once for the controller's, if any, as
+BrokerServer and ControllerServer each create a SocketServer. Both use the same keys and rules per address
+with separate counts, so that one server cannot use up the other's resources. The control plane of KIP-291
+belongs to the broker's server, as in Kafka up to 3.9.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,11 +27,11 @@ from broker.quotas.connections import ConnectionQuotas
 
 
 class ServerResources:
-    """`memory` is None where `queued.max.request.bytes` is 0 or -1; `frames` are the buffers of requests
-    in either case, `memory` itself where there is one.
+    """`memory` is None if `queued.max.request.bytes` is 0 or -1; `frames` is the buffer pool of requests, and
+    is `memory` itself if that is set.
 
-    `selectors` answers those of this server's listeners, with the listener's name. `deliver` writes out the
-    answers of logins that were held.
+    `selectors` returns (listener name, selector) pairs of this server. `deliver` writes the responses of
+    delayed logins.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class ServerResources:
 
 
 def task_prefix(name: Server) -> str:
-    """What the names of a server's tasks begin with."""
+    """Return the prefix of the names of a server's tasks."""
     return "" if name is Server.BROKER else f"{name}-"
 
 
 def _bounded(config: NetworkConfig, clock: Clock, prefix: str) -> LeasedFrames | None:
-    """The memory of all requests of a server (KIP-72), where it is bounded. By default only large requests
-    count, as asking costs a request more than a small one does itself.
+    """Return the bounded memory of a server's requests (KIP-72), or None if unbounded. By default only large
+    requests count, since accounting costs more than handling a small request.
     """
     size = config.request_memory(memory_limit())
     if size is None:

@@ -1,9 +1,9 @@
-"""Listeners, their acceptors and processors, and the handlers behind them. (Kafka: SocketServer, the broker's
-and the controller's)
+"""Listeners, their acceptors and processors, and the handlers. (Kafka: SocketServer, of broker and
+controller)
 
-Made by `server`, run by `app`: processors and handlers outlive the front, so that what is in
-hand is finished when accepting has stopped. Making it binds every port and starts nothing. While it runs,
-`reconfigure` follows the settings: listeners come and go, processors and handlers become more or fewer.
+`server` creates it and `app` runs it. The constructor binds every port and starts no task. Processors and
+handlers outlive the acceptors, so requests in flight finish after the broker stops accepting. `reconfigure`
+applies changed settings at run time: it adds and removes listeners and resizes processors and handlers.
 """
 
 import logging
@@ -42,17 +42,15 @@ logger = logging.getLogger(__name__)
 
 
 async def ready_at_once(_listener: str) -> None:
-    """The readiness of a listener whose authorizer has nothing to load. (Kafka: a completed authorizer
-    future)
-    """
+    """Return at once: the authorizer has nothing to load. (Kafka: a completed authorizer future)"""
 
 
 class SocketServer:
-    """All listeners. `requests` and `handlers` are the data plane's; `listeners` has those too that were
-    removed and still finish what they have.
+    """All listeners. `requests` and `handlers` belong to the data plane. `listeners` includes removed
+    listeners that still finish their requests.
 
-    `resources` has connection quotas and request memory for the broker's listeners, and others for the
-    controller's where there are any; `gate`, `users`, `memory` and `frames` are the broker's.
+    `resources` holds connection quotas and request memory per server: the broker's and, if it has listeners,
+    the controller's. `gate`, `users`, `memory` and `frames` are the broker's.
     """
 
     def __init__(
@@ -66,8 +64,8 @@ class SocketServer:
         reapers: Sequence[Reaper],
         mode: ServerMode = KAFKA,
     ) -> None:
-        """Binds every port. `connections` has the quotas of every server that has a listener. Raises
-        ConfigError naming the listener where a port cannot be bound.
+        """Bind every port. `connections` maps every server that has a listener to its quotas. Raises
+        ConfigError with the listener's name if a port cannot be bound.
         """
         self.observers = ConnectionObservers()
         self.failures = Failures()
@@ -138,15 +136,15 @@ class SocketServer:
             self._serve(listener, nursery)
 
     async def start_connection_quotas(self, nursery: Supervisor) -> None:
-        """Returns once the hosts of `max.connections.per.ip.overrides` have been looked up."""
+        """Start the connection gates. Returns once `max.connections.per.ip.overrides` hosts are resolved."""
         for each in self.resources.values():
             await nursery.start(each.gate.run, name=each.gate_task)
 
     def start_acceptors(
         self, nursery: TaskStarter, ready: Callable[[str], Awaitable[None]] = ready_at_once
     ) -> None:
-        """Lets each listener accept as soon as `ready` of its name has returned. Until then clients connect,
-        for the port is bound, and wait. (Kafka: enableRequestProcessing)
+        """Let each listener accept as soon as `ready(name)` returns. Until then clients connect, since the
+        port is bound, and wait. (Kafka: enableRequestProcessing)
         """
         logger.info("Enabling request processing.")
         self._front, self._ready = nursery, ready
@@ -154,55 +152,57 @@ class SocketServer:
             self._accept(listener, nursery)
 
     async def wait_started(self) -> None:
-        """Until every listener accepts."""
+        """Wait until every listener accepts."""
         for listener in list(self.listeners):
             await listener.started.wait()
 
     def remove_config_listeners(self) -> None:
-        """The front is about to be cancelled: no listener comes or goes any more."""
+        """Stop adding and removing listeners; called before the acceptors are cancelled."""
         logger.info("Stopping socket server request processors")
         self._front = None
 
     async def drain(self) -> None:
-        """Stops reading, then waits until all requests in hand are answered. The caller sets the deadline."""
+        """Stop reading and wait until all requests in flight are answered. The caller sets the deadline."""
         async with trio.open_nursery() as nursery:
             for processor in self.processors():
                 nursery.start_soon(processor.drain)
 
     async def end_requests(self) -> None:
-        """Called when the processors are gone. What is queued is still handled, then every handler ends."""
+        """Close the request queues once the processors have ended. Handlers finish the queued requests, then
+        end.
+        """
         logger.info("Stopped socket server request processors")
         for plane in self.planes.values():
             await plane.requests.aclose()
 
-    # What holds while it runs
+    # Reconfiguration
 
     def check_reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
-        """Whether every port that `new` adds can be had, and handlers may become more or fewer. Raises
-        ConfigError naming the listener or the key.
+        """Check that every port that `new` adds can be bound and that the handler count may change. Raises
+        ConfigError with the listener or the key.
         """
         if new.num_io_threads != old.num_io_threads and not self._mode.resizable:
             raise ConfigError(
                 "num.io.threads",
                 new.num_io_threads,
-                f"{old.num_io_threads} until the next start: with socket.server.mode=automq a connection has "
-                "its handler",
+                f"{old.num_io_threads} until restart: socket.server.mode=automq binds each connection to a "
+                "handler",
             )
-        leaving, coming = self._moves(old, new)
-        freed = {listener.acceptor.address[1] for listener in self.listeners if listener.name in leaving}
-        for endpoint in coming:
+        removed, added = self._changes(old, new)
+        freed = {listener.acceptor.address[1] for listener in self.listeners if listener.name in removed}
+        for endpoint in added:
             if endpoint.port not in freed:
                 options = socket_options(new.for_listener(endpoint.name))
                 check_bindable(endpoint.name, endpoint.host, endpoint.port, options)
 
     def check_tls(self, network: NetworkConfig, tls: TlsConfig) -> None:
-        """Whether every listener that speaks TLS can be served with these keys. Raises ConfigError."""
+        """Check that every TLS listener can use these keys. Raises ConfigError."""
         for endpoint in network.resolved_listeners():
             if endpoint.protocol.is_encrypted:
                 Certificates(tls.of(endpoint))
 
     def apply_tls(self, tls: TlsConfig) -> None:
-        """New connections are served with these keys. Before `reconfigure`, which may add listeners."""
+        """Use these keys for new connections. Call it before `reconfigure`, which may add listeners."""
         self._factory.tls = tls
         for listener in self.listeners:
             if listener.certificates is None or listener.ending:
@@ -211,43 +211,44 @@ class SocketServer:
                 listener.certificates.adopt(tls.of(listener.endpoint))
             except ConfigError as error:
                 logger.error(
-                    "a listener keeps its keys", extra={"listener": listener.name, "reason": str(error)}
+                    "cannot reload the keys of a listener",
+                    extra={"listener": listener.name, "reason": str(error)},
                 )
 
     def reconfigure(self, old: NetworkConfig, new: NetworkConfig) -> None:
-        """Follows the settings; who calls it has kept answers forgotten afterwards. A port that was free when
-        it was asked for and is no longer costs its listener alone.
+        """Apply the settings. The caller then invalidates the cached responses. If a port has been taken
+        since `check_reconfigure`, only its listener is missing.
         """
         if self._back is None or self._front is None:
-            return  # the broker stops; its next start goes by the new settings
+            return  # the broker is stopping; the next start reads the new settings
         self._factory.config = new
-        leaving, coming = self._moves(old, new)
+        removed, added = self._changes(old, new)
         for listener in self.listeners:
-            if listener.name in leaving and not listener.ending:
+            if listener.name in removed and not listener.ending:
                 listener.end()
-                logger.info("a listener is removed", extra=_place(listener))
+                logger.info("listener removed", extra=_log_fields(listener))
         endpoints = {endpoint.name: endpoint for endpoint in new.resolved_listeners()}
         for listener in self.listeners:
             if not listener.ending:
                 self._factory.tell(listener, endpoints[listener.name])
                 listener.resize(self._factory.processors_of(listener.name))
-        for endpoint in coming:
+        for endpoint in added:
             try:
                 listener = self._factory.listener(endpoint)
             except ConfigError as error:
-                logger.error("a listener could not be added", extra={"reason": str(error)})
+                logger.error("cannot add a listener", extra={"reason": str(error)})
                 continue
             self.listeners.append(listener)
-            logger.info("a listener was added", extra=_place(listener))
+            logger.info("listener added", extra=_log_fields(listener))
             self._serve(listener, self._back)
             self._accept(listener, self._front)
         for plane in self.planes.values():
             if plane.name is not PlaneName.CONTROL and new.num_io_threads != plane.handlers.size:
                 plane.handlers.resize(new.num_io_threads)
 
-    def _moves(self, old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
-        """Names of listeners that go, and listeners that come; one that gets another address does both. A
-        port that the system chose is the same as port 0, and as itself when it is said.
+    def _changes(self, old: NetworkConfig, new: NetworkConfig) -> tuple[set[str], list[ListenerConfig]]:
+        """Return the names of listeners to remove, and the listeners to add; a listener with a new address is
+        in both. A port that the system chose equals port 0 and its own number.
         """
         bound = {each.name: each.acceptor.address[1] for each in self.listeners if not each.ending}
         was = {each.name: each for each in old.resolved_listeners()}
@@ -262,7 +263,7 @@ class SocketServer:
         return set(was) - kept, [each for name, each in to_be.items() if name not in kept]
 
     def bootstrap(self) -> tuple[str, ...]:
-        """What clients of the data plane are told, by listener."""
+        """Return the advertised host:port of each data plane listener."""
         endpoints = self._broker.endpoints
         return tuple(
             f"{endpoints[each.name].host}:{endpoints[each.name].port}"
@@ -271,17 +272,17 @@ class SocketServer:
         )
 
     def processors(self) -> Iterator[Processor]:
-        """Those that retire too."""
+        """Iterate over all processors, retiring ones included."""
         for listener in self.listeners:
             yield from listener.all_processors()
 
     def channels(self) -> Iterator[Channel]:
-        """Every open connection."""
+        """Iterate over all open connections."""
         for processor in self.processors():
             yield from processor.selector
 
     def selectors(self, server: Server | None = None) -> Iterator[tuple[str, Selector]]:
-        """With the name of the listener whose connections each has; of one server's listeners, or of all."""
+        """Iterate over (listener name, selector) pairs of one server's listeners, or of all listeners."""
         for listener in self.listeners:
             if server is not None and listener.endpoint.plane.server is not server:
                 continue
@@ -289,33 +290,33 @@ class SocketServer:
                 yield listener.name, processor.selector
 
     def limit_connections(self, config: ConnectionConfig) -> None:
-        """The limits that hold from now on, on each server."""
+        """Apply connection limits on each server."""
         for each in self.resources.values():
             each.gate.configure(config)
 
     def log_requests(self, config: RequestLogConfig) -> None:
-        """Which requests are written to the log from now on."""
+        """Set which requests are written to the log."""
         self.request_log.configure(config)
         for listener in self.listeners:
             listener.routes.recount()
 
     def count_by_client(self, is_wanted: bool) -> None:
-        """Whether `client_usage` is kept from now on."""
+        """Turn `client_usage` on or off."""
         if is_wanted is not self.client_usage.is_kept:
             self.client_usage.is_kept = is_wanted
             for listener in self.listeners:
                 listener.routes.recount()
 
     def time_requests(self, is_timed: bool) -> None:
-        """Whether a request quota is to be kept from now on."""
+        """Turn request time measurement, which the request quota needs, on or off."""
         quota = self._broker.quotas.request
-        # A listener that is the brokers' own by default alone is one that clients use.
+        # If the inter-broker listener is only the default one, clients use it too.
         named = self._factory.config.inter_broker_listener_name
         exempt = self.gate.quotas.protected if named else frozenset[str]()
         self.measure(RequestTime(quota, self._clock, exempt) if is_timed else None)
 
     def measure(self, request_time: RequestTime | None) -> None:
-        """Splits the thread's time among clients from now on, or no longer (None)."""
+        """Attribute the thread's time to clients, or stop doing so (None)."""
         self._factory.request_time = request_time
         for plane in self.planes.values():
             plane.handlers.measure(request_time)
@@ -326,13 +327,13 @@ class SocketServer:
             listener.routes.allow_cache(request_time is None)
 
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
-        """Whether something stands before the handlers of requests from now on."""
+        """Wrap the request handlers of every listener, or remove the wrapper (None)."""
         self._factory.wrapper = wrapper
         for listener in self.listeners:
             listener.routes.wrap_handlers(wrapper)
 
     def forget_answers(self) -> None:
-        """The metadata image has changed: kept answers may no longer be true."""
+        """Invalidate cached responses; called when the metadata image changes."""
         for listener in self.listeners:
             listener.routes.forget_answers()
 
@@ -355,7 +356,7 @@ class SocketServer:
         return self.resources[self._factory.config.plane_of(listener).server]
 
     def _closed(self, channel: Channel, reason: str) -> None:
-        """Takes each step whatever becomes of the others, so that no count and no buffer stays behind."""
+        """Release everything the connection holds. A step that raises does not skip the others."""
         resources = self._resources_of(channel.listener)
         attempt = partial(self.failures.attempt, Place.CLOSE, channel.id)
         attempt(resources.gate.release, channel.listener, channel.address)
@@ -370,7 +371,7 @@ class SocketServer:
         attempt(channel.responder.settled)
 
     def _end_send(self, channel: Channel) -> None:
-        """Counts the response that was being written, and charges what the connection has cost to the end."""
+        """Record the response in progress as slow, and charge the connection's remaining thread time."""
         send = channel.send
         if send is not None and send.request is not None:
             request = send.request
@@ -379,5 +380,5 @@ class SocketServer:
             self._factory.request_time.close(channel)
 
 
-def _place(listener: Listener) -> dict[str, object]:
+def _log_fields(listener: Listener) -> dict[str, object]:
     return {"listener": listener.name, "port": listener.acceptor.address[1]}

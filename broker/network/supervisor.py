@@ -1,10 +1,9 @@
-"""The top of every task that is to run for as long as the broker does.
+"""Stops the broker when one of its long-running tasks fails.
 
-Wrapped around each nursery of the broker's tree. Trouble of one request, connection or disk is caught where
-it belongs; what comes up to here is a fault of ours that nobody knows the extent of. So the broker stops,
-says which task it was, and leaves with a status that whoever supervises processes understands. (Kafka:
-FatalExitError, Exit.exit; others of its threads log and end alone, and a broker without its reaper looks
-alive.)
+Wraps each nursery of the broker's task tree. Errors of one request, connection or disk are handled where they
+occur; an exception that reaches a supervisor is a bug of unknown extent. The broker then stops, names the
+task, and exits with a status for the process supervisor. (Kafka: FatalExitError, Exit.exit; other Kafka
+threads log the error and end, so that a broker without its reaper looks healthy.)
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +18,7 @@ Arguments = TypeVarTuple("Arguments")
 
 
 class TaskStarter(Protocol):
-    """As much of a nursery as starting a task takes."""
+    """The part of a nursery's interface that starts a task."""
 
     def start_soon(
         self,
@@ -30,7 +29,7 @@ class TaskStarter(Protocol):
 
 
 class Supervisor:
-    """Starts tasks in a nursery. One that fails raises FatalExitError with its name, and ends the tree."""
+    """Starts tasks in a nursery. A task that fails raises FatalExitError with its name, and ends the tree."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.cancel_scope = nursery.cancel_scope
@@ -45,13 +44,13 @@ class Supervisor:
         self._nursery.start_soon(_watched, name or async_fn, async_fn, args, name=name or async_fn)
 
     async def start(self, async_fn: Callable[..., Awaitable[object]], *args: Any, name: object = None) -> Any:
-        """What the task says when it has started. What it raises before is its caller's, unchanged."""
+        """Start a task and return its `started` value. An exception before `started` is raised unchanged."""
         return await self._nursery.start(_started, name or async_fn, async_fn, args, name=name or async_fn)
 
 
 @asynccontextmanager
 async def open_supervisor() -> AsyncIterator[Supervisor]:
-    """A nursery, supervised."""
+    """Open a supervised nursery."""
     async with trio.open_nursery() as nursery:
         yield Supervisor(nursery)
 
@@ -64,7 +63,7 @@ async def _watched(
     except Exception as error:
         raise FatalExitError(_reason(error), task=str(name)) from error
     except BaseException as error:
-        _sign(error, str(name))
+        _set_task(error, str(name))
         raise
 
 
@@ -83,12 +82,12 @@ async def _started(
             raise
         raise FatalExitError(_reason(error), task=str(name)) from error
     except BaseException as error:
-        _sign(error, str(name))
+        _set_task(error, str(name))
         raise
 
 
 class _Status:
-    """Passes on that a task has started, and remembers it."""
+    """Forwards `started`, and records that the task has started."""
 
     def __init__(self, task_status: trio.TaskStatus[object]) -> None:
         self._task_status = task_status
@@ -100,38 +99,38 @@ class _Status:
 
 
 class LastError:
-    """Takes a fatal error past those who would not let it through: a web framework answers 500 to anything
-    that its pages raise, and goes on.
+    """Carries a fatal error past code that would swallow it: a web framework answers 500 to any exception of
+    a page, and continues.
     """
 
     def __init__(self) -> None:
         self._error: FatalExitError | None = None
-        self._told = trio.Event()
+        self._reported = trio.Event()
 
     def tell(self, error: FatalExitError) -> None:
-        """The broker is to stop with it, in the name of the task that calls. Only the first one counts."""
-        _sign(error, trio.lowlevel.current_task().name)
+        """Stop the broker with `error`, in the name of the calling task. Only the first error counts."""
+        _set_task(error, trio.lowlevel.current_task().name)
         self._error = self._error or error
-        self._told.set()
+        self._reported.set()
 
     async def wait(self) -> None:
-        """Raises it."""
-        await self._told.wait()
+        """Wait for an error and raise it."""
+        await self._reported.wait()
         assert self._error is not None
         raise self._error
 
 
-def _sign(error: BaseException, name: str) -> None:
-    """Fatal errors that no inner supervisor has signed get the name of this task."""
+def _set_task(error: BaseException, name: str) -> None:
+    """Set the task name of fatal errors that an inner supervisor has not set."""
     if isinstance(error, FatalExitError):
         error.task = error.task or name
     elif isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
-            _sign(each, name)
+            _set_task(each, name)
 
 
 def _reason(error: Exception) -> str:
-    """The kind and the words of what went wrong; of a group, of the first in it."""
+    """Return the type and message of an error; for a group, of the first error in it."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

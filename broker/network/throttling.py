@@ -1,7 +1,8 @@
-"""Holds channels that broke a quota, and frees them on time. (Kafka: ThrottledChannelReaper-*)
+"""Mutes channels that exceed a quota and unmutes them on time. (Kafka: ThrottledChannelReaper-*)
 
-Started by the handler pool before the reply is enqueued (KIP-219), ended by one reaper task per kind of
-quota. One more reaper looks whether held clients wait as they were told; see `quotas.throttle_compliance`.
+The handler pool starts a throttle before it queues the response (KIP-219); one reaper task per kind of quota
+ends it. Another reaper checks whether throttled clients wait as long as the response told them; see
+`quotas.throttle_compliance`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,20 +34,20 @@ REAPERS: Final = {
 }
 
 BROKER_QUOTA: Final = "ThrottledChannelReaper-Broker"
-"""One for the four kinds of the broker's own quota, which share their held channels."""
+"""One reaper for the four kinds of the broker's own quota, which share their throttled channels."""
 
 THROTTLE_COMPLIANCE: Final = "throttle-compliance-reaper"
 
 CHANNELS: Final = 128
-"""Connections that are looked at between two pauses, at about two microseconds each."""
+"""Connections examined between two pauses, at about two microseconds each."""
 
 RUNNING_MS: Final = 1_000
-"""A connection younger than this says nothing about how much its client sends."""
+"""The minimum age of a connection whose average rate is meaningful."""
 
 
 class Throttling:
-    """The throttled channels of every kind of quota, and the reapers that free them. `started` and `ended`
-    count holds; one whose connection closes does not end.
+    """The throttled channels of every kind of quota, and their reapers. `started` and `ended` count
+    throttles; a throttle does not end if its connection closes.
     """
 
     def __init__(
@@ -64,11 +65,13 @@ class Throttling:
         broker_wide = self._reaper(BROKER_QUOTA, quotas.broker.throttled)
         self._reapers.update(dict.fromkeys(RULES, broker_wide))
         self.started = self.ended = 0
-        self._looks = Reaper(THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._look, clock)
+        self._compliance_reaper = Reaper(
+            THROTTLE_COMPLIANCE, quotas.throttle_compliance.next_deadline, self._check_compliance, clock
+        )
 
     def start(self, request: Request, throttle: Throttle, *, is_told: bool = True) -> None:
-        """Marks the request's channel as throttled from now on. Called while its response is still
-        pending; `is_told`: whether that is one that says so.
+        """Throttle the request's channel. Called while its response is pending; `is_told` says whether that
+        response reports the throttle to the client.
         """
         request.route.metrics.count_throttle(request, throttle.throttle_ms)
         channel = request.channel
@@ -85,17 +88,17 @@ class Throttling:
             throttle_compliance.throttled(
                 channel, throttle.throttle_ms, now_ms, waiting=bytes_waiting(channel)
             )
-            self._looks.poke()
+            self._compliance_reaper.poke()
 
     def poke(self) -> None:
-        """What is held may be due earlier."""
+        """Wake the reapers, since a throttle may end earlier than planned."""
         for reaper in self._reapers.values():
             reaper.poke()
 
     def apply_rules(self, channels: Callable[[], Iterable[Channel]]) -> Steps[None]:
-        """Rules may have come or gone. Clients that are under others now take along what they owe, and who
-        is over a new rule already, on average over his connection's life, is held from his next request on.
-        `channels` are the open connections. Stops after every few of them.
+        """Apply added and removed rules. Clients that now match another rule keep their debt; a client whose
+        average rate over its connection's age already exceeds a new rule is throttled from its next request
+        on. `channels` returns the open connections. Pauses after every CHANNELS connections.
         """
         now_ms, quotas = self._clock.ms(), self._quotas
         open_now: list[Channel] | None = None
@@ -130,21 +133,21 @@ class Throttling:
                 yield channel.principal, channel.client_id, moved / (age_ms / 1000)
 
     def forget(self, channel: Channel) -> None:
-        """The connection is closed."""
+        """Forget a closed connection."""
         self._quotas.forget(channel)
 
     def start_reapers(self, nursery: TaskStarter) -> None:
-        for reaper in (*dict.fromkeys(self._reapers.values()), self._looks):
+        for reaper in (*dict.fromkeys(self._reapers.values()), self._compliance_reaper):
             nursery.start_soon(reaper.run, name=reaper.name)
 
-    def _look(self, now_ms: int) -> None:
+    def _check_compliance(self, now_ms: int) -> None:
         throttle_compliance = self._quotas.throttle_compliance
         while (watch := throttle_compliance.pop_due(now_ms)) is not None:
             channel = watch.channel
             assert isinstance(channel, Channel)
-            self._failures.attempt(Place.UNMUTE, channel.id, self._look_at, channel, watch, now_ms)
+            self._failures.attempt(Place.UNMUTE, channel.id, self._check_channel, channel, watch, now_ms)
 
-    def _look_at(self, channel: Channel, watch: Watch, now_ms: int) -> None:
+    def _check_channel(self, channel: Channel, watch: Watch, now_ms: int) -> None:
         throttle_compliance = self._quotas.throttle_compliance
         if channel.mute_state not in THROTTLED:
             throttle_compliance.released(watch)

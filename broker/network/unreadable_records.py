@@ -1,8 +1,8 @@
-"""A Fetch response whose records turn out to be unreadable before its first byte is sent.
+"""Rebuilds a Fetch response whose records prove unreadable before its first byte is sent.
 
-The responder answers KAFKA_STORAGE_ERROR for the partitions concerned. It makes the response anew from its
-own bytes, so that no fetch has to keep anything for this case. Kafka reads no records before it sends a
-response, and closes the connection when the disk fails (FileRecords.writeTo, Selector.pollSelectionKeys).
+The responder returns KAFKA_STORAGE_ERROR for the affected partitions. It rebuilds the response from its own
+bytes, so that fetches keep nothing for this case. Kafka does not read records before it sends a response, and
+closes the connection when the disk fails (FileRecords.writeTo, Selector.pollSelectionKeys).
 """
 
 from typing import Final, cast
@@ -15,17 +15,17 @@ from broker.protocol.api_key import ApiKey, response_header_version
 from broker.protocol.messages.fetch import FetchResponse
 
 MOST_PARTS: Final = IOV_MAX
-"""Of a response that is made anew in one go; it has half as many partitions with records. One of more parts
-takes too long, and its connection is closed.
+"""The maximum number of parts of a response to rebuild; half as many partitions have records. A larger
+response takes too long, and its connection is closed.
 """
 
 _HEADERS: Final = {0: 8, 1: 9}
-"""Bytes of the size and the response header, by the version of the header; it has no tagged fields."""
+"""Bytes of the size and the response header, by header version; the header has no tagged fields."""
 
 
 def without_unreadable(request: Request, parts: list[Part], region: FileRegion) -> list[Part] | None:
-    """The parts of the response with an error in the place of `region` and of all others that cannot be read;
-    None where no response can be made.
+    """Return the parts of the response with an error in place of `region` and all other unreadable regions,
+    or None if the response cannot be rebuilt.
     """
     route = request.route
     if route.api.key != ApiKey.FETCH or len(parts) > MOST_PARTS:

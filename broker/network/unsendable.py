@@ -1,7 +1,7 @@
-"""The warning about responses whose connection has closed meanwhile. (Kafka: Processor.sendResponse)
+"""The warning about responses whose connection has closed. (Kafka: Processor.sendResponse)
 
-Each responder has one. A client that leaves with requests in hand may cause thousands of them at once, so at
-most one line is written in `QUIET_MS`; the next line says how many others there were.
+Each responder has one. A client that disconnects with requests in flight may cause thousands of them at once,
+so at most one line is written per `QUIET_MS`; the next line has the number of the others.
 """
 
 import logging
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class UnsendableResponses:
-    """Knows no clock: the caller says when each response was dropped."""
+    """Independent of clocks: the caller passes the time."""
 
     __slots__ = ("_warning",)
 
@@ -20,7 +20,7 @@ class UnsendableResponses:
         self._warning = PacedWarning(logger)
 
     def warn(self, connection_id: str, now_ms: int) -> None:
-        """A response for this connection was dropped."""
+        """Warn that a response for this connection was dropped."""
         self._warning.warn(
             now_ms,
             "Attempting to send response via channel for which there is no open connection, "

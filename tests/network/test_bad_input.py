@@ -1,4 +1,4 @@
-"""Bytes that no client sends: the connection ends within a second with one log line, the others go on."""
+"""Invalid bytes: the connection closes within a second with one log line, and the others continue."""
 
 import logging
 import random
@@ -55,8 +55,11 @@ CLOSED = {
         struct.pack(">i", 2**31 - 1),
         f"Invalid receive (size = {2**31 - 1} larger than 100000)",
     ),
-    "an empty frame": (framed(b""), "a request of 0 bytes has no header"),
-    "a frame below the smallest header": (framed(bytes(9)), "a request of 9 bytes has no header"),
+    "an empty frame": (framed(b""), "a request of 0 bytes has no header: expected at least 10"),
+    "a frame below the smallest header": (
+        framed(bytes(9)),
+        "a request of 9 bytes has no header: expected at least 10",
+    ),
     "HTTP": (HTTP_GET, f"Invalid receive (size = {0x47455420} larger than 100000)"),
     "TLS": (TLS_HELLO, f"Invalid receive (size = {0x16030100} larger than 100000)"),
     "an unknown API": (request(9_999, 0), "API key 9999 version 0 is not served"),
@@ -67,15 +70,15 @@ CLOSED = {
     "a version below zero": (request(18, -1), "API key 18 version 65535 is not served"),
     "a client id that lies": (
         framed(struct.pack(">hhih", 18, 0, 1, 500) + b"short"),
-        "a client id of 500 bytes in a frame of 15",
+        "invalid client id: 500 bytes in a frame of 15",
     ),
     "a client id that is no text": (
         framed(struct.pack(">hhih", 18, 0, 1, 2) + b"\xff\xfe"),
-        "a client id that is not UTF-8",
+        "invalid client id: expected UTF-8",
     ),
     "a header without its tags": (
         framed(struct.pack(">hhih", 3, 9, 1, 0)),
-        "the request ends within its header",
+        "truncated request header",
     ),
 }
 
@@ -176,7 +179,7 @@ async def test_half_a_frame_and_then_the_end_is_no_news(
 async def test_flipped_bits_end_the_own_connection_at_most(
     broker: RunningBroker, polite: WireClient, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Requests as clients send them, with one to four bits turned over each."""
+    """Requests as clients send them, each with one to four flipped bits."""
     rng = random.Random(26)
     parts = [
         codec.encode_request(message.API_KEY, version)(message, 1, "fuzz")

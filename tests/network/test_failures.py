@@ -1,7 +1,7 @@
-"""An unexpected exception ends one connection, or fails one request; a hundred others do not notice.
+"""An unexpected exception closes one connection, or fails one request; a hundred others are not affected.
 
 Each row of the table breaks one step. The victim makes the broker take that step; then every bystander, whose
-connection was open before, asks once more on the same connection, and a new client is served too.
+connection was open before, sends one more request on the same connection, and a new client is served too.
 """
 
 import logging
@@ -333,7 +333,7 @@ def scene_in(tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPa
 
 
 async def ended(client: WireClient) -> bool:
-    """Whether the broker ends the connection, whatever it may have answered before."""
+    """Return whether the broker closes the connection, after any responses."""
     with trio.fail_after(60), suppress(trio.BrokenResourceError):
         while await client.stream.receive_some(65_536):
             pass
@@ -432,7 +432,7 @@ async def test_a_parked_socket_whose_look_fails_is_closed(
         ):
             clients.append(await scene.connect())
             await wait_all_tasks_blocked(0.001)
-        scene.break_once(ListenerGate, "_has_served_its_time")
+        scene.break_once(ListenerGate, "_admits_after_wait")
         await scene.passes(1)
         assert await ended(clients[-1])
         assert counted(scene) == {Place.PARKED_SOCKET: 1}
@@ -471,7 +471,7 @@ async def no_memory_to_begin(scene: Scene) -> WireClient:
 
 
 async def no_memory_to_go_on(scene: Scene) -> WireClient:
-    """A frame beyond what is trusted grows as it arrives."""
+    """The buffer of a frame beyond TRUSTED_FRAME grows as bytes arrive."""
     client = await asked_before(scene)
     scene.break_once(FramePool, "grow", error=MemoryError)
     with suppress(trio.BrokenResourceError):
@@ -548,7 +548,7 @@ async def test_where_no_memory_is_left_one_connection_ends_with_one_line(
         for record in caplog.records
         if record.levelno >= logging.WARNING or record.message == "connection closed"
     ]
-    assert [(line.message, line.exc_info) for line in lines] == [("no memory is left for a request", None)]
+    assert [(line.message, line.exc_info) for line in lines] == [("out of memory for a request", None)]
     assert lines[0].__dict__["place"] == place.value
 
 

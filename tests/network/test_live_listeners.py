@@ -1,4 +1,4 @@
-"""Listeners that come and go while the broker runs, and what clients of each are told."""
+"""Listeners added and removed at run time, and the addresses that clients of each receive."""
 
 import logging
 import os
@@ -105,7 +105,7 @@ async def test_a_listener_is_removed_and_nothing_of_it_is_left(
     assert len(broker.server.socket_server.responders) == 1
     assert not [name for name in task_names("") if "OTHER" in name]
     told = [record.message for record in caplog.records if "listener" in record.message]
-    assert told == ["a listener was added", "a listener is removed"]
+    assert told == ["listener added", "listener removed"]
     assert await told_port(client) == broker.port
 
 
@@ -119,7 +119,7 @@ async def test_who_removes_the_listener_it_came_through_is_answered_first(broker
 
 
 async def test_a_port_that_the_system_chose_may_be_said_and_taken_back(broker: RunningBroker) -> None:
-    """What a tool does that writes down where the broker listens: nothing moves, and nobody is cut off."""
+    """A tool sets the ports that the system chose: no listener moves, and no connection closes."""
     client = await broker.connect()
     port = broker.port
     said = f"PLAINTEXT://127.0.0.1:{port},OTHER://127.0.0.1:0"
@@ -144,7 +144,7 @@ async def test_a_listener_that_gets_another_address_leaves_the_old_one(broker: R
 async def test_a_request_in_hand_bounds_the_removal_by_the_time_of_the_drain(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """A parked fetch would wait for an hour."""
+    """The delayed fetch would wait for an hour."""
     settings = (f"listener.security.protocol.map={MAP}", "shutdown.drain.timeout.ms=2000")
     async with running_broker(tmp_path, *settings) as broker:
         client = await broker.connect()
@@ -180,7 +180,7 @@ async def test_a_listener_comes_back_while_its_elder_still_finishes(broker: Runn
 async def test_a_storm_of_connections_on_a_listener_that_comes_and_goes_harms_nobody_else(
     broker: RunningBroker,
 ) -> None:
-    """Whatever moment the removal meets the acceptor in. A client beside it waits for less than a second."""
+    """The removal may happen at any moment. Another client waits for less than a second."""
     client = await broker.connect()
     descriptors = len(os.listdir("/proc/self/fd"))
     port = free_port()
@@ -233,7 +233,7 @@ async def test_a_port_that_is_lost_between_the_check_and_the_change_costs_that_l
         taken.listen()
         listeners = f"{ONE},OTHER://127.0.0.1:{taken.getsockname()[1]}"
         assert await alter_through(client, {"listeners": listeners}) == (0, None)
-    assert [record.message for record in caplog.records] == ["a listener could not be added"]
+    assert [record.message for record in caplog.records] == ["cannot add a listener"]
     assert list(ports(broker)) == ["PLAINTEXT"]
     assert await told_port(client) == broker.port
 

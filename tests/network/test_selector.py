@@ -1,4 +1,4 @@
-"""Many connections of one processor, as Kafka's SelectorTest has them: V60."""
+"""Many connections of one processor, as in Kafka's SelectorTest."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ class Polls(trio.abc.Instrument):
 
 
 async def converse(broker: RunningBroker, name: str, count: int) -> None:
-    """Small produce requests, all sent at once; their answers come in their order."""
+    """Send small produce requests at once; the responses arrive in order."""
     client = await broker.connect(name)
     stream = b"".join(encoded(produce_request(batch_of(b"%d" % at)), 8, at) for at in range(count))
     async with trio.open_nursery() as nursery:
@@ -67,7 +67,7 @@ async def test_v60_five_connections_with_five_hundred_requests_each(broker: Runn
 
 
 async def test_v60_who_is_answered_by_heart_gets_no_larger_share(tmp_path: Path) -> None:
-    """Nothing mutes it, so it has one of what was read before and one of what the poll brought."""
+    """An unmuted channel gets one buffered receive and one from the poll."""
     async with running_broker(tmp_path) as broker:
         polls = Polls(broker)
         client = await broker.connect()
@@ -109,8 +109,8 @@ async def test_v60_fifty_requests_of_512_kib(broker: RunningBroker) -> None:
 
 
 async def test_v60_an_empty_frame_is_a_frame(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
-    """To the selector it is; no request is empty."""
+    """An empty frame is valid to the selector, but not as a request."""
     client = await broker.connect()
     await client.stream.send_all(bytes(4))
     assert await client.is_closed()
-    assert told(caplog) == ["a request of 0 bytes has no header"]
+    assert told(caplog) == ["a request of 0 bytes has no header: expected at least 10"]

@@ -1,3 +1,3 @@
-"""From a listening port to a processor's door, and what a connection has to pass on the way: numbers,
-rates, a full queue. (Kafka: SocketServer.Acceptor, ConnectionQuotas)
+"""The acceptor of a listener and its connection limits: counts, rates, full queues. (Kafka:
+SocketServer.Acceptor, ConnectionQuotas)
 """

@@ -1,8 +1,8 @@
-"""Accepts connections of one listener and deals them out to its processors. (Kafka: SocketServer.Acceptor)
+"""Accepts connections of one listener and distributes them to its processors. (Kafka: SocketServer.Acceptor)
 
-The port is bound when the acceptor is made, so it is known before anything runs. Its gate says which
-connections are served, and may let it wait. No accepted connection is dropped at the hand-off: every
-processor is tried in turn, and the last try waits.
+The constructor binds the port, so the port is known before any task runs. The gate decides which connections
+are served, and may block the acceptor. The hand-off drops no accepted connection: it tries every processor in
+turn, then waits for one.
 """
 
 import errno
@@ -24,12 +24,12 @@ from broker.quotas.connection_rates import canonical_address
 logger = logging.getLogger(__name__)
 
 LOST: Final = {errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP}
-"""The listening socket itself is gone: no listener is served any more, so the broker stops."""
+"""The listening socket itself is unusable: the acceptor cannot continue, so the broker stops."""
 
 EXHAUSTED: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 BACK_OFF_SECONDS: Final = 0.1
-"""How long accepting rests when the process has no descriptors or the kernel no memory left (as Trio's own
-servers do).
+"""Pause of the acceptor when the process has no descriptors or the kernel no memory left (as in Trio's own
+servers).
 """
 
 ACCEPTS_PER_TURN: Final = 64
@@ -47,7 +47,7 @@ class SocketOptions:
 
 
 class Acceptor:
-    """One listening socket. `address` is what was bound, the real port included."""
+    """One listening socket. `address` is the bound address with the actual port."""
 
     def __init__(self, name: str, host: str, port: int, options: SocketOptions, gate: ListenerGate) -> None:
         self.name = name
@@ -57,11 +57,11 @@ class Acceptor:
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         logger.info(f"Awaiting socket connections on {_shown(*self.address)}.", extra={"listener": name})
         self._next = 0
-        self._rests = False
+        self._paused = False
         self._processors: Sequence[Processor] = ()
 
     async def run(self, processors: Sequence[Processor]) -> None:
-        """Accepts until cancelled; then the port is closed, and every connection that no processor has."""
+        """Accept until cancelled. Then close the port, and every connection not yet handed to a processor."""
         self._processors = processors
         listening = self._socket
         name = f"{trio.lowlevel.current_task().name}-parked"
@@ -76,25 +76,25 @@ class Acceptor:
             listening.close()
 
     async def _accept(self, listening: socket.socket) -> None:
-        while listening.fileno() >= 0:  # a turn may come after `close`
+        while listening.fileno() >= 0:  # the loop may run once more after `close`
             await trio.lowlevel.wait_readable(listening)
             for _ in range(ACCEPTS_PER_TURN):
                 try:
                     sock, (host, port, *_rest) = listening.accept()
                 except BlockingIOError:
-                    self._rests = False
+                    self._paused = False
                     break
                 except OSError as error:
                     if error.errno in LOST and listening.fileno() >= 0:
                         raise
                     if error.errno in EXHAUSTED:
-                        self._tell_of_rest(error)
+                        self._log_pause(error)
                         await trio.sleep(BACK_OFF_SECONDS)
                     break
                 await self._take((sock, (canonical_address(host) if ":" in host else host, port)))
 
     async def _take(self, accepted: Accepted) -> None:
-        """Serves a new connection if the connection quotas admit it."""
+        """Serve a new connection if the connection quotas admit it."""
         try:
             is_admitted = await self.gate.admits(accepted)
         except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
@@ -105,19 +105,19 @@ class Acceptor:
             await self._serve(accepted)
 
     def close(self) -> None:
-        """The port is free from here on; for whoever does not run it, or has cancelled that."""
+        """Free the port; for callers that do not run the acceptor, or have cancelled it."""
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
 
-    def _tell_of_rest(self, error: OSError) -> None:
-        """Once, until nobody waits to be accepted any more."""
-        if not self._rests:
+    def _log_pause(self, error: OSError) -> None:
+        """Log the pause once, until the backlog is empty again."""
+        if not self._paused:
             logger.warning("cannot accept", extra={"listener": self.name, "reason": str(error)})
-        self._rests = True
+        self._paused = True
 
     async def _serve(self, accepted: Accepted) -> None:
-        """Hands over a connection that was admitted, or releases it."""
+        """Hand over an admitted connection, or release it."""
         try:
             if self._configure(accepted[0]):
                 await self._hand_over(accepted, self._processors)
@@ -163,7 +163,7 @@ class Acceptor:
                 with self.gate.blocked:
                     await processor.new_connections.send(accepted)
             except trio.BrokenResourceError:
-                continue  # it retired meanwhile; another has taken its place in the list
+                continue  # the processor retired; another has replaced it in the list
             except trio.Cancelled:
                 self.gate.release(accepted)
                 raise
@@ -185,8 +185,8 @@ def _shown(host: str, port: int) -> str:
 
 
 def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: bool = True) -> socket.socket:
-    """A listening, non-blocking socket. An empty host is every address. Raises ConfigError naming the
-    listener.
+    """Return a listening, non-blocking socket. An empty host means every address. Raises ConfigError with the
+    listener's name.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -207,5 +207,5 @@ def _bind(name: str, host: str, port: int, options: SocketOptions, *, listens: b
 
 
 def check_bindable(name: str, host: str, port: int, options: SocketOptions) -> None:
-    """Raises ConfigError naming the listener where its port cannot be had now."""
+    """Raise ConfigError with the listener's name if its port cannot be bound now."""
     _bind(name, host, port, options, listens=False).close()

@@ -1,5 +1,5 @@
-"""How long an acceptor could not accept: processors' queues were full, no slot was free, or its rate was
-used up. (Kafka: AcceptorBlockedPercent)
+"""The time during which an acceptor was blocked: full processor queues, no free slot, or an exceeded rate.
+(Kafka: AcceptorBlockedPercent)
 """
 
 from types import TracebackType
@@ -10,11 +10,12 @@ from broker.metrics.rate import Rate
 from broker.metrics.window import Window
 
 LEAST_NS: Final = 1_000_000
-"""What is less is kept until it is more: in a storm every other hand-off waits for some microseconds."""
+"""Shorter times accumulate until they reach this: in a storm every other hand-off waits a few microseconds.
+"""
 
 
 class BlockedTime:
-    """A context around every such wait; one that is on is part of what is read. May be entered again."""
+    """A reentrant context manager around every such wait. Readings include a wait in progress."""
 
     __slots__ = ("_clock", "_depth", "_metered_ns", "_rate", "_since", "_total_ns")
 
@@ -35,20 +36,20 @@ class BlockedTime:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._note()
+        self._update()
         self._depth -= 1
 
     def total_ns(self) -> int:
-        """Since the start."""
-        self._note()
+        """Return the total since the start."""
+        self._update()
         return self._total_ns
 
     def share(self) -> float:
-        """Of the last minute or so, 0 to 1."""
-        self._note()
+        """Return the blocked share of about the last minute, from 0 to 1."""
+        self._update()
         return min(self._rate.measure(self._clock.ms()), 1.0)
 
-    def _note(self) -> None:
+    def _update(self) -> None:
         if self._depth:
             now = self._clock.ns()
             self._total_ns += now - self._since

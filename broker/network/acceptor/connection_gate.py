@@ -1,9 +1,10 @@
-"""Where accepted connections meet the connection quotas: they wait, are parked, are refused, or go on.
-(Kafka: the waiting half of ConnectionQuotas, and Acceptor.accept)
+"""Applies the connection quotas to accepted connections: admits, delays, throttles or refuses them. (Kafka:
+the waiting half of ConnectionQuotas, and Acceptor.accept)
 
-`ConnectionGate` is one for a socket server, `ListenerGate` one per acceptor. A wait for a slot ends when a
-connection is released, a limit rises, or a listener comes or goes; a wait for a rate lasts as long as it was
-at first. An address over its own rate never holds up the acceptor: its connection is parked.
+A socket server has one `ConnectionGate`, an acceptor one `ListenerGate`. A wait for a slot ends when a
+connection is released, a limit rises, or a listener is added or removed; a wait for a rate keeps its initial
+length. An address that exceeds its own rate never blocks the acceptor: its connection becomes a throttled
+socket.
 """
 
 import logging
@@ -44,12 +45,12 @@ from broker.quotas.user_connections import PER_USER, USER_RATE, UserLimit
 
 logger = logging.getLogger(__name__)
 
-WORDS: Final = {
+REASONS: Final = {
     PER_IP: "address already has the configured maximum of {:.0f} connections",
     SLOTS: "the broker or the listener already has the configured maximum of {:.0f} connections",
     IP_RATE: "address makes more than the configured maximum of {:.0f} connections per second",
-    PER_USER: "who already has the configured maximum of {:.0f} connections",
-    USER_RATE: "who makes more than the configured maximum of {:.0f} connections per second",
+    PER_USER: "which already has the configured maximum of {:.0f} connections",
+    USER_RATE: "which makes more than the configured maximum of {:.0f} connections per second",
     UNAUTHENTICATED: "address already has the configured maximum of {:.0f} connections without a login",
     BYTE_RATE: "address sends more than the configured maximum of {:.0f} bytes per second before a login",
     FRAME_RATE: "address sends more than the configured maximum of {:.0f} requests per second before a login",
@@ -57,8 +58,8 @@ WORDS: Final = {
 
 
 class ConnectionGate:
-    """What all listeners of a socket server share: the account, who waits for it, and what is told about
-    refusals. `task_prefix` begins the names of its tasks.
+    """State that all listeners of a socket server share: the quotas, the waiting acceptors, and the log of
+    refusals. `task_prefix` prefixes the names of its tasks.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class ConnectionGate:
         self.clock = clock
         self.observers = observers
         self.rechecks = True
-        """ip.throttle.mode=kip: a parked connection is tried again, and not just closed."""
+        """ip.throttle.mode=kip: check a throttled socket again after its wait instead of closing it."""
         self.most_throttled = 0
         """max.throttled.connections"""
         self.excess = ExcessConnections(quotas, selectors)
@@ -85,23 +86,23 @@ class ConnectionGate:
         self._waiting = trio.lowlevel.ParkingLot()
         self._rejections = Rejections()
         self._task = f"{task_prefix}connection-quota"
-        self._teller = Reaper(f"{self._task}-rejections", self._rejections.next_deadline, self._tell, clock)
+        self._rejection_reaper = Reaper(
+            f"{self._task}-rejections", self._rejections.next_deadline, self._log_rejections, clock
+        )
 
     def add_listener(self, name: str) -> "ListenerGate":
-        """The gate of a listener, under the limits that hold."""
+        """Create the gate of a listener and apply the current limits."""
         quota = self.quotas.add_listener(name)
         self._apply_limits()
         return ListenerGate(self, quota)
 
     def remove_listener(self, name: str) -> None:
-        """Its acceptor has stopped. Whoever waits elsewhere may be bound by other limits now."""
+        """Remove a listener whose acceptor has stopped, which may change the limits of the others."""
         self.quotas.remove_listener(name)
         self._apply_limits()
 
     def configure(self, config: ConnectionConfig) -> None:
-        """The limits have changed, or are set at first. They hold at once; names of hosts are looked up by
-        `run`.
-        """
+        """Apply the limits immediately; `run` resolves host names later."""
         self._config = config
         self.rechecks = config.ip_throttle_mode == "kip"
         self.most_throttled = config.max_throttled_connections
@@ -119,16 +120,16 @@ class ConnectionGate:
         self._apply_limits()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """What goes on beside the acceptors. Started once the hosts of the overrides have been looked up."""
+        """Run the gate's tasks. Reports started once the hosts of the overrides are resolved."""
         async with trio.open_nursery() as nursery:
             tasks = Supervisor(nursery)
             await tasks.start(self._hosts.run, name=f"{self._task}-hosts")
-            tasks.start_soon(self._teller.run, name=self._teller.name)
+            tasks.start_soon(self._rejection_reaper.run, name=self._rejection_reaper.name)
             tasks.start_soon(self.excess.run, name=f"{self._task}-excess")
             task_status.started()
 
     async def wait(self, listener: ListenerQuota, until_ms: int) -> None:
-        """Until the time is over and a slot is free. (waitForConnectionSlot)"""
+        """Wait until `until_ms`, and until a slot is free. (waitForConnectionSlot)"""
         while True:
             remaining_ms = until_ms - self.clock.ms()
             if remaining_ms <= 0 and self.quotas.has_slot(listener):
@@ -137,7 +138,7 @@ class ConnectionGate:
                 await self._waiting.park()
 
     def release(self, listener: str, address: str) -> None:
-        """A connection that had entered is gone."""
+        """Release an admitted connection that has closed."""
         self.quotas.release(listener, address)
         if self._waiting:
             self._waiting.unpark_all()
@@ -145,15 +146,15 @@ class ConnectionGate:
     def reject(
         self, listener: ListenerQuota, address: str, rule: str, bound: float, *, who: str | None = None
     ) -> None:
-        """Counts a refusal, and has the burst that it belongs to told about: of this address, or of `who`."""
+        """Count a refusal and log it with its burst, under this address or under `who`."""
         now_ms = self.clock.ms()
         self.quotas.reject(listener, address, rule, now_ms)
         self.observers.refused(listener.name, address, rule, bound)
         self._rejections.note(listener.name, who or self.quotas.counted(address), rule, bound, now_ms)
-        self._teller.poke()
+        self._rejection_reaper.poke()
 
     def reject_on(self, listener: str, address: str, rule: str, bound: float) -> None:
-        """The same by the name of the listener, which may have been removed meanwhile."""
+        """Count a refusal by the name of a listener, which may have been removed."""
         quota = self.quotas.listeners.get(listener)
         if quota is not None:
             self.reject(quota, address, rule, bound)
@@ -170,16 +171,16 @@ class ConnectionGate:
     def _apply_overrides(self, overrides: dict[str, int]) -> None:
         self.quotas.set_per_ip_overrides(overrides)
 
-    def _tell(self, now_ms: int) -> None:
+    def _log_rejections(self, now_ms: int) -> None:
         for burst in self._rejections.due(now_ms):
             logger.info(
-                f"Rejected connection from {burst.address}, {WORDS[burst.rule].format(burst.bound)}",
+                f"Rejected connection from {burst.address}, {REASONS[burst.rule].format(burst.bound)}",
                 extra={"listener": burst.listener, "rule": burst.rule, "connections": burst.count},
             )
 
 
 class ListenerGate:
-    """What one acceptor asks. `blocked` is the time for which it could not accept."""
+    """The gate of one acceptor. `blocked` measures the time during which the acceptor was blocked."""
 
     def __init__(self, gate: ConnectionGate, quota: ListenerQuota) -> None:
         self.name = quota.name
@@ -191,8 +192,8 @@ class ListenerGate:
         self._wake = trio.Event()
 
     async def admits(self, accepted: Accepted) -> bool:
-        """Whether a connection may be served; it is counted then, until it is released. Otherwise it is
-        closed or parked already. Cancelled, it is closed.
+        """Return whether a connection may be served; it then counts until it is released. Otherwise it is
+        already closed or throttled. If cancelled, closes the connection.
         """
         gate, quota = self._gate, self._quota
         quotas = gate.quotas
@@ -215,20 +216,20 @@ class ListenerGate:
         return False
 
     def release(self, accepted: Accepted) -> None:
-        """An admitted connection ends before a processor has it."""
+        """Release an admitted connection that closes before a processor takes it."""
         accepted[0].close()
         self._gate.release(self.name, accepted[1][0])
 
     async def run(self, serve: Callable[[Accepted], Awaitable[None]]) -> None:
-        """Deals with parked connections when their time is over: closes them, or, in the mode of KIP-612, has
-        those served whose address is within its rate by then. Cancelled, it closes all of them.
+        """Handle throttled sockets when their wait is over: close them or, in KIP-612 mode, serve those whose
+        address is within its rate by then. If cancelled, closes all of them.
         """
         parked, clock = self.throttled_sockets, self._gate.clock
         try:
             while True:
                 while (due := parked.pop_due(clock.ms())) is not None:
                     try:
-                        is_admitted = self._has_served_its_time(due)
+                        is_admitted = self._admits_after_wait(due)
                     except Exception as error:  # noqa: BLE001 - reported, and the connection is closed
                         connection = f"{due.peer[0]}:{due.peer[1]}"
                         self.failures.report(Place.PARKED_SOCKET, error, connection=connection)
@@ -253,19 +254,19 @@ class ListenerGate:
             case Throttled(throttle_ms=throttle_ms, bound=bound):
                 self._gate.observers.delayed(self.name, peer[0], throttle_ms, bound)
                 parked = ThrottledSocket(sock, peer, now_ms + throttle_ms, bound)
-                for pushed_out in self.throttled_sockets.add(parked, self._gate.most_throttled):
-                    self._close(pushed_out, IP_RATE, pushed_out.bound)
+                for evicted in self.throttled_sockets.add(parked, self._gate.most_throttled):
+                    self._close(evicted, IP_RATE, evicted.bound)
                 self._wake.set()
 
-    def _has_served_its_time(self, due: ThrottledSocket) -> bool:
-        """Whether a connection whose wait is over is to be served; otherwise it is closed."""
+    def _admits_after_wait(self, due: ThrottledSocket) -> bool:
+        """Return whether to serve a connection whose wait is over; otherwise it is closed."""
         if not self._gate.rechecks:
             self._close(due, IP_RATE, due.bound)
             return False
         return self._admits_again(due)
 
     def _admits_again(self, due: ThrottledSocket) -> bool:
-        if _has_left(due.sock):
+        if _is_closed_by_peer(due.sock):
             due.sock.close()
             return False
         match self._gate.quotas.enter_again(self._quota, due.peer[0], self._gate.clock.ms()):
@@ -285,8 +286,8 @@ class ListenerGate:
         self._gate.reject(self._quota, parked.peer[0], rule, bound)
 
 
-def _has_left(sock: socket.socket) -> bool:
-    """Whether the peer has closed meanwhile."""
+def _is_closed_by_peer(sock: socket.socket) -> bool:
+    """Return whether the peer has closed the connection."""
     try:
         return not sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:

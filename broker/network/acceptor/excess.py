@@ -1,9 +1,9 @@
-"""Closes connections while there are more than `max.connections`: first those whose peer is gone and whose
-requests are still served, then the least recently used. (Kafka: Processor.closeExcessConnections,
+"""Closes connections beyond `max.connections`: first those whose peer is gone and whose requests are still
+served, then the least recently used. (Kafka: Processor.closeExcessConnections,
 Selector.lowestPriorityChannel)
 
-One task for all processors of a socket server. It sleeps until the gate says that there are too many, so it
-costs requests nothing; a connection of the protected listener is never closed for this.
+One task for all processors of a socket server. It sleeps until the gate reports an excess, so it costs
+requests nothing; it never closes a connection of the protected listener.
 """
 
 import logging
@@ -19,12 +19,13 @@ from broker.quotas.connections import ConnectionQuotas
 
 logger = logging.getLogger(__name__)
 
-LOOK_AGAIN_SECONDS: Final = 0.3
-"""Between two looks while those that are too many have not reached a processor yet. (Kafka's poll timeout)"""
+RETRY_SECONDS: Final = 0.3
+"""Pause before the next attempt while excess connections have not reached a processor. (Kafka's poll timeout)
+"""
 
 
 class ExcessConnections:
-    """`selectors` answers the selectors there are, with the name of their listener."""
+    """`selectors` returns (listener name, selector) pairs."""
 
     def __init__(
         self, quotas: ConnectionQuotas, selectors: Callable[[], Iterable[tuple[str, Selector]]]
@@ -34,11 +35,11 @@ class ExcessConnections:
         self._wake = trio.Event()
 
     def poke(self) -> None:
-        """There may be too many now."""
+        """Check for an excess."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled. One connection a turn, so that others are served in between."""
+        """Close excess connections until cancelled, one per turn so that others are served in between."""
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
@@ -50,7 +51,7 @@ class ExcessConnections:
                     selector.close_channel(channel, f"{which}, beyond max.connections", logging.INFO)
                     await trio.lowlevel.checkpoint()
                 if self._quotas.excess:
-                    await trio.sleep(LOOK_AGAIN_SECONDS)
+                    await trio.sleep(RETRY_SECONDS)
 
     def _lowest_priority(self, count: int) -> list[tuple[Selector, Channel]]:
         open_channels = (
@@ -63,7 +64,7 @@ class ExcessConnections:
 
 
 def is_closing(channel: Channel) -> bool:
-    """Whether its peer is gone, and only what was received before is served. (Kafka: closingChannels)"""
+    """Return whether the peer is gone and received requests are still served. (Kafka: closingChannels)"""
     return channel.interest == ASIDE
 
 

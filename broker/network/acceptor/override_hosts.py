@@ -1,7 +1,7 @@
-"""Which addresses `max.connections.per.ip.overrides` mean, where it names hosts.
+"""The addresses of the host names in `max.connections.per.ip.overrides`.
 
-Inside the connection gate. An address holds at once; the name of a host is looked up in a thread, when it is
-set and not again, and stands for all of its addresses.
+Part of the connection gate. An address applies immediately; a host name is resolved in a thread, once when it
+is set, and stands for all of its addresses.
 """
 
 import logging
@@ -19,7 +19,7 @@ LOOKUP_SECONDS: Final = 5.0
 
 
 class OverrideHosts:
-    """`apply` is given the maximum by address, whenever something about it has changed."""
+    """`apply` is called with the maximum per address after every change."""
 
     def __init__(self, apply: Callable[[dict[str, int]], None]) -> None:
         self._apply = apply
@@ -28,13 +28,13 @@ class OverrideHosts:
         self._changed = trio.Event()
 
     def follow(self, overrides: Sequence[tuple[str, int]]) -> None:
-        """These hold now; of a host that is named twice, the last."""
+        """Set the overrides; for a host named twice the last one applies."""
         self._overrides = overrides
         self._publish()
         self._changed.set()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Looks names up until cancelled. Started once those of the start have their addresses."""
+        """Resolve host names until cancelled. Reports started once the initial names are resolved."""
         await self._look_up_all()
         task_status.started()
         while True:
@@ -70,7 +70,7 @@ async def _look_up(host: str) -> list[str]:
             found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, trio.TooSlowError) as error:
         logger.warning(
-            "a host of max.connections.per.ip.overrides has no address",
+            "cannot resolve a host of max.connections.per.ip.overrides",
             extra={"host": host, "reason": str(error)},
         )
         return []

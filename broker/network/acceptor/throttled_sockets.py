@@ -1,8 +1,7 @@
-"""Accepted sockets of addresses that connect too fast, until their time is over. (Kafka: throttledSockets)
+"""Accepted sockets of addresses that exceed their connection rate. (Kafka: throttledSockets)
 
-One of each per acceptor, inside its gate. Ordered by the end of the wait, the earliest first; Kafka's heap
-has the latest first, so that there a short wait lasts as long as the longest. Knows no clock and reads no
-socket.
+One per acceptor, inside its gate. Ordered by the end of the wait, earliest first; Kafka's heap has the latest
+first, so that a short wait lasts as long as the longest there. Independent of clocks; never reads a socket.
 """
 
 import socket
@@ -12,7 +11,7 @@ from heapq import heappop, heappush
 
 @dataclass(frozen=True, slots=True)
 class ThrottledSocket:
-    """`sock` is accepted and nothing is read from it. `bound` is the rate that its address has exceeded."""
+    """`sock` is accepted but not read. `bound` is the rate that its address has exceeded."""
 
     sock: socket.socket
     peer: tuple[str, int]
@@ -21,7 +20,7 @@ class ThrottledSocket:
 
 
 class ThrottledSockets:
-    """Whoever takes one out closes it or serves it."""
+    """A heap of throttled sockets. The caller that pops one must close or serve it."""
 
     __slots__ = ("_heap", "_next")
 
@@ -33,7 +32,7 @@ class ThrottledSockets:
         return len(self._heap)
 
     def add(self, parked: ThrottledSocket, most: int) -> list[ThrottledSocket]:
-        """Returns the earliest ones, which leave before their time so that at most `most` remain."""
+        """Add a socket. Returns the earliest ones, removed so that at most `most` remain."""
         heappush(self._heap, (parked.end_ms, self._next, parked))
         self._next += 1
         return [heappop(self._heap)[2] for _ in range(len(self._heap) - most)]
@@ -42,12 +41,12 @@ class ThrottledSockets:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now_ms: int) -> ThrottledSocket | None:
-        """The earliest whose time is over, or None."""
+        """Return the earliest socket whose wait is over, or None."""
         if self._heap and self._heap[0][0] <= now_ms:
             return heappop(self._heap)[2]
         return None
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Close all sockets."""
         while self._heap:
             heappop(self._heap)[2].sock.close()

@@ -1,9 +1,9 @@
-"""Where connections that have shown whose they are meet the limits of their user.
+"""Applies the connection limits per user to authenticated connections.
 
-Asked by the SaslAuthenticate handler and by TLS handshakes, told by the socket server when a connection
-closes. A connection beyond the number is refused by who asks. One that comes too fast is held, unread and
-unanswered, for as long as repays it, one window at most, and looked at again; who is within the rate by then
-is served, and who is not is refused. (As KIP-612 says of addresses.)
+Called by the SaslAuthenticate handler and by TLS handshakes, and by the socket server when a connection
+closes. The caller refuses a connection beyond the maximum count. A connection beyond the rate is delayed,
+unread and unanswered, until the rate recovers, one window at most, and checked again: it is then served if
+the user is within the rate, else refused. (As KIP-612 does for addresses.)
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from broker.quotas.user_connections import PER_USER, USER_RATE, TooFastOfUser, T
 HOLDS: Final = "user-connection-holds-reaper"
 
 Then = Callable[[int], None]
-"""Told the time, in ms, when a hold is over."""
+"""Called with the time in ms when a delay ends."""
 
 
 class UserGate:
-    """An `api.logins.Logins`. `deliver` writes out the answers of logins that were held."""
+    """An `api.logins.Logins`. `deliver` writes the responses of delayed logins."""
 
     def __init__(self, gate: ConnectionGate, deliver: Callable[[], None], task_prefix: str = "") -> None:
         self._gate = gate
@@ -32,16 +32,16 @@ class UserGate:
         self._deliver = deliver
         self._held: list[tuple[int, int, Then, Connection]] = []
         self._serial = 0
-        self.reaper = Reaper(f"{task_prefix}{HOLDS}", self._next_deadline, self._look_again, gate.clock)
+        self.reaper = Reaper(f"{task_prefix}{HOLDS}", self._next_deadline, self._check_due, gate.clock)
 
     @property
     def held(self) -> int:
-        """How many connections are held for the rate of their user."""
+        """The number of connections delayed by the rate of their user."""
         return len(self._held)
 
     def enter(self, connection: Connection, user: str, now_ms: int) -> UserRefusal | None:
-        """Counts the connection as its user's until it closes; or the reason why it is to wait or to go. One
-        that is closed already is not counted.
+        """Count the connection for its user until it closes. Returns a refusal if it must wait or close. Does
+        not count a closed connection.
         """
         if connection.closed:
             return None
@@ -56,20 +56,20 @@ class UserGate:
         return refusal
 
     def hold(self, connection: Connection, throttle_ms: int, then: Then) -> None:
-        """Has `then` called when the time is over, which enters again or refuses."""
+        """Call `then` after `throttle_ms`; it enters again or refuses."""
         self._serial += 1
         heappush(self._held, (self._gate.clock.ms() + throttle_ms, self._serial, then, connection))
         self.reaper.poke()
 
     def refuse(self, connection: Connection, user: str, refusal: UserRefusal) -> None:
-        """For the figures and the log."""
+        """Record a refusal in the metrics and the log."""
         listener = self._gate.quotas.listeners.get(connection.listener)
         if listener is not None:
             rule = USER_RATE if isinstance(refusal, TooFastOfUser) else PER_USER
             self._gate.reject(listener, connection.address, rule, refusal.bound, who=f"user {user}")
 
     def release(self, connection: Connection) -> None:
-        """It is closed."""
+        """Release the count of a closed connection."""
         if connection.counted_as is not None:
             self._users.release(connection.counted_as)
             connection.counted_as = None
@@ -77,7 +77,7 @@ class UserGate:
     def _next_deadline(self) -> int | None:
         return self._held[0][0] if self._held else None
 
-    def _look_again(self, now_ms: int) -> None:
+    def _check_due(self, now_ms: int) -> None:
         while self._held and self._held[0][0] <= now_ms:
             _, _, then, connection = heappop(self._held)
             try:
@@ -89,8 +89,8 @@ class UserGate:
 
 
 class UserGates:
-    """The `api.logins.Logins` of handlers, which serve connections of every listener: asks the gate of the
-    socket server that the connection belongs to. `of` answers it by the listener's name.
+    """The `api.logins.Logins` of handlers, which serve connections of every listener. `of` returns the
+    UserGate of a listener by name.
     """
 
     def __init__(self, of: Callable[[str], UserGate]) -> None:

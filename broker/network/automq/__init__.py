@@ -1,12 +1,11 @@
-"""AutoMQ's way from a socket to a handler and back, for `socket.server.mode=automq`.
+"""AutoMQ's request pipeline, for `socket.server.mode=automq`.
 
-    one connection -> many requests in hand -> the queue of one handler -> answers in the requests' order
+    one connection -> many requests in flight -> the queue of one handler -> responses in request order
 
-`channel` knows which requests of a connection are in hand, `responder` lets their answers leave in turn,
-`processor` admits requests until the connection has enough of them, `request_queues` is a queue per handler
-under one bound in bytes (`size_semaphore`), `callback_queues` the same for answers that had to wait,
-`handler_pool` the handlers, each with its own queue, and
-`throttling` holds connections that may be over a quota with several requests at once. `machinery` ties them
-together. Nothing outside of this room knows which mode it is in. (AutoMQ: SocketServer, RequestChannel,
-ChannelContext)
+`channel` tracks the requests in flight of a connection, `responder` sends their responses in order,
+`processor` admits requests until the connection reaches its high watermark, `request_queues` has a queue per
+handler under one bound in bytes (`size_semaphore`), `callback_queues` the same for delayed responses,
+`handler_pool` the handlers, each with its own queue, and `throttling` throttles connections that exceed a
+quota with several requests at once. `server_mode` combines them. Other packages do not depend on the mode.
+(AutoMQ: SocketServer, RequestChannel, ChannelContext)
 """

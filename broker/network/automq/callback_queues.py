@@ -1,9 +1,9 @@
-"""A callback queue per handler: the answers of requests that had to wait. (AutoMQ: RequestChannel,
+"""A callback queue per handler, for the responses of delayed requests. (AutoMQ: RequestChannel,
 multiCallbackQueue)
 
-Each has the share of `queued.max.requests` that its handler's request queue has, and the connection decides
-on the queue as it does there. The handler pool takes from the queues in turn, so that many answers for one
-handler's connections hold up one of another handler's by a single answer.
+Each has its handler's share of `queued.max.requests`, and the connection selects the queue, as for request
+queues. The handler pool takes from the queues in turn, so that many callbacks of one handler delay a callback
+of another handler by only one.
 """
 
 from collections import deque
@@ -16,9 +16,7 @@ from broker.network.automq.channel import PipelinedChannel
 
 
 class InTurn:
-    """The queues as the handler pool sees them: one that has the answers of all handlers, one of each at a
-    time.
-    """
+    """All callback queues as one queue for the handler pool, which takes from them in turn."""
 
     __slots__ = ("_count", "_next", "queues")
 
@@ -31,29 +29,31 @@ class InTurn:
         return self._count
 
     def append_to(self, queue: deque[Callback], callback: Callback) -> None:
-        """`queue` is one of `queues`."""
+        """Append to `queue`, one of `queues`."""
         queue.append(callback)
         self._count += 1
 
     def popleft_of(self, queue: deque[Callback]) -> Callback:
-        """`queue` is one of `queues`. Raises IndexError where it is empty."""
+        """Pop from `queue`, one of `queues`. Raises IndexError if it is empty."""
         callback = queue.popleft()
         self._count -= 1
         return callback
 
     def popleft(self) -> Callback:
-        """The oldest of the next handler that has one. Raises IndexError where there is none."""
+        """Pop the oldest callback of the next handler that has one. Raises IndexError if all queues are
+        empty.
+        """
         queues = self.queues
         for _ in queues:
             queue = queues[self._next]
             self._next = (self._next + 1) % len(queues)
             if queue:
                 return self.popleft_of(queue)
-        raise IndexError("no callback waits")
+        raise IndexError("pop from empty callback queues")
 
 
 class CallbackQueues(Callbacks):
-    """`handlers` queues of max(`capacity` / `handlers`, 1) answers."""
+    """`handlers` queues of max(`capacity` / `handlers`, 1) callbacks."""
 
     __slots__ = ("_in_turn", "each")
 
@@ -63,7 +63,9 @@ class CallbackQueues(Callbacks):
         self.queue = self._in_turn = InTurn(handlers)
 
     def post(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
-        """Where the queue of the connection's handler is full, the oldest in it is concluded at once."""
+        """Queue a callback. If the queue of the connection's handler is full, runs its oldest callback at
+        once.
+        """
         channel = context.connection
         assert isinstance(channel, PipelinedChannel)
         in_turn = self._in_turn
@@ -75,5 +77,5 @@ class CallbackQueues(Callbacks):
         self.peak = max(self.peak, len(in_turn))
 
     def depth_of(self, handler: int) -> int:
-        """Answers that wait for the handler of this index."""
+        """Return the number of callbacks queued for the handler with this index."""
         return len(self._in_turn.queues[handler])

@@ -1,8 +1,8 @@
-"""A connection with several requests in hand. (AutoMQ: ChannelContext)
+"""A connection with several requests in flight. (AutoMQ: ChannelContext)
 
-`in_flight` are its requests in the order in which they came, `early` those of them that were answered before
-their turn. Requests and not correlation ids: a client may repeat an id, and a request is itself. Moved by
-`responder` and `throttling`; knows nothing of sockets or handlers.
+`in_flight` has its requests in order of arrival, `early` those answered before their turn. Both hold requests
+and not correlation ids, which a client may repeat. `responder` and `throttling` change them; independent of
+sockets and handlers.
 """
 
 from collections import deque
@@ -16,18 +16,18 @@ from broker.network.handling.request import Request
 from broker.purgatory.operation import DelayedOperation, Outcome
 
 THROTTLE: Final = 1
-"""A quota holds the connection."""
+"""A quota throttles the connection."""
 
 QUEUE_FULL: Final = 2
-"""So many of its requests are in hand that no more are read, or one that nothing may overtake: a login."""
+"""The connection has reached its high watermark, or has a login in flight, which must not be overtaken."""
 
 ENDED: Final = 4
-"""The peer has said its last; what is in hand is answered, then the connection is closed. Ours."""
+"""The peer sends no more; requests in flight are answered, then the connection closes. Ours."""
 
 
 class PipelinedChannel(Channel):
-    """Muted while any bit of `flags` is set. `hash` says which handler serves it: of the connection id, and
-    the same in every run, which Python's own is not.
+    """Muted while any bit of `flags` is set. `hash`, of the connection id, selects the handler; unlike
+    Python's own hash it is the same in every run.
     """
 
     __slots__ = ("_holds", "_parked", "early", "flags", "hash", "in_flight")
@@ -47,7 +47,7 @@ class PipelinedChannel(Channel):
 
     @property
     def waiting(self) -> DelayedOperation | None:
-        """What was parked last of what still waits: several requests may."""
+        """The last delayed operation that still waits; there may be several."""
         return self._parked[-1] if self._parked else None
 
     @waiting.setter
@@ -67,8 +67,8 @@ class PipelinedChannel(Channel):
         self._parked.clear()
 
     def on(self, event: MuteEvent) -> MuteState:
-        """A throttle begins or ends; several kinds of quota may hold a connection at once. Requests and
-        responses are the responder's. Raises BrokerBug for an end without a beginning.
+        """Start or end a throttle; several kinds of quota may throttle a connection at once. The responder
+        handles requests and responses. Raises BrokerBug for an end without a start.
         """
         match event:
             case MuteEvent.THROTTLE_STARTED:
@@ -79,11 +79,11 @@ class PipelinedChannel(Channel):
                 if not self._holds:
                     self.flags &= ~THROTTLE
             case _:
-                raise BrokerBug(f"a pipelined channel cannot see {event.name}")
+                raise BrokerBug(f"invalid mute event {event.name} for a pipelined channel")
         return self.settle_mute()
 
     def settle_mute(self) -> MuteState:
-        """The state that the flags make, in Kafka's names."""
+        """Set and return the mute state that the flags imply, in Kafka's names."""
         flags = self.flags
         if not flags:
             state = MuteState.NOT_MUTED

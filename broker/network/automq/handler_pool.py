@@ -1,6 +1,6 @@
 """Handlers with a queue each. (AutoMQ: KafkaRequestHandler with its id)
 
-Nobody leads: each waits for its own queue, and while it waits for a slow request so does its queue.
+No handler leads: each waits for its own queue, and a slow request delays the queue of its handler.
 """
 
 from collections.abc import Awaitable
@@ -17,23 +17,23 @@ from broker.records.slices import Slices
 
 
 class Soloists(LeaderFollowers):
-    """Every handler leads, of its own queue, from the start to the end."""
+    """Every handler permanently leads, for its own queue."""
 
     async def take_the_lead(self, number: int) -> bool:
         return number in self._wanted
 
     def promote_follower(self) -> None:
-        """To whom? The queue is this handler's own."""
+        """Do nothing: no other handler takes from this queue."""
 
     def dismiss(self, numbers: set[int] | None = None) -> None:
-        """The end of one's queue is not the end of another's: each goes by itself."""
+        """Do nothing: each handler ends when its own queue is closed."""
 
 
 class QueuePerHandler(HandlerPool):
     leader_followers_type: ClassVar[type[LeaderFollowers]] = Soloists
 
     def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
-        """Waits, as for every slow request: the next one of the same connection may be in the queue."""
+        """Wait as for every slow request: the queue may hold the next request of the same connection."""
         return self._last_slice(request, sliced)
 
     async def _last_slice(self, request: Request, sliced: Sliced) -> Outcome:
@@ -49,10 +49,10 @@ class QueuePerHandler(HandlerPool):
         outcome = ended[0]()
         if isinstance(outcome, Awaitable):
             return await outcome
-        return Sliced(_known(outcome), None) if isinstance(outcome, Answered) else outcome
+        return Sliced(_in_slices(outcome), None) if isinstance(outcome, Answered) else outcome
 
 
-def _known(answered: Answered) -> Slices[Outcome]:
-    """An answer that took slices to find out is encoded in slices, too."""
+def _in_slices(answered: Answered) -> Slices[Outcome]:
+    """Return a response in a slice, so that it is encoded in slices too."""
     yield from ()
     return answered

@@ -1,8 +1,8 @@
-"""The reactor of AutoMQ's mode: reads on while requests of the same connection are in hand. (AutoMQ:
-SocketServer.Processor)
+"""The reactor of AutoMQ's mode: continues to read while requests of the same connection are in flight.
+(AutoMQ: SocketServer.Processor)
 
-All of the turn is Kafka's processor; here is only what is admitted, and how a connection ends whose answers
-are still owed.
+Inherits the turn from Kafka's processor, and changes which requests are admitted and how a connection with
+pending responses ends.
 """
 
 from typing import Any, ClassVar, Final
@@ -16,7 +16,7 @@ from broker.network.handling.request import Request
 from broker.network.processor import Processor
 
 BURST: Final = 256
-"""Requests taken from what was read before, in one turn; ours. At 10 us each others wait about 2.5 ms."""
+"""Buffered requests taken in one turn; ours. At 10 us each, other connections wait about 2.5 ms."""
 
 
 class PipelinedProcessor(Processor):
@@ -39,13 +39,15 @@ class PipelinedProcessor(Processor):
         )
 
     def _take_in(self, request: Request) -> None:
-        """Raises trio.WouldBlock where the request must wait for room; its place in the order it has."""
+        """Queue a request. Raises trio.WouldBlock if the queue is full; the request then keeps its place in
+        order.
+        """
         self.responder.admit(request)
         self._requests.put_nowait(request)
 
     async def _submit_buffered(self) -> None:
-        """What was read already, a request of each connection at a time, so that the handlers find it
-        together. Beyond `BURST` it waits for the next turn: others have been heard by then.
+        """Submit buffered requests, one of each connection at a time, so that handlers find them together.
+        Those beyond `BURST` wait for the next turn, so that other connections are read first.
         """
         responder = self.responder
         left = BURST
@@ -58,7 +60,7 @@ class PipelinedProcessor(Processor):
             responder.flush()
 
     def _broken(self, channel: Channel, error: Exception) -> None:
-        """The end of what the peer says, orderly or a violation, waits for the answers that it is owed."""
+        """Delay an end of stream or a protocol violation until the pending responses are sent."""
         assert isinstance(channel, PipelinedChannel)
         if not channel.in_flight or not isinstance(error, EndOfStream | ProtocolViolation):
             super()._broken(channel, error)

@@ -1,4 +1,4 @@
-"""What Prometheus reads of AutoMQ's mode; nothing in Kafka's. Called by the exposition."""
+"""Prometheus metrics of AutoMQ's mode; none in Kafka's mode. Called by the Prometheus exporter."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from broker.network.handling.request_channel import Requests
 
 
 def families(requests: Requests) -> Iterator[FamilySamples]:
-    """The permits of the size semaphore, and how deep each handler's queue is."""
+    """Yield the permits of the size semaphore, and the depth of each handler's queue."""
     if not isinstance(requests, RequestQueues):
         return
     yield FamilySamples(

@@ -1,9 +1,9 @@
 """A queue per handler, and one bound in bytes over all of them. (AutoMQ: RequestChannel)
 
-A `network.handling.request_channel.Requests`. The connection decides on the queue, so all of its requests
-are begun by one handler in the order in which they came; there is no stealing, and a request that takes
-long holds up every connection of its queue. When the bytes are used up or the queue is full, the processor
-that would add to it waits, reads none of its sockets, and drops nothing.
+A `network.handling.request_channel.Requests`. The connection selects the queue, so one handler starts all of
+its requests in order of arrival; there is no work stealing, and a slow request delays every connection of its
+queue. When the bytes are used up or the queue is full, the processor that adds to it waits, reads none of its
+sockets, and drops nothing.
 """
 
 import trio
@@ -14,7 +14,7 @@ from broker.network.handling.request import Request
 
 
 class HandlerQueue:
-    """What one handler takes from. Permits are released as a request is taken, before it is handled."""
+    """The queue of one handler. Taking a request releases its permits, before it is handled."""
 
     __slots__ = ("_receive", "_sizes", "capacity", "peak", "send")
 
@@ -35,7 +35,7 @@ class HandlerQueue:
         return request
 
     def depth(self) -> int:
-        """Requests waiting now; also keeps `peak`, the deepest seen by anyone who asked."""
+        """Return the number of queued requests and update `peak`."""
         depth = self.send.statistics().current_buffer_used
         self.peak = max(self.peak, depth)
         return depth
@@ -55,7 +55,7 @@ class RequestQueues:
         return self._queues[handler]
 
     def put_nowait(self, request: Request) -> None:
-        """trio.WouldBlock where there is no room now: then nothing is taken."""
+        """Queue a request. Raises trio.WouldBlock, without taking permits, if there is no space."""
         if not self.sizes.acquire_nowait(request.size):
             raise trio.WouldBlock
         try:
@@ -65,7 +65,7 @@ class RequestQueues:
             raise
 
     async def put(self, request: Request) -> None:
-        """Waits for the bytes, then for the place, as AutoMQ does. Cancelled, it holds neither."""
+        """Queue a request; waits for permits, then for space, as AutoMQ does. If cancelled, holds neither."""
         await self.sizes.acquire(request.size)
         try:
             await self._queue_for(request).send.send(request)
@@ -74,17 +74,17 @@ class RequestQueues:
             raise
 
     def depth(self) -> int:
-        """Requests waiting now, in all queues; also keeps `peak`, the deepest seen by anyone who asked."""
+        """Return the number of requests in all queues and update `peak`."""
         depth = sum(queue.depth() for queue in self._queues)
         self.peak = max(self.peak, depth)
         return depth
 
     def depths(self) -> list[int]:
-        """Requests waiting now, by handler: how even the connections are spread."""
+        """Return the number of queued requests by handler, which shows how evenly connections are spread."""
         return [queue.depth() for queue in self._queues]
 
     async def aclose(self) -> None:
-        """No more requests: what is queued is still handled, then every handler ends."""
+        """Take no more requests. Handlers finish the queued requests, then end."""
         for queue in self._queues:
             await queue.send.aclose()
 

@@ -1,10 +1,10 @@
-"""Answers leave in the order of their requests, however handlers finish. (AutoMQ: Processor's correlation id
+"""Sends responses in request order, in whatever order handlers finish. (AutoMQ: Processor's correlation id
 queue)
 
-Made by `processor`. Handlers append what they have finished to `responses` as in Kafka's mode; what comes
-before its turn waits there, and goes when everything before it has been written. A request without an answer
-(acks=0) and one that ends the connection take their turn too. A connection whose answer does not fit its
-socket has one send in progress; what follows is not started before that is whole.
+Created by `processor`. Handlers append finished requests to `responses` as in Kafka's mode; a response before
+its turn waits with its connection until all earlier ones have been written. A request without a response
+(acks=0) and one that ends the connection take their turn too. If the socket does not take a whole response,
+its send is in progress, and the next response starts when it is complete.
 """
 
 from collections import deque
@@ -26,12 +26,12 @@ from broker.network.selector import Selector
 NOT_MUTED: Final = MuteState.NOT_MUTED
 
 RUN_BYTES: Final = 64 * 1024
-"""Small answers that are due together go in one write of about this size; ours."""
+"""Small responses due together are sent in one write of about this size; ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """`pipeline.high.watermark` and `pipeline.low.watermark`: a connection with `high` requests in hand is
+    """`pipeline.high.watermark` and `pipeline.low.watermark`: a connection with `high` requests in flight is
     not read until it has fewer than `low`.
     """
 
@@ -40,7 +40,7 @@ class Watermarks:
 
 
 class InTurn(deque[Request]):
-    """Requests whose answers are due. Appending one that is not leaves it with its connection."""
+    """Requests whose responses are due. Appending one that is not due adds it to its channel's `early`."""
 
     def append(self, request: Request) -> None:
         channel = request.channel
@@ -53,8 +53,8 @@ class InTurn(deque[Request]):
 
 
 class PipelinedResponder(Responder):
-    """`filled` counts the connections that reached the high watermark, `emptied` those that fell below the
-    low one again.
+    """`filled` counts connections that reached the high watermark, `emptied` those that fell below the low
+    one again.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class PipelinedResponder(Responder):
         self._low = watermarks.low
 
     def admit(self, request: Request) -> None:
-        """Gives the request its place in the order, and mutes its connection if that has enough in hand.
-        Before the login one request is enough: nothing overtakes it.
+        """Add a request to its connection's order, and mute the connection at the high watermark, or before
+        login after one request, which must not be overtaken.
         """
         channel = request.channel
         assert isinstance(channel, PipelinedChannel)
@@ -88,8 +88,8 @@ class PipelinedResponder(Responder):
     def answer_kept(
         self, channel: Channel, route: Route, kept: KeptAnswer, frame: bytes, received: int
     ) -> None:
-        """An answer that is known by heart is written at once only if nothing is in hand before it and
-        nothing is here behind it; else it takes its turn as a request that is finished already.
+        """Write a cached response at once only if no request is in flight before it and no bytes are buffered
+        after it; else queue it as a finished request.
         """
         assert isinstance(channel, PipelinedChannel)
         if not channel.in_flight and not channel.receive.has_buffered:
@@ -112,7 +112,7 @@ class PipelinedResponder(Responder):
         assert isinstance(channel, PipelinedChannel)
         channel.in_flight.popleft()
         if channel.early:
-            self._go_on(channel)
+            self._send_due(channel)
             if channel.fd < 0:
                 return
         if channel.flags:
@@ -125,8 +125,8 @@ class PipelinedResponder(Responder):
         if self.drained is not None:
             self.settled()
 
-    def _go_on(self, channel: PipelinedChannel) -> None:
-        """Writes the small answers that are due now, and makes the next one due if it is finished."""
+    def _send_due(self, channel: PipelinedChannel) -> None:
+        """Write the small responses that are due, and make the next one due if it is finished."""
         in_flight, early = channel.in_flight, channel.early
         run: list[bytes] = []
         size = 0
@@ -144,7 +144,7 @@ class PipelinedResponder(Responder):
             self.responses.append(in_flight[0])
 
     def _write_run(self, channel: PipelinedChannel, run: list[bytes]) -> None:
-        """As many as the socket takes are answered; the one that it takes in part is a send in progress."""
+        """Write responses as far as the socket takes them; one taken in part becomes a send in progress."""
         in_flight, early = channel.in_flight, channel.early
         time = self.request_time
         if time is not None:

@@ -1,4 +1,4 @@
-"""What a socket server is built of in AutoMQ's mode. Called by `server`."""
+"""The classes of a socket server in AutoMQ's mode. Called by `server`."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ from broker.network.server_mode import ServerMode
 
 
 def automq(config: AutomqConfig) -> ServerMode:
-    """With the limits of `config`, as long as the server runs."""
+    """Return the mode with the limits of `config`, which are fixed while the server runs."""
     return ServerMode(
         partial(RequestQueues, size_limit=config.queued_requests_size),
         CallbackQueues,

@@ -1,7 +1,7 @@
-"""How many bytes of requests may wait for handlers. (AutoMQ: queuedRequestSizeSemaphore)
+"""Bounds the bytes of requests that wait for handlers. (AutoMQ: queuedRequestSizeSemaphore)
 
-Used by `request_queues`. First come, first served: a large request that waits lets no small one past, or
-it would wait for ever. Knows nothing of requests or queues.
+Used by `request_queues`. First come, first served: small requests do not overtake a waiting large one, which
+would otherwise starve. Independent of requests and queues.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ import trio
 
 
 class _Turn:
-    """Someone who waits for `wanted` permits."""
+    """A waiter for `wanted` permits."""
 
     __slots__ = ("granted", "wanted")
 
@@ -20,8 +20,8 @@ class _Turn:
 
 
 class SizeSemaphore:
-    """`limit` permits, one a byte. Who asks for more than all of them gets all of them: such a request goes
-    alone. `available` are free (AvailableRequestSize).
+    """`limit` permits, one per byte. A request of more than `limit` bytes takes all permits, and waits alone.
+    `available` counts free permits (AvailableRequestSize).
     """
 
     __slots__ = ("_turns", "available", "limit")
@@ -33,11 +33,11 @@ class SizeSemaphore:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of waiters."""
         return len(self._turns)
 
     def acquire_nowait(self, size: int) -> bool:
-        """Takes the permits for `size` bytes if they are free and nobody waits."""
+        """Take the permits for `size` bytes if they are free and there are no waiters."""
         wanted = min(size, self.limit)
         if self._turns or wanted > self.available:
             return False
@@ -45,7 +45,7 @@ class SizeSemaphore:
         return True
 
     async def acquire(self, size: int) -> None:
-        """Waits for the permits for `size` bytes. Cancelled, it has taken none."""
+        """Wait for the permits for `size` bytes. If cancelled, takes none."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if self.acquire_nowait(size):
             return
@@ -62,7 +62,7 @@ class SizeSemaphore:
             raise
 
     def release(self, size: int) -> None:
-        """Gives back what was taken for `size` bytes."""
+        """Give back the permits for `size` bytes."""
         self.available += min(size, self.limit)
         if self._turns:
             self._grant()

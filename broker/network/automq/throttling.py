@@ -1,7 +1,7 @@
-"""Holds connections that have several requests in hand. (AutoMQ: StartThrottlingResponse)
+"""Throttles connections with several requests in flight. (AutoMQ: StartThrottlingResponse)
 
-More than one of them may be over the quota. The connection is held once for each kind of quota, until the
-latest of their ends; answers that it is owed leave meanwhile.
+Several of these requests may exceed a quota. The connection is throttled once per kind of quota, until the
+latest end; its pending responses are sent meanwhile.
 """
 
 from broker.network.handling.request import Request

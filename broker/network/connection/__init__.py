@@ -1,3 +1,3 @@
-"""One client connection: its bytes in both directions, whether it may be read, and how it ends by time.
-(Kafka: KafkaChannel, NetworkReceive, NetworkSend)
+"""One client connection: receive, send, mute state and expiry. (Kafka: KafkaChannel, NetworkReceive,
+NetworkSend)
 """

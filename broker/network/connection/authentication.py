@@ -1,6 +1,6 @@
 """The log line of a connection that has authenticated. (Kafka: Selector.pollSelectionKeys)
 
-For the responder, after a SASL login, and for TLS handshakes, after a client's certificate.
+Called by the responder after a SASL login, and by TLS handshakes after a client's certificate.
 """
 
 import logging
@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def log_authenticated(channel: Channel, *, again: bool = False) -> None:
-    """`again`: a re-authentication (KIP-368). The channel's principal is set already."""
+    """Log a login, or with `again` a re-authentication (KIP-368). The channel's principal must be set."""
     logger.debug(
         "Successfully %sauthenticated with %s:%d",
         "re-" if again else "",

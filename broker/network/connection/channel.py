@@ -1,7 +1,7 @@
-"""One client connection: who it is, its two halves, and whether it may be read. (Kafka: KafkaChannel)
+"""One client connection: identity, receive and send halves, and mute state. (Kafka: KafkaChannel)
 
-Owned by one processor, which is the only one to touch the socket. Handlers and the console read its facts.
-Knows nothing of epoll, tasks or the meaning of a request.
+Owned by one processor; no other task touches the socket. Handlers and the console read its attributes.
+Independent of epoll, tasks and request semantics.
 """
 
 import socket
@@ -28,8 +28,8 @@ ANONYMOUS: Final = "ANONYMOUS"
 
 
 class Channel:
-    """A registered connection. `fd` is the key under which its processor knows it; -1 once closed. `tls` is
-    the cipher suite and the version of TLS, once both sides have agreed on them.
+    """A registered connection. `fd` is its key in the selector, or -1 once closed. `tls` is the cipher suite
+    and the TLS version after the handshake.
     """
 
     __slots__ = (
@@ -120,24 +120,20 @@ class Channel:
 
     @property
     def in_hand(self) -> int:
-        """How many of its requests were received and are not answered in full."""
+        """The number of requests received and not answered in full."""
         return int(self.mute_state in RESPONSE_PENDING)
 
     def hold_back(self) -> None:
-        """Nothing behind the request that is about to be taken in is to be read before it is answered. Here
-        nothing ever is.
-        """
+        """Stop reading until the next request is answered. Does nothing here: a channel never reads ahead."""
 
     def abandon(self) -> None:
-        """The connection is gone: what is parked for it waits no longer."""
+        """Cancel the delayed operation of a closed connection."""
         if self.waiting is not None:
             self.waiting.settle(Outcome.CANCELLED)
             self.waiting = None
 
     def on(self, event: MuteEvent) -> MuteState:
-        """Applies one event of the mute table. From MUTED, which nothing holds any longer, the channel
-        opens again.
-        """
+        """Apply an event of the mute table. A channel that nothing keeps in MUTED is unmuted."""
         state = after(self.mute_state, event)
         if state is MuteState.MUTED and event is not MuteEvent.REQUEST_RECEIVED:
             state = MuteState.NOT_MUTED
@@ -146,8 +142,8 @@ class Channel:
 
 
 def bytes_waiting(channel: Channel) -> int:
-    """How many bytes of the peer lie in the kernel; at least 1 if others were read that no request has used.
-    It only grows while the channel is muted.
+    """Return the number of the peer's bytes in the kernel, plus 1 if bytes were read that belong to no
+    request yet. Grows only while the channel is muted.
     """
     try:
         found = ioctl(channel.fd, FIONREAD, bytes(4))
@@ -157,7 +153,7 @@ def bytes_waiting(channel: Channel) -> int:
 
 
 def has_arrivals(channel: Channel) -> bool:
-    """Whether the kernel holds bytes of the peer that nobody has read yet."""
+    """Return whether the kernel holds unread bytes of the peer."""
     try:
         return bool(channel.sock.recv(1, socket.MSG_PEEK))
     except OSError:

@@ -1,18 +1,18 @@
 """The ids of a processor's connections: local address, remote address, processor and index. (Kafka:
 ServerConnectionId, Processor.nextConnectionIndex)
 
-Asked by `processor` for every new connection. Knows no socket.
+Called by `processor` for every new connection. Independent of sockets.
 """
 
 from collections.abc import Container
 from typing import Final
 
 MOST_INDEX: Final = 0x7FFFFFFF
-"""Int.MaxValue, after which comes 0."""
+"""Int.MaxValue; the next index is 0."""
 
 
 class ConnectionIds:
-    """`next_index` is of the next connection of this processor."""
+    """`next_index` is the index of the processor's next connection."""
 
     __slots__ = ("_processor", "next_index")
 
@@ -21,10 +21,10 @@ class ConnectionIds:
         self.next_index = 0
 
     def new(self, local: tuple[str, int], remote: tuple[str, int], in_use: Container[str]) -> str:
-        """An id that is not `in_use`.
+        """Return an id that is not `in_use`.
 
-        One can be once the index has begun at 0 again, where a connection was reset and is not closed yet, so
-        that the kernel lets both its addresses be used again. Kafka closes the new connection then.
+        After the index wraps around, an id can be in use by a connection that was reset but is not closed
+        yet, since the kernel may reuse both its addresses. Kafka closes the new connection then.
         """
         ends = f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}-{self._processor}"
         while True:

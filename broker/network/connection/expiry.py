@@ -1,7 +1,7 @@
-"""Connections that end by time: idle ones, those whose login failed, and those that never log in. (Kafka:
+"""Closes connections by time: idle ones, failed logins, and late logins. (Kafka:
 Selector.maybeCloseOldestConnection, DelayedAuthenticationFailureClose)
 
-One of each per processor. All sleep until the next is due; neither costs a request anything.
+One of each per processor. All sleep until the next deadline and cost requests nothing.
 """
 
 import logging
@@ -18,12 +18,12 @@ from broker.network.selector import Selector
 
 
 async def expire_idle(selector: Selector, limit_ms: int, clock: TrioClock) -> None:
-    """Closes every connection that has been idle for `connections.max.idle.ms`. Returns at once where that
-    is negative, which means never. (Kafka: Selector has no IdleExpiryManager then)
+    """Close every connection that has been idle for `connections.max.idle.ms`. Returns immediately if that is
+    negative, which means never. (Kafka: Selector has no IdleExpiryManager then)
 
-    A connection whose request is still being served, that is held by a throttle, waits for memory, or has
-    sent what nobody has read yet, counts as used; one that takes none of its answer does not, and neither
-    does one whose request never becomes whole. The longest unused goes first, one in each turn of the loop.
+    A connection is not idle while a request is being served, it is throttled, it waits for memory, or the
+    kernel holds unread bytes. It is idle while it takes none of its response, or its request never completes.
+    The least recently used connection closes first, one per turn of the loop.
     """
     if limit_ms < 0:
         return
@@ -58,13 +58,13 @@ def _is_used(channel: Channel) -> bool:
         return False
     if channel.in_hand or channel.mute_state is not MuteState.NOT_MUTED or channel.receive.waits_for_memory:
         return True
-    # A broker that was stopped for a while finds the time over before it finds the requests.
+    # After a pause of the whole process the deadline has passed before the waiting requests are read.
     return has_arrivals(channel)
 
 
 class FailedLogins:
-    """Keeps the connection of a failed login, muted, for `connection.failed.authentication.delay.ms`, so
-    that guessing is slow and nobody else waits.
+    """Keeps the connection of a failed login, muted, for `connection.failed.authentication.delay.ms`, which
+    slows down password guessing and delays no other connection.
     """
 
     def __init__(self, name: str, selector: Selector, delay_ms: int, clock: TrioClock) -> None:
@@ -75,7 +75,7 @@ class FailedLogins:
         self.reaper = Reaper(f"{name}-failed-logins", self._next_deadline, self._close_due, clock)
 
     def add(self, channel: Channel) -> None:
-        """Its answer has been written."""
+        """Add a connection whose error response has been written."""
         self._waiting.append((self._clock.ms() + self._delay_ms, channel))
         self.reaper.poke()
 
@@ -88,8 +88,9 @@ class FailedLogins:
 
 
 class LateLogins:
-    """Closes the connection whose TLS handshake and login are not done `connection.authentication.timeout.ms`
-    after it was accepted: a peer that has not said who it is may not hold a place.
+    """Closes connections that have not finished TLS handshake and login
+    `connection.authentication.timeout.ms` after they were accepted, so that unauthenticated peers cannot
+    occupy connection slots.
     """
 
     def __init__(self, name: str, selector: Selector, limit_ms: int, clock: TrioClock) -> None:

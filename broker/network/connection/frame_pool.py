@@ -1,10 +1,10 @@
-"""Buffers for large frames, used again and again.
+"""A pool of buffers for large frames.
 
-A fresh bytearray is filled with zeros and faulted in page by page, which costs more than receiving into it,
-so buffers of large frames are kept when their request is done. Called by `network.connection.receive` and
-by the handlers' release; bounded by what it keeps, not by what is outstanding: that is the memory pool's
-business (KIP-72). The largest are mappings of memory instead, which are faulted in as bytes arrive, grow
-without a copy and are not kept: a bytearray of 32 MiB takes 20 ms to make.
+A new bytearray is zero-filled and faulted in page by page, which costs more than receiving into it, so
+buffers of large frames are reused. Called by `network.connection.receive` and by handlers that release a
+frame. Bounds the idle buffers that it keeps; the memory pool bounds the buffers in use (KIP-72). The largest
+buffers are anonymous mappings, which are faulted in as bytes arrive, grow without a copy and are not kept: a
+bytearray of 32 MiB takes 20 ms to create.
 """
 
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
@@ -13,13 +13,13 @@ from typing import Final
 MIB: Final = 1024 * 1024
 
 KEPT_BYTES: Final = 32 * MIB
-"""How much idle buffer is kept for the next large frames; ours, there is no ancestor. Enough for 16 one-
-megabyte batches.
+"""Idle buffer bytes kept for the next large frames; ours, without a Kafka counterpart. Enough for 16
+one-megabyte batches.
 """
 
 TRUSTED_BYTES: Final = 64 * MIB
-"""Up to here in total, an announced frame gets its whole buffer at once; beyond it a buffer grows as bytes
-arrive, so a thousand peers that announce 100 MB and send nothing hold next to nothing.
+"""Up to this total, a frame gets its whole buffer when its size arrives; beyond it a buffer grows as bytes
+arrive, so a thousand peers that announce 100 MB and send nothing take almost no memory.
 """
 
 TRUSTED_FRAME: Final = 4 * MIB
@@ -30,9 +30,7 @@ Buffer = bytearray | mmap
 
 
 class FramePool:
-    """Recycles bytearrays in power-of-two sizes, up to TRUSTED_FRAME. A buffer may be longer than the frame
-    in it.
-    """
+    """Recycles bytearrays in power-of-two sizes up to TRUSTED_FRAME. A buffer may exceed its frame."""
 
     __slots__ = ("_free", "kept", "outstanding")
 
@@ -42,9 +40,9 @@ class FramePool:
         self.outstanding = 0
 
     def take(self, size: int, arrived: int) -> Buffer:
-        """A buffer that holds at least `arrived` bytes, and the whole of `size` where that can be trusted.
+        """Return a buffer of at least `arrived` bytes, or of the whole `size` up to TRUSTED_BYTES in total.
 
-        Raises MemoryError where there is none even without the buffers that are kept, and counts nothing.
+        Raises MemoryError, and counts nothing, if allocation fails after freeing the idle buffers.
         """
         if size > TRUSTED_FRAME or self.outstanding + size > TRUSTED_BYTES:
             size = min(size, max(FIRST_CHUNK, 2 * arrived))
@@ -68,8 +66,8 @@ class FramePool:
         return buffer
 
     def grow(self, frame: Buffer, wanted: int) -> Buffer:
-        """The same bytes in a buffer of twice the size (or what is wanted, if less), once `frame` is full.
-        Raises MemoryError as `take`, and leaves `frame` as it is then.
+        """Return a buffer of twice the size, or `wanted` if less, with the bytes of the full `frame`. Raises
+        MemoryError as `take` does, and leaves `frame` unchanged then.
         """
         if isinstance(frame, mmap):
             full = len(frame)
@@ -86,9 +84,7 @@ class FramePool:
         return larger
 
     def give_back(self, frame: Buffer) -> None:
-        """Keeps `frame` for another, unless it is a mapping or a view of it is still held somewhere: then it
-        is left to its holder.
-        """
+        """Keep `frame` for reuse, unless it is a mapping or a memoryview still refers to it."""
         size = len(frame)
         self.outstanding -= size
         if isinstance(frame, mmap):
@@ -96,7 +92,7 @@ class FramePool:
         if self.kept + size > KEPT_BYTES:
             return
         try:
-            frame.pop()  # refused with BufferError while any memoryview exports it
+            frame.pop()  # raises BufferError while any memoryview exports it
         except BufferError:
             return
         frame.append(0)
@@ -104,7 +100,7 @@ class FramePool:
         self._free.setdefault(size, []).append(frame)
 
     def release(self, frame: memoryview) -> None:
-        """Gives back the buffer that `frame` is a view of, once its request has been handled."""
+        """Give back the buffer of the view `frame`, once its request has been handled."""
         buffer = frame.obj
         frame.release()
         assert isinstance(buffer, Buffer)
@@ -112,7 +108,7 @@ class FramePool:
 
 
 def _mapping(size: int) -> mmap:
-    """Raises MemoryError."""
+    """Map anonymous memory. Raises MemoryError."""
     try:
         return mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS)
     except OSError as error:

@@ -1,10 +1,10 @@
-"""When a connection may be read from, as a table. (Kafka: KafkaChannel.ChannelMuteState)
+"""The mute state table of a channel. (Kafka: KafkaChannel.ChannelMuteState)
 
-Called by `network.connection.channel` around every request and by the throttle reapers. Knows nothing of
-sockets, tasks or clocks: the caller says what happened, the table says what follows.
+Used by `network.connection.channel` around every request and by the throttle reapers. Independent of sockets,
+tasks and clocks.
 
-A request mutes its own channel until it is answered, so a connection has one request in flight. The broker
-answers first and throttles afterwards (KIP-219): a throttle begins while the response is still pending, and
+A request mutes its channel until the response is sent, so a connection has one request in flight. The broker
+responds first and throttles afterwards (KIP-219): a throttle starts while the response is still pending, and
 the two end in either order.
 """
 
@@ -15,7 +15,7 @@ from broker.errors import BrokerBug
 
 
 class MuteState(IntEnum):
-    """Why a channel is not being read, if it is not."""
+    """Whether a channel is read and, if not, why."""
 
     NOT_MUTED = 0
     MUTED = 1
@@ -25,7 +25,7 @@ class MuteState(IntEnum):
 
 
 class MuteEvent(IntEnum):
-    """What can happen to a channel's mute state."""
+    """The events that change a channel's mute state."""
 
     REQUEST_RECEIVED = 0
     RESPONSE_SENT = 1
@@ -40,7 +40,7 @@ NEXT: Final = {
     (_S.MUTED_AND_RESPONSE_PENDING, _E.RESPONSE_SENT): _S.MUTED,
     (_S.MUTED_AND_RESPONSE_PENDING, _E.THROTTLE_STARTED): _S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING,
     (_S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING, _E.RESPONSE_SENT): _S.MUTED_AND_THROTTLED,
-    # A slow reader can outlast its own throttle.
+    # A client that reads slowly can outlast its own throttle.
     (_S.MUTED_AND_THROTTLED_AND_RESPONSE_PENDING, _E.THROTTLE_ENDED): _S.MUTED_AND_RESPONSE_PENDING,
     (_S.MUTED_AND_THROTTLED, _E.THROTTLE_ENDED): _S.MUTED,
 }
@@ -52,8 +52,8 @@ THROTTLED: Final = frozenset({_S.MUTED_AND_THROTTLED, _S.MUTED_AND_THROTTLED_AND
 
 
 def after(state: MuteState, event: MuteEvent) -> MuteState:
-    """The state that `event` leads to. Raises BrokerBug where Kafka raises IllegalStateException."""
+    """Return the state after `event`. Raises BrokerBug where Kafka raises IllegalStateException."""
     try:
         return NEXT[state, event]
     except KeyError:
-        raise BrokerBug(f"a channel that is {state.name} cannot see {event.name}") from None
+        raise BrokerBug(f"invalid mute event {event.name} in state {state.name}") from None

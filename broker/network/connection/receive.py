@@ -1,17 +1,17 @@
-"""From a byte stream to size-delimited frames. (Kafka: NetworkReceive, and KafkaChannel.read)
+"""Reads size-delimited frames from a byte stream. (Kafka: NetworkReceive, and KafkaChannel.read)
 
-Called by `network.processor` when a socket is readable. Knows the four-byte size prefix and nothing of what
-a frame holds, except that the body of a Produce request (API key 0) must be writable, because the log
+Called by `network.processor` when a socket is readable. Reads the four-byte size prefix and is independent of
+a frame's content, except that the body of a Produce request (API key 0) must be writable, because the log
 patches offsets in place.
 
-One read takes whatever the kernel has, up to the scratch buffer: most requests arrive whole and cost one
-system call. What lies beyond the first frame stays here until the channel is unmuted (one completed receive
-per channel at a time). A frame larger than the scratch buffer gets a buffer of its own, which the rest is
-received into without another copy. Where the memory of requests is bounded, `network.memory.leased_receive`
-is in its place.
+One read takes what the kernel has, up to the size of the scratch buffer: most requests arrive whole and cost
+one system call. Bytes after the first frame are kept until the channel is unmuted (one completed receive per
+channel at a time). A frame larger than the scratch buffer gets its own buffer, and its remaining bytes are
+received into it without another copy. If request memory is bounded, `network.memory.leased_receive` replaces
+this class.
 
-This half of a connection is the only one that knows of bytes which the kernel no longer has: `has_buffered`
-says so, and `next_buffered` is asked once the connection may be read again.
+Epoll does not report bytes that are already read: `has_buffered` does, and the processor calls
+`next_buffered` when the connection may be read again.
 """
 
 import struct
@@ -25,13 +25,13 @@ SIZE: Final = struct.Struct(">i")
 SCRATCH_BYTES: Final = 64 * 1024
 
 MOST_AT_ONCE: Final = 1024 * 1024
-"""Bytes of a large frame that are taken from the kernel in one go; ours. It may have several megabytes, and a
-megabyte takes 0.3 ms, most of it for memory that was not used before.
+"""Bytes of a large frame to read at once; ours. The kernel may hold several megabytes, and a megabyte takes
+0.3 ms, mostly to fault in new memory.
 """
 
 Frame = bytes | bytearray | memoryview
-"""A small frame is an object of its own; a large one is a view of a pooled buffer, given back by
-`FramePool.release`.
+"""A small frame is its own object; a large one is a view of a pooled buffer; `FramePool.release` gives it
+back.
 """
 
 
@@ -39,11 +39,11 @@ INVALID_RECEIVE: Final = "Invalid receive"
 
 
 def invalid_size(size: int, limit: int) -> ProtocolViolation:
-    """In Kafka's words, also for a size below 0."""
+    """Return an error with Kafka's message, which it also uses for a negative size."""
     return ProtocolViolation(f"{INVALID_RECEIVE} (size = {size} larger than {limit})")
 
 
-class EndOfStream(Exception):  # noqa: N818 - how a conversation ends is not an error
+class EndOfStream(Exception):  # noqa: N818 - the end of a connection is not an error
     """The peer closed its side."""
 
 
@@ -67,20 +67,18 @@ class Receive:
 
     @property
     def has_buffered(self) -> bool:
-        """Whether bytes were read that no frame has used yet, so that the socket alone does not tell what
-        is ready.
-        """
+        """Whether bytes were read that belong to no frame yet, which epoll does not report."""
         return bool(self._rest)
 
     @property
     def waits_for_memory(self) -> bool:
-        """Whether a request is here or announced that may not be received for want of memory."""
+        """Whether a received or announced request waits for request memory."""
         return False
 
     def read(self, sock: Transport) -> Frame | None:
-        """Reads once; the next whole frame without its size prefix, or None.
+        """Read once. Returns the next complete frame without its size prefix, or None.
 
-        Raises EndOfStream, ProtocolViolation for a size outside 0..limit, OSError from the socket.
+        Raises EndOfStream, ProtocolViolation for a size outside 0..limit, and OSError from the socket.
         """
         if self._frame is not None:
             return self._continue(sock)
@@ -104,9 +102,7 @@ class Receive:
         return self._split(scratch[:n])
 
     def next_buffered(self) -> Frame | None:
-        """A frame that can be had without hearing from the kernel; None if there is no whole one. Raises
-        what `read` raises.
-        """
+        """Return a complete frame from bytes already read, or None. Raises what `read` raises."""
         rest = self._rest
         if len(rest) < 4 or self._frame is not None:
             return None
@@ -114,13 +110,13 @@ class Receive:
         return self._split(memoryview(rest))
 
     def close(self) -> None:
-        """Gives back what a frame in assembly holds."""
+        """Give back the buffer of an incomplete frame."""
         if self._frame is not None:
             self._pool.give_back(self._frame)
             self._frame = None
 
     def _read_behind(self, sock: Transport, rest: bytes | memoryview) -> Frame | None:
-        """What is here comes before what the kernel has, which may be the end of the stream."""
+        """Use the bytes already read before those in the kernel, which may be the end of the stream."""
         if len(rest) >= 4 and len(rest) - 4 >= SIZE.unpack_from(rest)[0]:
             return self.next_buffered()
         try:
@@ -137,14 +133,15 @@ class Receive:
         return self._split(memoryview(data))
 
     def _split(self, data: memoryview) -> Frame | None:
-        """The first frame of `data`, of at least four bytes; what is behind it is kept."""
+        """Return the first frame of `data`, which has at least four bytes, and keep the bytes after it."""
         size: int = SIZE.unpack_from(data)[0]
         if size < 0 or size > self.limit:
             raise invalid_size(size, self.limit)
         end = size + 4
         if len(data) >= end:
             if len(data) > end:
-                # Many frames in one read are cut off one by one: only what lies in the scratch is copied.
+                # Frames of one read are split off one by one: only bytes in the shared scratch buffer are
+                # copied.
                 self._rest = data[end:] if data.readonly else bytes(data[end:])
             body = data[4:end]
             return bytearray(body) if size > 1 and body[0] == 0 == body[1] else bytes(body)
@@ -155,7 +152,9 @@ class Receive:
         return None
 
     def _begin(self, size: int, data: memoryview) -> None:
-        """A frame that is larger than the scratch; `data` is its size and what has arrived of it."""
+        """Begin a frame larger than the scratch buffer; `data` is its size prefix and the bytes that have
+        arrived.
+        """
         arrived = len(data) - 4
         frame = self._pool.take(size, arrived)
         frame[:arrived] = data[4:]

@@ -1,8 +1,8 @@
-"""What is still to be written of one response. (Kafka: NetworkSend, and the transferTo of records)
+"""The unsent part of one response. (Kafka: NetworkSend, and transferTo of records)
 
-Called by `network.processor`. A response is a list of buffers and file regions; a region goes from the page
-cache to the socket without passing through Python. Knows a region only by `remaining` and `send_to`, and
-never the log behind it.
+Called by `network.processor`. A response is a list of buffers and file regions; the bytes of a region are
+sent from the page cache to the socket without a copy in Python. Independent of the log: uses the FileRegion
+protocol.
 """
 
 import socket
@@ -17,46 +17,46 @@ if TYPE_CHECKING:
 
 IOV_MAX: Final = 512
 CALLS: Final = 64
-"""System calls of one answer in one turn; ours. A fetch of many partitions has one for each slice of a log.
-"""
+"""System calls per response and turn; ours. A fetch of many partitions needs one for each slice of a log."""
 
 Buffer = bytes | bytearray | memoryview
 
 
 class FileRegion(Protocol):
-    """Bytes of a file that are sent in place."""
+    """A range of a file that is sent in place."""
 
     @property
     def remaining(self) -> int:
-        """Bytes not yet sent."""
+        """The number of bytes not yet sent."""
 
     def __len__(self) -> int:
-        """The same."""
+        """Return `remaining`."""
 
     def piece(self, used: int = 0) -> memoryview | None:
-        """The first of them, to be sent together with other buffers and with `used` bytes of other pieces,
-        and dropped before any region is asked for a piece with `used` 0; None: use `send_to`, or a call of
-        its own if `used` is not 0. Never asked of a region without bytes. Raises UnreadableRegion.
+        """Return the first unsent bytes, to send together with other buffers and `used` bytes of other
+        pieces; drop them before calling `piece` of any region with `used` 0. Returns None if the caller must
+        use `send_to`, or a separate call if `used` is not 0. The region must not be empty. Raises
+        UnreadableRegion.
         """
 
     def advance(self, sent: int) -> None:
-        """So many bytes of the last piece were sent."""
+        """Mark `sent` bytes of the last piece as sent."""
 
     def send_to(self, sock: Transport) -> int:
-        """Sends what the socket takes now and moves on by it; BlockingIOError if that is nothing. Raises
+        """Send as much as the socket takes and advance. Raises BlockingIOError if it takes nothing, and
         UnreadableRegion.
         """
 
     def copies(self) -> None:
-        """Its pieces are read by this process and not by the kernel: none may be of a mapping."""
+        """Do not return pieces of a mapping: this process, not the kernel, reads the pieces."""
 
     def failed(self, error: OSError) -> OSError:
-        """The system call that was to send its piece has raised this: what to raise instead, UnreadableRegion
-        or the same.
+        """Return the exception to raise after a system call failed to send a piece: UnreadableRegion, or
+        `error`.
         """
 
     def is_readable(self) -> bool:
-        """Whether its bytes can be read."""
+        """Return whether the bytes can be read."""
 
 
 Part = Buffer | FileRegion
@@ -64,17 +64,17 @@ BUFFERS: Final = (bytes, bytearray, memoryview)
 
 
 def copy_regions(parts: list[Part]) -> None:
-    """Has the regions of a response copied, for a transport that reads what it sends in this process."""
+    """Copy the regions of a response, for a transport that reads what it sends in this process."""
     for part in parts:
         if not isinstance(part, BUFFERS):
             part.copies()
 
 
 def send_at_once(sock: Transport, parts: list[Part]) -> int:
-    """One system call for a head, one file region and what is behind it: the bytes that went, or -1 where
-    such a call cannot take all of them. BlockingIOError, OSError from the socket, UnreadableRegion.
+    """Send a head, one file region and the part after it in one system call. Returns the bytes sent, or -1 if
+    such a call cannot take all of them. Raises BlockingIOError, OSError from the socket, UnreadableRegion.
 
-    Nearly every response with records is like that; `Send` does the rest.
+    Nearly all responses with records have this form; `Send` handles the others.
     """
     region = parts[1]
     if len(parts) > 3 or isinstance(region, BUFFERS):
@@ -93,12 +93,12 @@ def send_at_once(sock: Transport, parts: list[Part]) -> int:
 
 
 class Send:
-    """One response on its way out."""
+    """One response in progress."""
 
     __slots__ = ("_at", "_parts", "request", "written")
 
     def __init__(self, parts: Sequence[Part], already: int = 0, request: "Request | None" = None) -> None:
-        """`already` bytes of the first part, a buffer, have been written; `request` is what this answers."""
+        """Send `parts` for `request`; `already` bytes of the first part, a buffer, have been written."""
         self.request = request
         self._parts = list(parts)
         self._at = 0
@@ -107,8 +107,8 @@ class Send:
             self._advance(already)
 
     def write(self, sock: Transport) -> bool:
-        """Writes until everything is gone (True), or the socket is full or has taken CALLS system calls
-        (False). OSError when the peer is gone; UnreadableRegion when the disk fails.
+        """Write until everything is sent (True), or the socket is full or CALLS system calls are used
+        (False). Raises OSError if the peer is gone, and UnreadableRegion if the disk fails.
         """
         parts = self._parts
         calls = CALLS
@@ -119,7 +119,7 @@ class Send:
                 calls -= 1
                 run, is_all = self._gather()
                 if run:
-                    # The last bytes of a gathered run share a segment with what follows them.
+                    # With MSG_MORE, the last bytes of the run share a segment with the bytes that follow.
                     self._advance(sock.sendmsg(run, (), 0 if is_all else socket.MSG_MORE))
                     continue
                 region = parts[self._at]
@@ -131,29 +131,29 @@ class Send:
             return False
         except OSError as error:
             if error.errno == EFAULT:
-                raise self._blame(error) from error
+                raise self._region_error(error) from error
             raise
         return True
 
     @property
     def unsent(self) -> list[Part]:
-        """The parts of a response of which nothing is written."""
+        """The parts of a response of which no byte has been written."""
         return self._parts
 
     def replace(self, parts: list[Part]) -> None:
-        """Sends these instead. Only where nothing is written."""
+        """Send these parts instead; valid only before any byte has been written."""
         self._parts = parts
 
-    def _blame(self, error: OSError) -> OSError:
-        """A mapped page could not be read: it is one of the first region that is left."""
+    def _region_error(self, error: OSError) -> OSError:
+        """Map EFAULT, a mapped page that cannot be read, to the error of the first remaining region."""
         for part in self._parts[self._at :]:
             if not isinstance(part, BUFFERS):
                 return part.failed(error)
         return error
 
     def _gather(self) -> tuple[list[Buffer], bool]:
-        """What one system call can take, with the pieces of as many regions as can be copied together, and
-        whether that is all there is.
+        """Return the buffers that one system call can take, including pieces of as many regions as fit, and
+        whether they are all that remains.
         """
         run: list[Buffer] = []
         parts = self._parts
@@ -192,7 +192,7 @@ class Send:
 
 
 class Flight(Send):
-    """What TLS itself has to say while nobody waits for a response: a part of the handshake."""
+    """TLS handshake bytes, sent without a response."""
 
     __slots__ = ()
 
@@ -200,7 +200,7 @@ class Flight(Send):
         super().__init__(())
 
     def write(self, sock: Transport) -> bool:
-        """Sends nothing new, and so what waits before it."""
+        """Send the pending TLS bytes by writing nothing new."""
         try:
             sock.send(b"")
         except BlockingIOError:

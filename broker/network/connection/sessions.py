@@ -1,8 +1,8 @@
-"""Which requests of a connection whose login ends may be handled. (KIP-368; Kafka: SocketServer's
+"""Which requests a connection with an expiring login may send. (KIP-368; Kafka: SocketServer's
 processCompletedReceives)
 
-Asked by the processor of a listener with `connections.max.reauth.ms`, before a request is one; others have no
-such question. What a session is, broker.security.session says.
+The processor of a listener with `connections.max.reauth.ms` calls it for every frame. broker.security.session
+defines sessions.
 """
 
 from typing import Final
@@ -16,15 +16,17 @@ ENDED: Final = "its session has ended"
 
 
 class Sessions:
-    """Of one processor. `frame_limit` is what a connection may send while it logs in, once more too."""
+    """The sessions of one processor. `frame_limit` is the maximum frame size during a login or
+    re-authentication.
+    """
 
     def __init__(self, selector: Selector, frame_limit: int) -> None:
         self._counts = selector.counts
         self._frame_limit = frame_limit
 
     def refusal(self, channel: Channel, frame: Frame, now_ms: int) -> str | None:
-        """Why the connection is to be closed instead; None where the request is to be handled. A handshake
-        that comes too soon after the last one is, and is answered with ILLEGAL_SASL_STATE.
+        """Return the reason to close the connection, or None to handle the request. A handshake too soon
+        after the last one is handled, and gets ILLEGAL_SASL_STATE.
         """
         session = channel.session
         if session is None:

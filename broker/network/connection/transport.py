@@ -1,8 +1,7 @@
-"""What a channel reads from and writes to: a socket of the system, or one with TLS above it. (Kafka:
-TransportLayer)
+"""The transport of a channel: a plain socket, or TLS over a socket. (Kafka: TransportLayer)
 
-A plain listener's channels hold the system's own non-blocking socket, so that nothing is between it and the
-hot path; `network.tls.tls_socket` has the same methods.
+Channels of a plain listener use the non-blocking socket itself, which keeps the hot path short;
+`network.tls.tls_socket` has the same methods.
 """
 
 from collections.abc import Iterable
@@ -14,13 +13,13 @@ Control = tuple[int, int, Readable]
 
 
 class Transport(Protocol):
-    """Nothing here waits: what cannot be done now raises BlockingIOError."""
+    """A non-blocking transport: an operation that would block raises BlockingIOError."""
 
     def recv_into(self, buffer: Writable, /) -> int:
-        """Bytes read; 0 at the end of the stream."""
+        """Read into `buffer`. Returns the number of bytes, or 0 at the end of the stream."""
 
     def recv(self, size: int, flags: int, /) -> bytes:
-        """With MSG_PEEK: what the kernel holds."""
+        """Read; with MSG_PEEK, return bytes that the kernel holds without removing them."""
 
     def send(self, data: Readable, /) -> int: ...
 
@@ -29,6 +28,6 @@ class Transport(Protocol):
     ) -> int: ...
 
     def fileno(self) -> int:
-        """Where the kernel may write what is sent, by itself; negative where it must pass through `send`."""
+        """Return the descriptor for sendfile, or a negative number if all data must pass through `send`."""
 
     def close(self) -> None: ...

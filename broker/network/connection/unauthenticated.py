@@ -1,12 +1,11 @@
-"""Connections that have not authenticated: how many of one address there may be, and how much they may send.
+"""Limits unauthenticated connections: their number per address, and the bytes and requests they send.
 
-The processor of a listener with SASL or TLS adds each new connection, and asks about each of its requests
-until it has logged in; the bytes are counted as they are received, those of TLS as ciphertext. Where an
-address has sent more than `quotas.unauthenticated` allows, its connection is closed. Where it has too many
-connections, the eldest of those that the broker waits for makes room, so that connections that say nothing
-cannot keep clients behind the same address out; where the broker waits for none of the eldest, it is behind
-with its own work, and the new one is closed. Nothing here concerns any other address, or a connection that
-has logged in.
+The processor of a listener with SASL or TLS adds each new connection, and admits each of its requests until
+it has logged in; bytes are counted as they are received, those of TLS as ciphertext. If an address sends more
+than `quotas.unauthenticated` allows, its connection is closed. If an address has too many connections, the
+oldest one from which the broker waits for data is closed, so that silent connections cannot keep out clients
+behind the same address; if the broker waits for none of the oldest, it is behind with its own work, and the
+new connection is closed. Other addresses and logged-in connections are not affected.
 """
 
 from collections.abc import Callable
@@ -22,23 +21,23 @@ from broker.network.selector import Selector
 from broker.quotas.unauthenticated import CONNECTIONS, OverRate, UnauthenticatedQuotas
 
 LOGIN_FRAMES: Final = 8
-"""Requests that a login which was let in may send in any case: ApiVersions, SaslHandshake and two or three
-steps of SaslAuthenticate.
+"""Requests that an admitted login may send in any case: ApiVersions, SaslHandshake and two or three
+SaslAuthenticate.
 """
 
 HANDSHAKE_FRAMES: Final = 4
-"""What a TLS handshake counts for; its signature costs as much as a login without one."""
+"""Requests that a TLS handshake counts as; its signature costs as much as a login without TLS."""
 
-MOST_LOOKED_AT: Final = 16
-"""How many of the eldest are looked at for one that makes room."""
+MOST_EXAMINED: Final = 16
+"""The number of oldest connections examined to find one to close."""
 
 
-class OverLimit(Exception):  # noqa: N818 - a verdict on the peer, told to the gate already
-    """The connection is to be closed."""
+class OverLimit(Exception):  # noqa: N818 - a verdict on the peer, already reported to the gate
+    """The connection exceeds a limit and must be closed."""
 
 
 class _Metered:
-    """A socket whose received bytes are counted. Only what receives frames uses it."""
+    """A socket that counts received bytes; used only to receive frames."""
 
     __slots__ = ("received", "sock")
 
@@ -53,8 +52,9 @@ class _Metered:
 
 
 class UnauthenticatedConnections:
-    """Of one socket server. `counted` answers the address under which one is counted. `reject` is told of
-    each connection that is closed here: its listener and address, the key of the rule, and its value.
+    """The unauthenticated connections of one socket server. `counted` maps an address to the one it is
+    counted under. `reject` is called for each connection closed here, with its listener and address, the key
+    of the rule, and its value.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class UnauthenticatedConnections:
         self._reject = reject
 
     def add(self, channel: Channel, selector: Selector) -> None:
-        """A new connection, which is closed here if it is one too many."""
+        """Add a new connection; closes one if the address exceeds its maximum."""
         address = self._counted(channel.address)
         found = self._open.setdefault(address, {})
         found[channel] = selector
@@ -81,13 +81,13 @@ class UnauthenticatedConnections:
         for each in [each for each in found if each.authenticated]:
             del found[each]
         if len(found) > maximum:
-            leaving = next(filter(_is_waited_for, islice(found, MOST_LOOKED_AT)), channel)
-            self._reject(leaving.listener, leaving.address, CONNECTIONS, maximum)
+            closing = next(filter(_awaits_peer, islice(found, MOST_EXAMINED)), channel)
+            self._reject(closing.listener, closing.address, CONNECTIONS, maximum)
             reason = f"beyond {CONNECTIONS}"
-            found[leaving].close_channel(leaving, reason)
+            found[closing].close_channel(closing, reason)
 
     def forget(self, channel: Channel) -> None:
-        """It is closed."""
+        """Forget a closed connection."""
         address = self._counted(channel.address)
         found = self._open.get(address)
         if found is not None:
@@ -96,11 +96,11 @@ class UnauthenticatedConnections:
                 del self._open[address]
 
     def measure(self, channel: Channel) -> None:
-        """Counts what a channel without TLS receives until it has logged in."""
+        """Count the bytes that a channel without TLS receives until it has logged in."""
         channel.read = partial(self._read, channel)
 
     def meter(self, channel: Channel) -> Callable[[int], bool]:
-        """Counts what a channel with TLS receives; see `TlsSocket.meter`."""
+        """Return a function that counts the bytes that a TLS channel receives; see `TlsSocket.meter`."""
         has_begun = False
 
         def count(size: int) -> bool:
@@ -116,12 +116,12 @@ class UnauthenticatedConnections:
         return count
 
     def admit(self, channel: Channel) -> None:
-        """One more request of a connection that has not logged in. Raises OverLimit."""
+        """Count a request of an unauthenticated connection. Raises OverLimit."""
         is_begun = channel.requests < LOGIN_FRAMES and (channel.requests > 0 or channel.tls is not None)
         self._frames(channel, 1, is_begun=is_begun)
 
     def _read(self, channel: Channel, _sock: Transport) -> Frame | None:
-        """In place of the channel's `read`, until it has logged in. Raises OverLimit, and what it raises."""
+        """Read and count, in place of the channel's `read` until it has logged in. Also raises OverLimit."""
         if channel.authenticated:
             channel.read = channel.receive.read
             return channel.read(channel.sock)
@@ -142,9 +142,9 @@ class UnauthenticatedConnections:
     def _check(self, channel: Channel, over: OverRate | None) -> None:
         if over is not None:
             self._reject(channel.listener, channel.address, over.rule, over.bound)
-            raise OverLimit(f"its address is over {over.rule}")
+            raise OverLimit(f"its address exceeds {over.rule}")
 
 
-def _is_waited_for(channel: Channel) -> bool:
-    """Whether the broker has nothing to do for it before its peer says more."""
+def _awaits_peer(channel: Channel) -> bool:
+    """Return whether the broker has no work for the connection until its peer sends more."""
     return not channel.in_hand and channel.send is None and not has_arrivals(channel)

@@ -1,3 +1,1 @@
-"""From a frame to its answer: the request, its queue, its route, and the handlers. (Kafka: RequestChannel,
-KafkaRequestHandlerPool)
-"""
+"""Requests, the request channel, routes and handlers. (Kafka: RequestChannel, KafkaRequestHandlerPool)"""

@@ -1,8 +1,7 @@
-"""The part of a request header that a processor has not read: the client id and, in flexible versions,
-tagged fields.
+"""Reads the rest of a request header: the client id and, in flexible versions, tagged fields.
 
-A client sends the same id with every request, so the decoded strings are kept and found by their bytes.
-`protocol.header` has the whole header for everybody who is not on the path of every request.
+A client sends the same id with every request, so decoded strings are cached by their bytes. `protocol.header`
+parses the whole header for callers outside the request path.
 """
 
 from typing import Final
@@ -12,13 +11,13 @@ from broker.protocol.varint import skip_tags
 
 KEPT_IDS: Final = 4096
 KEPT_ID_BYTES: Final = 256
-"""Client ids are chosen by clients, so what is kept of them is bounded, and longer ones are not kept."""
+"""Clients choose their ids, so the cache is bounded and skips longer ids."""
 
 _known: dict[bytes, str] = {}
 
 
 def client_id_and_body(frame: bytes | bytearray | memoryview, flexible: bool) -> tuple[str | None, int]:
-    """The client id of a frame of at least ten bytes, and the offset at which the body begins. Raises
+    """Return the client id of a frame of at least ten bytes, and the offset of the body. Raises
     ProtocolViolation.
     """
     length = frame[8] << 8 | frame[9]
@@ -28,20 +27,20 @@ def client_id_and_body(frame: bytes | bytearray | memoryview, flexible: bool) ->
         at += length
         raw = bytes(frame[10:at])
         if len(raw) != length:
-            raise ProtocolViolation(f"a client id of {length} bytes in a frame of {len(frame)}")
+            raise ProtocolViolation(f"invalid client id: {length} bytes in a frame of {len(frame)}")
         client_id = _known.get(raw)
         if client_id is None:
             client_id = _decoded(raw)
     if flexible:
         if at >= len(frame):
-            raise ProtocolViolation("the request ends within its header")
+            raise ProtocolViolation("truncated request header")
         tags = frame[at]
         at += 1
         if tags:
             try:
                 at = skip_tags(frame, at, len(frame), tags)
             except IndexError as error:
-                raise ProtocolViolation("the request ends within its header") from error
+                raise ProtocolViolation("truncated request header") from error
     return client_id, at
 
 
@@ -49,7 +48,7 @@ def _decoded(raw: bytes) -> str:
     try:
         client_id = raw.decode()
     except UnicodeDecodeError as error:
-        raise ProtocolViolation("a client id that is not UTF-8") from error
+        raise ProtocolViolation("invalid client id: expected UTF-8") from error
     if len(raw) > KEPT_ID_BYTES:
         return client_id
     if len(_known) >= KEPT_IDS:

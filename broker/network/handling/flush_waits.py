@@ -1,7 +1,7 @@
-"""Answers that wait for the disk: what flush.messages wants there before it is acknowledged.
+"""Responses that wait for a flush, which flush.messages requires before acknowledgement.
 
-Filled by the handler pool at the end of a batch, emptied by the flushing task of `storage`. Knows neither
-files nor what is answered: only which answer needs which flush, and how long it may wait.
+The handler pool adds requests at the end of a batch; the flushing task of `storage` completes them.
+Independent of files and responses: it maps requests to the flushes that they need, and to their timeouts.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -20,7 +20,7 @@ Waiting = list[tuple[Request, AfterCommit]]
 
 
 class FlushWaits:
-    """The Produce purgatory at work. `reaper` ends what has waited for its whole time-out."""
+    """The Produce purgatory. `reaper` expires requests at their timeout."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class FlushWaits:
     ) -> None:
         self._produces = produces
         self._clock = clock
-        self._asked: dict[object, Flush] = {}
+        self._queued: dict[object, Flush] = {}
         self._is_filled = trio.Event()
 
         def expire(now_ms: int) -> None:
@@ -43,12 +43,12 @@ class FlushWaits:
 
     @property
     def queued(self) -> int:
-        """Flushes that the flushing task has not begun: one for a partition, however many wait for it."""
-        return len(self._asked)
+        """The number of flushes not yet started, at most one per partition."""
+        return len(self._queued)
 
     def park(self, committed: Waiting, flushes: Sequence[Flush]) -> Waiting:
-        """Has the flushes done, and parks whoever needs one of them; the others come back, to be answered at
-        once.
+        """Queue the flushes and delay the requests that need one of them. Returns the other requests, to be
+        answered immediately.
         """
         flush_of = {flush.partition: flush for flush in flushes}
         now_ms, now_ns = self._clock.ms(), self._clock.ns()
@@ -63,30 +63,33 @@ class FlushWaits:
             else:
                 at_once.append((request, after))
         for flush in flushes:
-            self._ask(flush)
+            self._queue(flush)
         self._is_filled.set()
         self.reaper.poke()
         return at_once
 
-    def _ask(self, flush: Flush) -> None:
-        """What was asked for and not begun is left to the later flush, which covers it; so whoever came while
-        the disk was busy shares the next turn. One that could not be prepared covers nothing.
+    def _queue(self, flush: Flush) -> None:
+        """Queue a flush in place of an earlier, not yet started one of its partition, which it covers:
+        requests that arrive while the disk is busy share the next flush. A flush whose preparation failed
+        covers nothing.
         """
         key = flush.partition if flush.error is None else flush
-        older = self._asked.get(key)
+        older = self._queued.get(key)
         if older is not None:
             older.leave_to(flush)
-        self._asked[key] = flush
+        self._queued[key] = flush
 
     async def next(self) -> Flush:
-        """The next flush to be done; the caller does it, then calls `HandlerPool.flushed`."""
-        while not self._asked:
+        """Wait for the next flush. The caller performs it, then calls `HandlerPool.flushed`."""
+        while not self._queued:
             self._is_filled = trio.Event()
             await self._is_filled.wait()
-        return self._asked.pop(next(iter(self._asked)))
+        return self._queued.pop(next(iter(self._queued)))
 
     def ended(self, flush: Flush) -> tuple[Waiting, Waiting]:
-        """Who waited for nothing else: those whose records the disk has, and the others."""
+        """Return the requests that need no other flush: first those whose records are
+        on disk, then the failed ones.
+        """
         flushed: list[DelayedProduce] = []
         failed: list[DelayedProduce] = []
         for operation in self._produces.check_and_complete(flush.partition):
@@ -94,7 +97,7 @@ class FlushWaits:
         return self._resumed(flushed), self._resumed(failed)
 
     def _resumed(self, operations: Iterable[DelayedProduce]) -> Waiting:
-        """They are answered now, and what their answers record is recorded now."""
+        """Set the time of the requests to now, since their responses record it."""
         now_ms, wall_ms = self._clock.ms(), self._clock.wall_ms()
         found: Waiting = []
         for operation in operations:

@@ -1,13 +1,12 @@
-"""The tasks that answer requests. (Kafka: KafkaRequestHandlerPool, KafkaRequestHandler)
+"""The tasks that handle requests. (Kafka: KafkaRequestHandlerPool, KafkaRequestHandler)
 
-A handler takes a request from the bounded channel and goes on without awaiting while there are more: what
-it staged is then committed in one write per partition, and the processors write all answers of the batch.
-Only handlers that must wait (a metadata commit, an fsync) are awaited, one at a time, while the other tasks
-go on. What takes long by itself is done in slices by a task of its own (`sliced_requests`), and occupies no
-handler: the work of a handler that says so, and reading and writing the messages of a request of more than
-LARGE bytes.
+A handler takes requests from the request channel without awaiting as long as there are more. The batch is
+then committed in one write per partition, and the processors write all its responses. Only handlers that must
+wait (a metadata commit, an fsync) are awaited, one at a time, while the other tasks continue. A task of its
+own runs long work in slices (`sliced_requests`) without occupying a handler: work that a handler returns as
+`Sliced`, and decoding and encoding the messages of a request of more than LARGE bytes.
 
-Knows outcomes, not APIs: the route says who answers.
+Handles outcomes and is independent of APIs: the route names the API's handler.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -53,27 +52,25 @@ from broker.network.throttling import Throttling
 from broker.records.slices import Slices
 
 BATCH: Final = 128
-"""Requests answered before other tasks get a turn; ours. At 10 us each this bounds the wait of a timer to
-about a millisecond.
-"""
+"""Requests handled before other tasks run; ours. At 10 us each this delays a timer by about a millisecond."""
 
 LARGE: Final = 4096
-"""Bytes of a request from which on it, and its answer, may be read and written in slices; ours. The most
-expensive smaller one has 2,000 array elements, which take a millisecond to decode and two to encode.
+"""Requests of more bytes than this are decoded, and their responses encoded, in slices; ours. The most
+expensive request below it has 2,000 array elements, which take one millisecond to decode and two to encode.
 """
 
 UNFINISHED: Final = (CoroutineType, Sliced)
 
 ANY_SIZE: Final = -1
-"""The same for answers that a handler needed slices for."""
+"""In place of LARGE, for a request that a handler has already handled in slices."""
 
 CALLBACKS: Final = "data-plane-kafka-request-handler-callbacks"
 
 
 class HandlerPool:
-    """`size` tasks over one request channel, named after `plane`. `responders` is a live list: those of every
-    processor whose answers a handler may have in hand. Callbacks and what waits for the disk are the first
-    pool's, which is `main` to the others.
+    """`size` tasks over one request channel, named after `plane`. `responders` is a live list of the
+    responders of every processor whose requests the handlers take. The first pool runs callbacks and flush
+    waits; it is `main` to the other pools.
     """
 
     leader_followers_type: ClassVar[type[LeaderFollowers]] = LeaderFollowers
@@ -115,10 +112,10 @@ class HandlerPool:
         )
         self.sliced: SlicedRequests = SlicedRequests() if main is None else main.sliced
         self._callbacks = broker.callbacks.queue
-        self._left_over = trio.Event()
-        self._leave_over = self._rest if main is None else main._rest
+        self._callbacks_left = trio.Event()
+        self._leave_callbacks = self._wake_callbacks if main is None else main._wake_callbacks
         if main is None:
-            broker.callbacks.serve(self._call_back, self._rest)
+            broker.callbacks.serve(self._call_back, self._wake_callbacks)
         self._batch = BATCH
         self._request_time: RequestTime | None = None
         self._now_ms = 0
@@ -126,13 +123,13 @@ class HandlerPool:
         self._last = 0
 
     def start(self, nursery: TaskStarter) -> None:
-        """Starts the handlers; `nursery` is also where those of a later `resize` go."""
+        """Start the handlers. A later `resize` starts handlers in `nursery` too."""
         self._nursery = nursery
         self.resize(self.size)
 
     def resize(self, size: int) -> None:
-        """Makes it `size` handlers, at least one. Those that go finish the request that they have in hand
-        first; the one that leads is not among them, whatever its number. (Kafka: resizeThreadPool)
+        """Set the number of handlers, at least one. A removed handler first finishes its request; the leader
+        is never removed, whatever its number. (Kafka: resizeThreadPool)
         """
         self.size = size
         if self._nursery is None:
@@ -142,19 +139,19 @@ class HandlerPool:
             self._nursery.start_soon(self.run, index, name=self.task_name(index))
 
     def task_name(self, index: int) -> str:
-        """That of Kafka's thread."""
+        """Return the name of Kafka's thread."""
         return f"{self._plane}-kafka-request-handler-{index}"
 
     def measure(self, request_time: RequestTime | None) -> None:
-        """Keeps the request quota from now on, or no longer (None)."""
+        """Apply the request quota, or stop doing so (None)."""
         self._batch = BATCH if request_time is None else 1
         self._request_time = request_time
 
     async def run(self, index: int) -> None:
-        """One handler task; ends when it is no longer wanted, or the request channel is closed and empty.
+        """Run one handler task until it is removed, or the request channel is closed and empty.
 
-        One task leads: it alone waits for requests, so that one wake-up serves all that came with a poll.
-        It hands the lead on before it waits for anything else.
+        The leader alone waits for requests, so that one wake-up serves all requests of a poll. It promotes a
+        follower before it waits for anything else.
         """
         queue = self._requests.queue_of(index)
         take = queue.receive_nowait
@@ -197,31 +194,30 @@ class HandlerPool:
                     break
 
     async def run_callbacks(self) -> None:
-        """Concludes what a turn has left over, with a turn for everybody else in between; until cancelled."""
+        """Run the callbacks that a turn left over, with a turn for other tasks between, until cancelled."""
         broker = self._broker
         while True:
-            await self._left_over.wait()
-            self._left_over = trio.Event()
+            await self._callbacks_left.wait()
+            self._callbacks_left = trio.Event()
             for key in broker.callbacks.take_recheck():
                 complete_fetches(broker, key)
             self.deliver()
 
-    def _rest(self) -> None:
-        self._left_over.set()
+    def _wake_callbacks(self) -> None:
+        self._callbacks_left.set()
 
     def deliver(self) -> None:
-        """Commits what was staged, answers what waited for it, concludes callbacks, and writes the answers
-        out.
+        """Commit staged records, complete the waiting requests, run callbacks, and write responses.
 
-        Synchronous. Called at the end of every batch, and by whoever completes parked requests outside of
-        one. Callbacks beyond a batch are left to the next turn.
+        Synchronous. Called at the end of every batch, and by callers that complete delayed requests outside a
+        batch. Callbacks beyond BATCH are left to the next turn.
         """
         if self._request_time is not None:
             self._request_time.begin()
         self._deliver()
 
     def _deliver(self) -> None:
-        """The same at the end of a handler's own work, whose last lap has just ended."""
+        """Deliver at the end of a handler's own work, whose lap has just ended."""
         time = self._request_time
         if self._after_commit:
             partitions = self._broker.partitions
@@ -238,7 +234,7 @@ class HandlerPool:
             for _ in range(min(len(callbacks), BATCH)):
                 self._call_back(*callbacks.popleft())
             if callbacks:
-                self._leave_over()
+                self._leave_callbacks()
         for responder in self._responders:
             if responder.responses:
                 responder.flush()
@@ -246,9 +242,7 @@ class HandlerPool:
             reaper.poke()
 
     def flushed(self, flush: Flush) -> None:
-        """It is done or has failed: whoever waited is answered, and what is not on the disk is not
-        acknowledged.
-        """
+        """Complete the requests that waited for a flush; answer with an error if it failed."""
         if self._request_time is not None:
             self._request_time.begin()
         flushed, failed = self.flush_waits.ended(flush)
@@ -268,7 +262,7 @@ class HandlerPool:
             self._complete(request, after.finish)
 
     def _complete(self, request: Request, outcome_of: Callable[[], Outcome]) -> None:
-        """Concludes a request that was not answered by its handler at once."""
+        """Conclude a request that its handler did not answer immediately."""
         try:
             self._conclude(request, outcome_of())
         except Exception as error:  # noqa: BLE001 - reported, and answered as an error
@@ -282,7 +276,7 @@ class HandlerPool:
         self._wall_ms = self._clock.wall_ms()
 
     def _serve(self, request: Request) -> Awaitable[Outcome] | None:
-        """Handles one request up to its outcome; an awaitable of it where the handler must wait."""
+        """Handle one request up to its outcome. Returns an awaitable of it if the handler must wait."""
         route = request.route
         frame = request.frame
         assert frame is not None
@@ -319,7 +313,7 @@ class HandlerPool:
         return None
 
     def _serve_large(self, request: Request, frame: Frame, offset: int) -> Awaitable[Outcome] | None:
-        """`_serve` for a request of more than LARGE bytes: in slices, unless the first one is all."""
+        """Serve a request of more than LARGE bytes, in slices unless the first slice completes it."""
         outcome = in_slices(self._handle_large(request, frame, offset))
         if outcome.__class__ is CoroutineType:
             slow: Awaitable[Outcome] = outcome
@@ -332,7 +326,7 @@ class HandlerPool:
     def _handle_large(
         self, request: Request, frame: Frame, offset: int
     ) -> Slices[Outcome | Awaitable[Outcome]]:
-        """Decodes a request and calls its handler, whose outcome may be in slices too."""
+        """Decode a request and call its handler, whose outcome may be in slices too."""
         route, broker = request.route, self._broker
         decoding = route.decode_in_slices(frame, offset)
         try:
@@ -371,8 +365,8 @@ class HandlerPool:
             self._fail(request, Place.HANDLE, error)
 
     def _serve_in_slices(self, request: Request, sliced: Sliced) -> Awaitable[Outcome] | None:
-        """The first slice is done. An awaitable of the outcome where this handler has to wait for the
-        others.
+        """Queue the remaining slices of a request whose first slice is done. Returns an awaitable of the
+        outcome if the handler must wait for them.
         """
         self._put_sliced(request, sliced, partial(self._conclude_sliced, request))
         self._last = self._clock.ns()
@@ -416,8 +410,8 @@ class HandlerPool:
         self.sliced.look()
 
     def _call_back(self, context: RequestContext, outcome_of: Callable[[], Outcome]) -> None:
-        """Concludes a request that has waited. The time that this takes is local time, and not part of the
-        wait; that of an answer which is encoded in slices counts as part of it.
+        """Conclude a delayed request. The time that this takes counts as local time and not as part of the
+        wait, except for a response encoded in slices.
         """
         assert isinstance(context, Request)
         context.completed = 0
@@ -427,7 +421,7 @@ class HandlerPool:
             context.local_complete += context.completed - begun
 
     def _conclude(self, request: Request, outcome: Outcome, large: int = LARGE) -> None:
-        """Turns an outcome into a queued response. The answer to a request of more than `large` bytes is
+        """Turn an outcome into a queued response; a request of more than `large` bytes gets its response
         encoded in slices.
         """
         time = self._request_time
@@ -468,7 +462,7 @@ class HandlerPool:
                 self._release(request)
                 request.local_complete = self._last = self._clock.ns()
                 if request.channel.fd < 0:
-                    request.channel.abandon()  # it went while its request was on its way here
+                    request.channel.abandon()  # it closed while its request was in the request channel
                 return
             case Sliced():
                 self._put_sliced(request, outcome, partial(self._conclude_sliced, request))
@@ -486,7 +480,7 @@ class HandlerPool:
             time.add_handler_until(request, now)
 
     def _answer_large(self, request: Request, outcome: Answered) -> None:
-        """Encodes an answer in slices, unless the first one is all."""
+        """Encode a response in slices, unless the first slice completes it."""
         try:
             encoded = in_slices(self._encode_large(request, outcome))
         finally:
@@ -498,7 +492,7 @@ class HandlerPool:
             self._put_encoded(request, cast(Encoded, encoded))
 
     def _encode_large(self, request: Request, outcome: Answered) -> Slices[Outcome | Awaitable[Outcome]]:
-        """Counts the errors of an answer and encodes it."""
+        """Count the errors of a response and encode it."""
         route, reply = request.route, outcome.reply
         try:
             errors = yield from route.count_errors_in_slices(reply)
@@ -545,20 +539,20 @@ class HandlerPool:
             self._frames.release(frame)
 
     def _fail(self, request: Request, place: Place, error: Exception) -> None:
-        """Answers UNKNOWN_SERVER_ERROR in the API's own response, or closes the connection where no response
-        can say so. (Kafka: KafkaApis.handleError)
+        """Respond UNKNOWN_SERVER_ERROR in the API's own schema, or close the connection if the schema has no
+        error code. (Kafka: KafkaApis.handleError)
         """
         route, channel = request.route, request.channel
         self._failures.report(place, error, api=route.metrics.name, connection=channel.id)
         route.metrics.count_errors(request, {ErrorCode.UNKNOWN_SERVER_ERROR: 1})
         if isinstance(error, MemoryError):
-            # The answer to it would need the request decoded once more.
+            # An error response would need the request decoded again.
             request.reply, request.close_reason = None, NO_MEMORY
             request.client_id = channel.client_id
         elif (reply := self._error_response(request)) is not None:
             request.reply = reply
         else:
-            request.close_reason = "the broker failed to answer"
+            request.close_reason = "unexpected error in the broker, and no error response is possible"
         self._release(request)
         request.completed = self._last = self._clock.ns()
         request.responder.responses.append(request)
@@ -566,7 +560,7 @@ class HandlerPool:
             self._request_time.add_handler(request)
 
     def _error_response(self, request: Request) -> bytes | None:
-        """None for a request without a response, and for one of which no response can be made."""
+        """Return None for a request without a response, and if the error response cannot be built."""
         route, frame = request.route, request.frame
         try:
             message = None

@@ -1,7 +1,7 @@
-"""Which handlers there are to be, and which of them leads: waits for requests, while the others are parked.
+"""The leader/followers pattern for handler tasks: the leader waits for requests, the followers are parked.
 
-Used by `handler_pool` alone, off the path of a request. Starts no task: it says which numbers are to be
-started, and tells a handler when it is no longer wanted.
+Used only by `handler_pool`, outside the request path. Starts no tasks: returns the numbers of handlers to
+start, and tells a handler when to end.
 """
 
 import itertools
@@ -19,25 +19,27 @@ class LeaderFollowers:
         self._followers = trio.lowlevel.ParkingLot()
 
     def resize(self, size: int) -> list[int]:
-        """Makes it `size` handlers; the numbers of those to start. Of more than that, the highest go
-        that do not lead: at once if they are parked, else when they would wait again.
+        """Set the number of handlers and return the numbers of those to start. Removes the highest numbers
+        first, but never the leader: parked handlers at once, the others before they would wait again.
         """
         surplus = sorted(self._wanted - {self._leader}, reverse=True)[: max(len(self._wanted) - size, 0)]
         self.dismiss(set(surplus))
         missing = size - len(self._wanted)
         new = list(itertools.islice((n for n in itertools.count() if n not in self._wanted), max(missing, 0)))
         self._wanted.update(new)
-        to_start = [number for number in new if number not in self._running]  # who has not gone yet stays
+        to_start = [number for number in new if number not in self._running]  # a handler not yet ended stays
         self._running.update(to_start)
         return to_start
 
     def dismiss(self, numbers: set[int] | None = None) -> None:
-        """None: all of them."""
+        """Remove handlers; None removes all."""
         self._wanted -= set(self._wanted) if numbers is None else numbers
         self._followers.unpark_all()
 
     async def take_the_lead(self, number: int) -> bool:
-        """Waits until it is this handler's turn to lead; False, and it must end, once it is not wanted."""
+        """Wait until this handler becomes the leader. Returns False once removed; the handler must
+        then end.
+        """
         while number in self._wanted:
             if self._leader is None:
                 self._leader = number
@@ -49,6 +51,6 @@ class LeaderFollowers:
         return False
 
     def promote_follower(self) -> None:
-        """Whoever leads must wait for something else."""
+        """Pass the lead on; the leader is about to wait for something other than a request."""
         self._leader = None
         self._followers.unpark()

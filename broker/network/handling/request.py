@@ -1,8 +1,7 @@
-"""One request on its way through the broker, with the times that its phases are measured by. (Kafka:
-RequestChannel.Request)
+"""One request and the time stamps of its phases. (Kafka: RequestChannel.Request)
 
-Made by a processor, handled by a handler task, written back by the same processor. Each time stamp has one
-writer.
+A processor creates it, a handler task handles it, and the same processor writes its response. Each time stamp
+has one writer.
 """
 
 from typing import TYPE_CHECKING
@@ -17,24 +16,24 @@ if TYPE_CHECKING:
     from broker.network.responder import Responder
 
 Reply = bytes | list[Part] | None
-"""A whole frame, one with file regions in it, or None where nothing goes over the wire."""
+"""A whole frame, a frame that contains file regions, or None if no response is sent."""
 
 
 class Request(RequestContext):
     """`frame` is the request without its size prefix; times are nanoseconds of the run's clock.
 
-    | time stamp | what it marks | its one writer |
+    | time stamp | meaning | writer |
     | --- | --- | --- |
-    | `received` | the frame was whole | the processor that read it |
-    | `dequeued` | a handler has it | the handler task |
-    | `local_complete` | it begins to wait for a timer, a commit, the disk; 0: it did not | the handler task |
-    | | a callback that ends the wait moves it on by its own time, which is local too | the handler pool |
-    | `completed` | its answer is queued | the handler pool |
-    | `taken` | its answer is being written; only where the socket did not take it whole | the responder |
+    | `received` | the frame is complete | the processor that read it |
+    | `dequeued` | a handler takes it | the handler task |
+    | `local_complete` | it starts to wait for a timer, a commit or the disk; 0: no wait | the handler task |
+    | | a callback that ends the wait adds its own time, which is local time too | the handler pool |
+    | `completed` | its response is queued | the handler pool |
+    | `taken` | a write of its response starts; only if the socket did not take it whole | the responder |
 
-    When the last byte is sent is told to the metrics and not kept. `errors` and `throttle_ms` are there only
-    where its metrics want them. `handler_ns` is the thread time that no quota has recorded yet, and `exempt`
-    says that the request quota does not apply; see `request_time`.
+    The metrics record when the last byte is sent; the request does not keep it. `errors` and `throttle_ms`
+    are set only if its metrics use them. `handler_ns` is thread time that no quota has recorded yet; `exempt`
+    means that the request quota does not apply (see `request_time`).
     """
 
     __slots__ = (
@@ -85,5 +84,5 @@ class Request(RequestContext):
     throttle_ms: int
 
     def count_as(self, name: str) -> None:
-        """Counts this request under another name than its API's."""
+        """Count this request under a name other than its API's."""
         self.route = self.route.counted_as(name)

@@ -1,8 +1,8 @@
 """The bounded queue between processors and handlers. (Kafka: RequestChannel)
 
-A full queue blocks the processor that would add to it, which then reads none of its sockets: that is the
-back-pressure that reaches clients over TCP. The end of work is the closed channel: handlers fall out of
-their loop. Another way to queue is anything that is a `Requests`.
+A full queue blocks the processor that adds to it; the processor then reads none of its sockets, which is the
+back-pressure that reaches clients over TCP. Closing the queue ends the handlers. `Requests` is the interface
+of other queueing schemes.
 """
 
 from typing import Protocol
@@ -13,41 +13,41 @@ from broker.network.handling.request import Request
 
 
 class RequestQueue(Protocol):
-    """What one handler takes from. Both raise trio.EndOfChannel once it is closed and empty."""
+    """The queue of one handler. Both methods raise trio.EndOfChannel once it is closed and empty."""
 
     async def receive(self) -> Request:
-        """Waits for a request."""
+        """Wait for a request."""
 
     def receive_nowait(self) -> Request:
-        """trio.WouldBlock where there is none now."""
+        """Return a request. Raises trio.WouldBlock if the queue is empty."""
 
 
 class Requests(Protocol):
-    """What processors put into and handlers take from. `capacity` is of all its queues together, `peak` the
-    deepest that they were when anyone looked.
+    """The queues between processors and handlers. `capacity` is the total of all queues, `peak` the largest
+    depth observed by `depth`.
     """
 
     capacity: int
     peak: int
 
     def put_nowait(self, value: Request, /) -> None:
-        """trio.WouldBlock where there is no room now."""
+        """Queue a request. Raises trio.WouldBlock if the queue is full."""
 
     async def put(self, value: Request, /) -> None:
-        """Waits for room."""
+        """Queue a request; waits for space."""
 
     def queue_of(self, handler: int) -> RequestQueue:
-        """Where the handler of this index takes its requests from."""
+        """Return the queue of the handler with this index."""
 
     def depth(self) -> int:
-        """Requests waiting now (RequestQueueSize)."""
+        """Return the number of queued requests (RequestQueueSize)."""
 
     async def aclose(self) -> None:
-        """No more requests: what is queued is still handled, then every handler ends."""
+        """Take no more requests. Handlers finish the queued requests, then end."""
 
 
 class RequestChannel:
-    """One queue for all handlers: `queued.max.requests` requests at most."""
+    """One queue for all handlers, of at most `queued.max.requests` requests."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -60,13 +60,11 @@ class RequestChannel:
         return self.receive
 
     def depth(self) -> int:
-        """Requests waiting now (RequestQueueSize); also keeps `peak`, the deepest seen by anyone who
-        asked.
-        """
+        """Return the number of queued requests (RequestQueueSize) and update `peak`."""
         depth = self.send.statistics().current_buffer_used
         self.peak = max(self.peak, depth)
         return depth
 
     async def aclose(self) -> None:
-        """No more requests: what is queued is still handled, then every handler ends."""
+        """Take no more requests. Handlers finish the queued requests, then end."""
         await self.send.aclose()

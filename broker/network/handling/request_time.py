@@ -1,24 +1,24 @@
-"""Splits the time of the broker's one thread among the clients that use it: the request quota. (KIP-124;
-Kafka: ClientRequestQuotaManager, KafkaChannel.networkThreadTimeNanos, RequestChannel.requestThreadTimeNanos)
+"""Attributes the time of the broker's thread to clients, for the request quota. (KIP-124; Kafka:
+ClientRequestQuotaManager, KafkaChannel.networkThreadTimeNanos, RequestChannel.requestThreadTimeNanos)
 
-There is one of these while a `request_percentage` rule exists, shared by all handlers and processors; without
-such a rule it does not exist, and nothing of this costs a request anything. While it exists each request is a
-batch of its own, and no cached answer is used.
+One instance exists while a `request_percentage` rule exists, shared by all handlers and processors. Without
+such a rule, requests pay no cost for it. While it exists each request is a batch of its own, and cached
+responses are not used.
 
-The clock is read in laps: every piece of work begins where the last one ended, or with `begin`, and its owner
-gets the lap at its end. So no nanosecond is charged twice, and the sum of all laps never exceeds the time
-that the thread had. The processor time of a thread that unpacks a request's batch is added to the request's.
+Time is measured in laps: a piece of work starts where the last one ended, or with `begin`, and its client is
+charged the lap at its end. So no nanosecond is charged twice, and the sum of all laps never exceeds the
+thread's time. The processor time of a thread that unpacks a request's batch is added to the request's.
 
-| work | goes to | is recorded |
+| work | charged to | recorded |
 | --- | --- | --- |
 | reading, decrypting, writing, TLS handshakes | the channel's `network_ns` | when the send completes |
 | decoding, handler, commit, callbacks, every step of a slow handler | the request's `handler_ns` | when the \
 request is done, with a check of the quota |
-| unpacking a batch in a thread | the request's `handler_ns` | the same |
+| unpacking a batch in a thread | the request's `handler_ns` | when the request is done |
 | encoding the response | the request's `handler_ns` | when the send completes |
 
-What an exempt request takes is recorded in the exempt sensor: replica fetches and their refusals, requests
-without a response (acks=0), and requests of the listener that `inter.broker.listener.name` sets apart.
+The time of exempt requests is recorded in the exempt sensor: replica fetches, including refused ones,
+requests without a response (acks=0), and requests of the listener named by `inter.broker.listener.name`.
 """
 
 from collections.abc import Awaitable, Collection, Generator, Sequence
@@ -34,11 +34,11 @@ from broker.quotas.verdict import larger
 Result = TypeVar("Result")
 
 WAITING: Final = (AfterCommit, Delayed, Sliced)
-"""Outcomes of requests that are not done yet."""
+"""Outcomes of requests that are not complete."""
 
 
 class RequestTime:
-    """`exempt` are the names of listeners that serve other brokers only: a live set."""
+    """`exempt` is a live set of the names of listeners that serve only other brokers."""
 
     __slots__ = ("_base_ms", "_exempt", "_last", "_ns", "_parked", "_quota")
 
@@ -53,32 +53,32 @@ class RequestTime:
     # Laps
 
     def begin(self) -> None:
-        """A piece of work begins now. The time since the last one belongs to no client."""
+        """Start a lap. The time since the last lap is charged to no client."""
         self._last = self._ns()
 
     def begin_at(self, now: int) -> None:
-        """The same, where the clock has just been read."""
+        """Start a lap at a time that the caller has just read."""
         self._last = now
 
     def add_handler(self, request: Request) -> None:
-        """The lap was spent on handling `request`."""
+        """End a lap of handling `request`."""
         now = self._ns()
         request.handler_ns += now - self._last
         self._last = now
 
     def add_handler_until(self, request: Request, now: int) -> None:
-        """The same, where the clock has just been read."""
+        """End a lap of handling `request` at a time that the caller has just read."""
         request.handler_ns += now - self._last
         self._last = now
 
     def add_network(self, channel: Channel) -> None:
-        """The lap was spent on reading from or writing to `channel`."""
+        """End a lap of reading from or writing to `channel`."""
         now = self._ns()
         channel.network_ns += now - self._last
         self._last = now
 
     def share(self, requests: Sequence[Request]) -> None:
-        """The lap was spent on all of `requests` together: each gets an equal part."""
+        """End a lap of handling all of `requests`, in equal shares."""
         now = self._ns()
         each = (now - self._last) // len(requests)
         for request in requests:
@@ -86,15 +86,15 @@ class RequestTime:
         self._last = now
 
     def run(self, request: Request, slow: Awaitable[Result]) -> "_Stepped[Result]":
-        """An awaitable with the result of `slow`, each of whose steps is a lap of `request`."""
+        """Return an awaitable with the result of `slow`; each of its steps is a lap of `request`."""
         return _Stepped(self, request, slow)
 
     # Charges
 
     def charge(self, request: Request, outcome: Outcome) -> Outcome:
-        """Ends the lap, and records what handling `request` took. The outcome has the larger throttle of its
-        own and the request quota's, which the response tells. A request that still waits is recorded when it
-        is done.
+        """End the lap and record the time spent on `request`. The returned outcome carries the larger of its
+        own throttle and the request quota's, which the response reports. A request that still waits is
+        recorded when it is done.
         """
         now = self._ns()
         spent = request.handler_ns + now - self._last
@@ -131,9 +131,8 @@ class RequestTime:
         return outcome
 
     def settle(self, request: Request) -> None:
-        """The response has left, or never will; the lap was spent on writing it. Records all that was spent
-        on the request and its channel since the last record. No throttle follows from it; the next request
-        meets it. (recordNetworkThreadTimeCallback)
+        """End the lap of writing a response, sent or not, and record the unrecorded time of the request and
+        its channel. Does not throttle; the next request does, if needed. (recordNetworkThreadTimeCallback)
         """
         now = self._ns()
         channel = request.channel
@@ -148,8 +147,8 @@ class RequestTime:
             self._quota.record_sent(channel.principal, request.client_id, spent, now_ms)
 
     def close(self, channel: Channel) -> None:
-        """The connection ends: what its unanswered requests and its unrecorded reads and writes took goes to
-        its client, and to the exempt sensor if it never said who it is. (Kafka forgets this time.)
+        """Record the time of a closing connection's unanswered requests and unrecorded reads and writes: for
+        its client, or as exempt if the connection sent no request. (Kafka discards this time.)
         """
         spent, channel.network_ns = channel.network_ns, 0
         now_ms = self._last // 1_000_000 + self._base_ms
@@ -169,7 +168,7 @@ class RequestTime:
 
 
 class _Stepped(Awaitable[Result]):
-    """Runs a coroutine and measures each of its steps; what other tasks do between two steps is not in it."""
+    """Runs a coroutine and measures each of its steps, without the time of other tasks between two steps."""
 
     __slots__ = ("_request", "_slow", "_time")
 
@@ -195,5 +194,5 @@ class _Stepped(Awaitable[Result]):
             value = error = None
             try:
                 value = yield trap
-            except BaseException as thrown:  # noqa: BLE001 - cancellation too belongs to the coroutine
+            except BaseException as thrown:  # noqa: BLE001 - the coroutine handles cancellation too
                 error = thrown

@@ -1,8 +1,7 @@
-"""From the first four bytes of a request to everything needed to answer it. (Kafka: ApiVersionManager,
-ApiKeys)
+"""The route of a request: what its first four bytes select. (Kafka: ApiVersionManager, ApiKeys)
 
-A processor looks a route up once per request; it is built on first use from the registry and the compiled
-codec. Each listener has its own table, because answers that name addresses differ by listener.
+A processor looks a route up once per request; the first lookup builds it from the registry and the compiled
+codec. Each listener has its own table, because responses that contain addresses differ by listener.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -20,36 +19,36 @@ from broker.protocol.error_codes import Collector, error_codes, error_codes_in_s
 from broker.protocol.schema import Struct
 
 KEPT_ANSWERS: Final = 512
-"""Answers kept per API and version and listener; a client that never asks twice must not grow the broker."""
+"""Responses cached per API, version and listener; bounded, since clients choose the requests."""
 
 KEPT_ANSWER_BYTES: Final = 64 * 1024
 KEPT_BYTES: Final = 1024 * 1024
-"""The largest answer that is kept, and all of an API, version and listener, their requests included."""
+"""The largest cached response, and the total per API, version and listener, requests included."""
 
 
 CONSUMERS: Final = {api_key.ApiKey.FETCH: "FetchConsumer"}
-"""Requests that are counted under a name that says who asks, until one of them says otherwise."""
+"""Initial metric names of requests that are counted by the kind of client; see `Request.count_as`."""
 
 UNKNOWN_VERSION: Final = -1
-"""Under which requests of versions that do not exist are counted together."""
+"""The version under which requests of all unknown versions are counted."""
 
 
 MetricsOf = Callable[[str, int], RequestMetrics]
-"""What requests of an API (by the name that they are counted under) and a version are recorded with."""
+"""Returns the metrics of an API, by its metric name, in one version."""
 
 
 class Wrapper(Protocol):
-    """Stands before handlers."""
+    """Wraps the handlers of requests."""
 
     def handler(self, api: Api) -> Callable[..., Any]:
-        """What is called in the place of the API's handler."""
+        """Return the function to call in place of the API's handler."""
 
     def request_cache(self, api: Api, request_cache: RequestCache) -> RequestCache:
-        """The same for requests that are known by heart."""
+        """Return the cache to use in place of the API's request cache."""
 
 
 class KeptAnswer:
-    """An encoded answer around the place of its correlation id."""
+    """An encoded response, split around its correlation id."""
 
     __slots__ = ("client_id", "head", "imprint", "tail")
 
@@ -106,29 +105,29 @@ class Route:
         self.request_cache: RequestCache | None = None
         self._wrapper: Wrapper | None = None
         self.answers: dict[bytes, KeptAnswer] = {}
-        """By the request's bytes behind its correlation id."""
+        """By the request's bytes after its correlation id."""
         self.kept_bytes = 0
         self.namesakes: dict[str, Route] = {}
-        """The same route, for requests that are counted under another name."""
+        """Copies of this route with other metrics, by metric name."""
 
     def decode_in_slices(self, frame: Frame, offset: int) -> Generator[None, None, Struct]:
-        """What `decode` does, for large requests."""
+        """Decode a large request in slices."""
         if self.version == UNKNOWN_VERSION:
             return _undecoded_in_slices()
         return codec.decode_request_in_slices(self.api.key, self.version)(frame, offset)
 
     def encode_in_slices(self, reply: Struct, correlation_id: int) -> Generator[None, None, list[Part]]:
-        """What `encode` does, for large answers."""
+        """Encode a large response in slices."""
         encode = codec.encode_response_in_slices(self.api.key, max(self.version, 0))
         return cast("Generator[None, None, list[Part]]", encode(reply, correlation_id))
 
     def count_errors_in_slices(self, reply: Struct) -> Generator[None, None, Mapping[int, int]]:
-        """How often each error code is in a large answer."""
+        """Count each error code of a large response in slices."""
         return error_codes_in_slices(self.api.key, max(self.version, 0))(reply)
 
     def keep(self, request: bytes, client_id: str | None, answer: bytes, imprint: Imprint | None) -> None:
-        """Remembers an answer that depends on the request's bytes and the metadata image only. Not where
-        every request is logged: what is answered by heart leaves no trace of itself.
+        """Cache a response that depends only on the request's bytes and the metadata image. Does not cache
+        while every request is logged, since a cached response leaves no log line.
         """
         size = len(request) + len(answer)
         if size > KEPT_ANSWER_BYTES or self.metrics.wants_all:
@@ -139,18 +138,18 @@ class Route:
         self.answers[request[8:]] = KeptAnswer(answer, client_id, imprint)
 
     def forget(self) -> None:
-        """What was true may no longer be."""
+        """Invalidate the cached responses."""
         self.answers.clear()
         self.kept_bytes = 0
 
     def wrap_handler(self, wrapper: Wrapper | None) -> None:
-        """Puts `wrapper` before the handler, or takes it away; `allow_cache` is to be called then."""
+        """Wrap the handler, or remove the wrapper. The caller then calls `allow_cache`."""
         self._wrapper = wrapper
         if self.version != UNKNOWN_VERSION:
             self.handle = self.api.handle if wrapper is None else wrapper.handler(self.api)
 
     def allow_cache(self, is_allowed: bool) -> None:
-        """Whether requests that repeat themselves may be served from memory."""
+        """Allow or forbid to serve repeated requests from caches."""
         self.forget()
         api = self.api
         request_cache = (
@@ -162,7 +161,7 @@ class Route:
             route.request_cache = request_cache
 
     def counted_as(self, name: str) -> "Route":
-        """This route, but for the metrics."""
+        """Return this route with the metrics of another name."""
         namesake = self.namesakes.get(name)
         if namesake is None:
             namesake = self.namesakes[name] = copy(self)
@@ -170,7 +169,7 @@ class Route:
         return namesake
 
     def recount(self) -> None:
-        """What requests are to be counted with has changed. Nothing that is kept may hide one from it."""
+        """Renew the metrics, and invalidate cached responses, which would hide requests from them."""
         self.forget()
         for route in (self, *self.namesakes.values()):
             route.metrics = self._metrics(route.metrics.name, self.version)
@@ -188,7 +187,7 @@ class Routes:
         self.get = self._routes.get
 
     def build(self, head: int) -> Route | None:
-        """The route for `head`, made now; None for an API or version that is not served."""
+        """Build the route for `head`. Returns None for an API or version that is not served."""
         key, version = head >> 16, head & 0xFFFF
         api = self._registry.get(key)
         if api is None:
@@ -217,7 +216,7 @@ class Routes:
                 flexible=False,
                 error_codes=error_codes(key, 0),
             )
-            head |= 0x7FFF  # one is kept for all of them
+            head |= 0x7FFF  # one route serves all unknown versions
         else:
             return None
         route.wrap_handler(self._wrapper)
@@ -226,29 +225,29 @@ class Routes:
         return route
 
     def all(self) -> list[Route]:
-        """Those that somebody has asked for so far."""
+        """Return the routes built so far."""
         return list(self._routes.values())
 
     def recount(self) -> None:
-        """What requests are to be counted with has changed."""
+        """Renew the metrics of every route."""
         for route in self._routes.values():
             route.recount()
 
     def allow_cache(self, is_allowed: bool) -> None:
-        """Whether an answer may be given without a handler looking at the request."""
+        """Allow or forbid to serve requests from caches, without a handler."""
         self._cache_allowed = is_allowed
         for route in self._routes.values():
             route.allow_cache(is_allowed)
 
     def wrap_handlers(self, wrapper: Wrapper | None) -> None:
-        """Whether something stands before the handlers from now on."""
+        """Wrap the handlers, or remove the wrapper (None)."""
         self._wrapper = wrapper
         for route in self._routes.values():
             route.wrap_handler(wrapper)
             route.allow_cache(self._cache_allowed)
 
     def forget_answers(self) -> None:
-        """Called when the metadata image changes."""
+        """Invalidate cached responses; called when the metadata image changes."""
         for route in self._routes.values():
             route.forget()
             if route.request_cache is not None:
@@ -256,7 +255,7 @@ class Routes:
 
 
 def _encoder(key: int, version: int) -> Callable[[Any, int], list[Part]]:
-    # What the codec only measures (a FileSlice) is what the network can send.
+    # Parts that the codec does not encode, only measures (FileSlice), are parts that the network can send.
     return cast("Callable[[Any, int], list[Part]]", codec.encode_response(key, version))
 
 

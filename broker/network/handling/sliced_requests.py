@@ -1,12 +1,11 @@
-"""Requests whose handling takes longer than others may be kept waiting: they are continued one slice at a
-time, and everybody else has a turn in between.
+"""Requests with long work, which runs one slice at a time with a turn for other tasks in between.
 
-Filled by the handlers of every plane, run by `app` as one task, so that there is one slice between two looks
-at the network, however many requests wait here. They are served one after the other, because each may have an
-unpacked batch in memory, and tenants take turns: after a request of one, every other tenant that waits has
-one served. A tenant is the principal of a connection, or where none has logged in the address of its peer.
-Within a tenant connections take turns, since each has one request here at most. The work for a connection
-that is gone is dropped. Knows no API and no record.
+The handlers of every plane add requests; `app` runs them in one task, so that only one slice runs between two
+polls of the network. Requests are served one after the other, because each may have an unpacked batch in
+memory, and tenants take turns: after a request of one tenant, every other waiting tenant has one request
+served. A tenant is the principal of a connection or, for an anonymous connection, the address of its peer.
+Within a tenant connections take turns, since each has at most one request here. The work of a closed
+connection is dropped. Independent of APIs and records.
 """
 
 import time
@@ -30,13 +29,14 @@ SLICED: Final = "data-plane-kafka-request-handler-slices"
 End = Callable[[], Outcome | Awaitable[Outcome]]
 
 Conclude = Callable[[End], None]
-"""Is given a function that returns what the handler returned, or raises what it raised."""
+"""Takes a function that returns what the handler returned, or raises what it raised."""
 
 Slice = Callable[[Callable[[], None], int], None]
-"""Runs a slice. Charges to the request the slice's time and the nanoseconds that a thread worked before."""
+"""Runs a slice. Charges to the request the slice's time and the preceding processor time of a thread, in ns.
+"""
 
 ThreadClock = Callable[[], int]
-"""Nanoseconds of processor time of the thread that calls it."""
+"""Returns the processor time of the calling thread in nanoseconds."""
 
 
 Waiting = tuple[Request, Sliced, Slice, Conclude]
@@ -45,15 +45,15 @@ GONE: Final = "the client has gone"
 
 
 def tenant_of(channel: Channel) -> tuple[str, str]:
-    """Whose turn it is when a request of this connection is served: a principal, or an address without one.
-    The client id is not part of it, because clients choose it.
+    """Return the tenant of a connection: its principal, or its address if it is anonymous. The client id is
+    not part of it, because clients choose it.
     """
     principal = channel.principal
     return (principal, "") if principal != ANONYMOUS else (ANONYMOUS, channel.address)
 
 
 class SlicedRequests:
-    """At most one for each connection that waits for an answer, and those whose connection has gone."""
+    """At most one request per open connection that waits for a response, and those of closed connections."""
 
     def __init__(self, thread_ns: ThreadClock = time.thread_time_ns) -> None:
         self._thread_ns = thread_ns
@@ -67,7 +67,7 @@ class SlicedRequests:
         return self._count
 
     def put(self, request: Request, sliced: Sliced, in_slice: Slice, conclude: Conclude) -> None:
-        """`conclude` is called once, when the last slice is done; never if `run` is cancelled before."""
+        """Queue a request. `conclude` is called once after the last slice, or never if `run` is cancelled."""
         tenant = tenant_of(request.channel)
         waiting = self._tenants.get(tenant)
         if waiting is None:
@@ -77,23 +77,23 @@ class SlicedRequests:
         self._filled.set()
 
     def drop(self, message: Large | None) -> None:
-        """Frees a large message, list or set a slice at a time, before the next request has its turn."""
+        """Free a large message, list or set in slices, before the next request is served."""
         self._dropped.append(message)
         self._filled.set()
 
     def drop_after(self, request: Request, message: Struct) -> None:
-        """The same once the request has its answer. Until then its handler may hold parts of the message,
-        which would be freed all at once with the last of these parts.
+        """Free a message in slices once the request has its response. Until then its handler may hold parts
+        of the message, and the last of these parts would free the rest all at once.
         """
         self._held.append((request, message))
 
     def look(self) -> None:
-        """A request may have got its answer outside of `run`."""
+        """Check for messages to free, since a request may have been answered outside `run`."""
         if self._held:
             self._filled.set()
 
     def _release(self) -> None:
-        """Gives up the messages of requests that have their answer; `frame` is None from then on."""
+        """Queue for freeing the messages of answered requests, whose `frame` is None."""
         held, self._held = self._held, []
         for request, message in held:
             if request.frame is None:
@@ -102,7 +102,7 @@ class SlicedRequests:
                 self._held.append((request, message))
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Serve requests until cancelled."""
         while True:
             await self._filled.wait()
             if self._held:
@@ -128,11 +128,13 @@ class SlicedRequests:
                 del self._tenants[tenant]
             self._count -= 1
             conclude(work.outcome)
-            del request, sliced, in_slice, conclude, work  # they may hold what is dropped next
+            del request, sliced, in_slice, conclude, work  # they may refer to a message that is freed next
 
 
 class _Work:
-    """The slices of one request, and how they ended. `thread_ns` is what a thread worked since the last."""
+    """The slices of one request and their outcome. `thread_ns` is a thread's processor time since the last
+    slice.
+    """
 
     def __init__(self, sliced: Sliced, clock: ThreadClock) -> None:
         self._clock = clock
@@ -147,7 +149,7 @@ class _Work:
         self.done = False
 
     async def before(self) -> None:
-        """Does what the generator asked for, and lets others have a turn."""
+        """Run the step that the generator yielded, in a thread, or yield to other tasks."""
         self.thread_ns = 0
         if self._step is None:
             await trio.lowlevel.checkpoint()
@@ -155,11 +157,11 @@ class _Work:
         await trio.to_thread.run_sync(self._run, self._step)
 
     def _run(self, unpack: Unpack) -> None:
-        """In a thread."""
+        """Run a step; called in a thread."""
         begun = self._clock()
         try:
             unpack.run()
-        except Exception as error:  # noqa: BLE001 - raised in the generator, which knows what to do with it
+        except Exception as error:  # noqa: BLE001 - thrown into the generator, which handles it
             self._refusal = error
         finally:
             self.thread_ns = self._clock() - begun
@@ -170,19 +172,19 @@ class _Work:
             self._step = next(self._slices) if refusal is None else self._slices.throw(refusal)
         except StopIteration as end:
             if end.value.__class__ is Sliced:
-                self._go_on(end.value)
+                self._continue(end.value)
             else:
                 self._outcome, self.done = end.value, True
         except Exception as error:  # noqa: BLE001 - raised again by `outcome`, where it is reported
             self._error, self.done = error, True
 
-    def _go_on(self, sliced: Sliced) -> None:
-        """What the last slice has returned is in slices too."""
+    def _continue(self, sliced: Sliced) -> None:
+        """Continue with the slices that the last slice returned."""
         self._slices, self._step, self._then = sliced.slices, sliced.step, sliced.then
         self._held = sliced.held
 
     def give_up(self) -> list[Large]:
-        """End the work, and return what it has made so far, to be freed in slices."""
+        """End the work, and return the objects made so far, to be freed in slices."""
         found = [*self._held, *held_by(self._slices)]
         self._outcome, self.done, self._held = Hangup(GONE), True, ()
         try:
@@ -199,6 +201,6 @@ class _Work:
             try:
                 raise error
             finally:
-                del error  # it holds this frame, and the frames of what was decoded
+                del error  # it refers to this frame, and to the frames of decoded messages
         assert self._outcome is not None
         return self._outcome if self._then is None else self._then(self._outcome)

@@ -1,3 +1,1 @@
-"""How many bytes of requests may be in memory at once. Only there with `queued.max.request.bytes`.
-(KIP-72)
-"""
+"""Bounds the bytes of requests in memory, by `queued.max.request.bytes`. (KIP-72)"""

@@ -1,17 +1,18 @@
-"""Requests that are in memory only as far as `queued.max.request.bytes` allows, and who waits for room.
+"""A frame pool that keeps requests within `queued.max.request.bytes`, with a queue of waiting connections.
 (Kafka: the memory mute of Selector and KafkaChannel, KIP-72)
 
-One for all processors of a socket server, in the place of the plain `FramePool`, unless the key is 0 or -1.
-A `LeasedReceive` asks as soon as the size of its frame is known; the lease ends when the frame is released,
-or with its connection. Knows connections only by what a `LeasedReceive` can be told.
+One for all processors of a socket server, in place of the plain `FramePool`, unless the key is 0 or -1. A
+`LeasedReceive` asks as soon as it knows the size of its frame; the lease ends when the frame is released, or
+with its connection. Uses connections only through the methods of `LeasedReceive`.
 
-Kafka opens every muted channel again when memory has come back, and shuffles the ready ones so that none
-starves. Here those who found no memory stand in line: what is released is granted to the one that has waited
-longest. Nobody is woken in vain, and nobody can be overtaken, because memory is never free while somebody
-waits. The shuffle stays for those who are ready in the same moment while little is left.
+Kafka unmutes every muted channel when memory is free again, and shuffles the ready ones so that none starves.
+Here connections without memory queue: released memory is granted to the one that has waited longest. So no
+connection wakes in vain and none is overtaken, because memory is never free while a connection waits. The
+shuffle remains for connections that are ready in the same poll while little memory is left.
 
-A frame holds memory from its first byte on, not from its announcement. A client that begins and does not go
-on would hold it until it is idle, as in Kafka; here it is hung up on once others have waited for it.
+A frame takes memory with its first byte, not with its size prefix. In Kafka a client that sends a part of a
+request and stalls keeps its memory until its connection is idle; here the connection is closed once others
+have waited for that memory.
 """
 
 import random
@@ -28,15 +29,15 @@ if TYPE_CHECKING:
     from broker.network.memory.leased_receive import LeasedReceive
 
 PROGRESS_BYTES: Final = 64 * 1024
-"""What a frame must bring, unless it ends before, to be going on; ours. In five seconds, the default of
-`stall_ms`, a link of 13 kB/s brings it.
+"""Bytes that a frame must receive to count as making progress, unless it ends before; ours. Within five
+seconds, the default of `stall_ms`, a link of 13 kB/s delivers them.
 """
 
 
 class LeasedFrames(FramePool):
-    """A frame pool that asks the memory pool first. `stall_ms` is how long a frame that has memory may bring
-    nothing while others wait (`queued.request.stall.timeout.ms`). `only_large`: requests that fit into the
-    scratch buffer of a processor are received without a lease.
+    """A frame pool that allocates from the memory pool first. `stall_ms` is how long a frame with memory may
+    make no progress while others wait (`queued.request.stall.timeout.ms`). With `only_large`, requests that
+    fit into the scratch buffer of a processor need no lease.
     """
 
     __slots__ = (
@@ -68,19 +69,19 @@ class LeasedFrames(FramePool):
         self._clock = clock
         self._stall_ms = stall_ms
         self._leases: dict[int, Lease] = {}
-        """By the identity of the buffer, from the whole frame until its release."""
+        """By the identity of the buffer, from the complete frame until its release."""
         self._waiting: OrderedDict[LeasedReceive, None] = OrderedDict()
         self._short_since_ms = 0
         self._arriving: OrderedDict[LeasedReceive, int] = OrderedDict()
-        """Frames that have memory and are not whole, with when they last went on; the longest ago first."""
+        """Incomplete frames that have memory, with the time of their last progress; the oldest first."""
 
     @property
     def waiting(self) -> int:
-        """Connections that are muted for want of memory."""
+        """The number of connections muted for lack of memory."""
         return len(self._waiting)
 
     def ask(self, receive: "LeasedReceive", size: int) -> Lease | None:
-        """Memory for a frame, or None: `receive` is then in line, and is given it by `grant`."""
+        """Return memory for a frame, or None: `receive` then queues, and `grant` gives it the memory."""
         now_ms = self._clock.ms()
         lease = self.memory.try_allocate(size, now_ms)
         if lease is None:
@@ -91,14 +92,14 @@ class LeasedFrames(FramePool):
         return lease
 
     def goes_on(self, receive: "LeasedReceive") -> None:
-        """Its frame has begun, or has brought `PROGRESS_BYTES` more."""
+        """Record that the frame has begun, or has received `PROGRESS_BYTES` more."""
         self._arriving[receive] = self._clock.ms()
         self._arriving.move_to_end(receive)
         if self._waiting:
             self.reaper.poke()
 
     def is_whole(self, receive: "LeasedReceive", frame: memoryview, lease: Lease) -> None:
-        """The lease is the frame's now, until `release`."""
+        """Pass the lease to the complete frame, until `release`."""
         self._arriving.pop(receive, None)
         self._leases[id(frame.obj)] = lease
 
@@ -109,7 +110,7 @@ class LeasedFrames(FramePool):
             self.end(lease)
 
     def end(self, lease: Lease) -> None:
-        """Takes the memory back, and grants it to those who wait."""
+        """Take memory back, and grant it to waiting connections."""
         now_ms = self._clock.ms()
         self.memory.release(lease, now_ms)
         while self._waiting:
@@ -121,7 +122,7 @@ class LeasedFrames(FramePool):
             receive.grant(granted)
 
     def leave(self, receive: "LeasedReceive") -> None:
-        """The connection is closed: it waits for nothing, and brings nothing."""
+        """Remove a closed connection."""
         self._waiting.pop(receive, None)
         self._arriving.pop(receive, None)
 
@@ -129,7 +130,7 @@ class LeasedFrames(FramePool):
         return receive in self._waiting
 
     def fair(self, poll: Poll) -> Poll:
-        """`poll` in an order left to chance while memory is low: the last of it goes to no favourites."""
+        """Return `poll` with its results shuffled while memory is low, so that no connection is favoured."""
         memory = self.memory
 
         def poll_fairly(timeout: float, most: int) -> list[tuple[int, int]]:
@@ -149,5 +150,5 @@ class LeasedFrames(FramePool):
         while (due_ms := self._next_deadline()) is not None and due_ms <= now_ms:
             receive, _ = self._arriving.popitem(last=False)
             receive.hang_up(
-                f"a request stood still for {self._stall_ms} ms while others waited for its memory"
+                f"a request made no progress for {self._stall_ms} ms while others waited for its memory"
             )

@@ -1,14 +1,13 @@
-"""The receiving half of a connection where the memory of requests is bounded. (Kafka: NetworkReceive with a
-MemoryPool, KafkaChannel.isInMutableState)
+"""The receiving half of a connection with bounded request memory. (Kafka: NetworkReceive with a MemoryPool,
+KafkaChannel.isInMutableState)
 
-Made by a processor's `receiving` for each connection if `queued.max.request.bytes` is positive. Reads the
-four bytes of a size and nothing behind them until the pool has granted that size; the kernel keeps the rest,
-and TCP slows the client down. So a connection without memory holds four bytes.
+`receiving` creates one per connection if `queued.max.request.bytes` is positive. Reads only the four bytes of
+a size until the pool has granted that size; the rest stays in the kernel, and TCP slows the client down. So a
+connection without memory holds four bytes.
 
-A frame that has memory is never muted: it could not give it back (KIP-72). Nor is a connection that has not
-logged in, or is in its TLS handshake: neither needs a lease, and the smaller limit of frames before the login
-bounds what it holds, as in Kafka. Every frame is a view of a pooled buffer, so that whoever is done with it
-gives it back by `FramePool.release`, and with it the lease.
+A frame that has memory is never muted: it could not give the memory back (KIP-72). Connections before login
+or in a TLS handshake need no lease; as in Kafka, the smaller frame limit before login bounds their memory.
+Every frame is a view of a pooled buffer; `FramePool.release` gives back the buffer and the lease.
 """
 
 import logging
@@ -25,11 +24,11 @@ from broker.network.memory.memory_pool import Lease
 from broker.network.selector import READ, Selector
 
 NewReceive = Callable[[int, socket.socket], Receive]
-"""The receiving half of a connection, from its limit and its socket."""
+"""Creates the receiving half of a connection from its frame limit and its socket."""
 
 
 class LeasedReceive(Receive):
-    """`announced` is the size of the frame that is being received, 0 between two frames."""
+    """`announced` is the size of the frame being received, 0 between two frames."""
 
     __slots__ = ("_fd", "_lease", "_leased", "_progress", "_selector", "announced")
 
@@ -46,7 +45,7 @@ class LeasedReceive(Receive):
 
     @property
     def has_buffered(self) -> bool:
-        """Whether memory was granted that nothing has been received into yet."""
+        """Whether memory was granted and no byte has been received into it."""
         return self._lease is not None and self._frame is None
 
     @property
@@ -68,18 +67,18 @@ class LeasedReceive(Receive):
         if frame is not None:
             self._end(frame)
         elif not self._filled:
-            self._put_off()
+            self._postpone()
         elif self._filled >= self._progress and self._lease is not None:
             self._progress = self._filled + PROGRESS_BYTES
             self._leased.goes_on(self)
         return frame
 
     def next_buffered(self) -> Frame | None:
-        """Reads where memory has been granted; what is in the kernel has been reported already."""
+        """Read after memory has been granted; epoll has already reported the bytes in the kernel."""
         return self.read(self._channel.sock)
 
     def grant(self, lease: Lease) -> None:
-        """The memory that this has waited for."""
+        """Take the memory that this connection waited for, and read on."""
         self._lease = lease
         channel = self._channel
         channel.responder.reopen(channel)
@@ -100,7 +99,7 @@ class LeasedReceive(Receive):
         return self._selector.channels[self._fd]
 
     def _read_size(self, sock: Transport) -> int | None:
-        """The announced size once its four bytes are here, which are read whether there is memory or not."""
+        """Return the announced size once its four bytes have arrived, which are read even without memory."""
         rest = self._rest
         space = self._scratch[: 4 - len(rest)]
         try:
@@ -121,7 +120,7 @@ class LeasedReceive(Receive):
         return size
 
     def _ask(self, size: int) -> bool:
-        """Whether the frame may be received now. If not, the connection is muted until `grant`."""
+        """Return whether the frame may be received now. If not, mutes the connection until `grant`."""
         channel = self._channel
         if not channel.authenticated:
             return True
@@ -132,15 +131,15 @@ class LeasedReceive(Receive):
         return False
 
     def _end(self, frame: Frame) -> None:
-        """The frame is whole, and takes the lease with it."""
+        """Pass the lease to the complete frame."""
         self.announced = 0
         lease, self._lease = self._lease, None
         if lease is not None:
             assert isinstance(frame, memoryview)
             self._leased.is_whole(self, frame, lease)
 
-    def _put_off(self) -> None:
-        """Announced and not begun: the memory is for others until the first byte comes."""
+    def _postpone(self) -> None:
+        """Release the memory of an announced frame until its first byte arrives."""
         super().close()
         self._end_lease()
 
@@ -151,9 +150,9 @@ class LeasedReceive(Receive):
 
 
 class LargeReceive(LeasedReceive):
-    """Receives what fits into the scratch buffer like a plain `Receive`, in one read and without a lease.
-    Only a larger request has to have one before more of it is read than came with its size. A connection
-    without memory holds up to 64 KiB, and small requests cost nothing more.
+    """Receives requests that fit into the scratch buffer as a plain `Receive` does, in one read and without a
+    lease. Only a larger request needs a lease before more is read than arrived with its size. A connection
+    without memory holds up to 64 KiB, and small requests cost nothing extra.
     """
 
     __slots__ = ("_has_buffer",)
@@ -164,14 +163,14 @@ class LargeReceive(LeasedReceive):
         super().__init__(limit, scratch, leased, selector, fd)
         self._has_buffer = False
 
-    # The hot path is the plain one, without a call in between.
+    # The hot path is the plain one, without an extra call.
     read = Receive.read
     next_buffered = Receive.next_buffered
     has_buffered = Receive.has_buffered
 
     def close(self) -> None:
         if not self._has_buffer:
-            self._frame = None  # no buffer of the pool
+            self._frame = None  # not a pooled buffer
         super().close()
 
     def _begin(self, size: int, data: memoryview) -> None:
@@ -201,7 +200,7 @@ class LargeReceive(LeasedReceive):
         return frame
 
     def _take_buffer(self) -> None:
-        """The frame moves into a buffer of the pool, for which there is a lease. Raises MemoryError."""
+        """Move the frame into a pooled buffer, for which there is a lease. Raises MemoryError."""
         arrived = self._frame
         assert arrived is not None
         frame = self._pool.take(self._wanted, self._filled)
@@ -214,7 +213,7 @@ class LargeReceive(LeasedReceive):
 
 
 def receiving(frames: FramePool, scratch: memoryview, selector: Selector) -> NewReceive:
-    """How a processor receives. Chosen once: where memory is not bounded, nothing is asked."""
+    """Return the factory of a processor's receiving halves: the plain one if memory is not bounded."""
     if not isinstance(frames, LeasedFrames):
         return lambda limit, _sock: Receive(limit, scratch, frames)
     leased = frames

@@ -1,9 +1,9 @@
-"""How much memory this process may have: the limit of its control group, or the machine's memory. (KIP-72 has
-the JVM's heap for this)
+"""The memory available to this process: the limit of its control group, or the machine's memory. (KIP-72 uses
+the JVM's heap)
 
-Asked once, where a socket server is made. Reads /proc and /sys/fs/cgroup: a group is limited by the groups
-around it too, so the least limit counts. A container that does not see its own path in the mounted hierarchy
-finds its limit at the root of it.
+Read once, when a socket server is created, from /proc and /sys/fs/cgroup. Enclosing groups limit a group too,
+so the lowest limit counts. A container whose own path is not in the mounted hierarchy finds its limit at the
+root.
 """
 
 import os
@@ -16,13 +16,13 @@ _V1: Final = ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes."""
+    """Return the limit in bytes."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min((machine, *_limits(root)))
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """Those of every group that this process is in, by version 2 and 1."""
+    """Iterate over the limits of every group of this process, in version 2 and 1."""
     try:
         groups = (root / "proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -43,7 +43,7 @@ def _limits(root: Path) -> Iterator[int]:
 
 
 def _read(path: Path) -> int | None:
-    """None where there is no limit: no file, or the word `max`."""
+    """Return a limit, or None if there is none: no file, or the word `max`."""
     try:
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

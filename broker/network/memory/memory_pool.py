@@ -1,12 +1,12 @@
-"""How many bytes of requests may be in memory at once. (Kafka: MemoryPool, SimpleMemoryPool, KIP-72)
+"""Bounds the bytes of requests in memory. (Kafka: MemoryPool, SimpleMemoryPool, KIP-72)
 
-One for all processors of a socket server, and only if `queued.max.request.bytes` is positive. A processor
-asks before it reads a frame's body; without memory it mutes the channel instead of waiting. Keeps the account
-and not the buffers, which are the frame pool's. Knows no clock and no socket.
+One for all processors of a socket server, if `queued.max.request.bytes` is positive. A processor allocates
+before it reads a frame's body; without memory it mutes the channel and does not wait. Counts bytes only; the
+frame pool owns the buffers. Independent of clocks and sockets.
 
-What was considered and left (KIP-72): a strict pool starves large requests behind a stream of small ones;
-giving up `queued.max.requests` would let many tiny requests in; bounding the request channel alone would not
-bound what is being read.
+Rejected alternatives (KIP-72): a strict pool starves large requests behind a stream of small ones; replacing
+`queued.max.requests` would admit many tiny requests; bounding the request channel alone would not bound
+requests being received.
 """
 
 from typing import Final
@@ -15,11 +15,11 @@ from broker.metrics.rate import Meter
 from broker.metrics.window import Window
 
 LOW_SHARE: Final = 0.1
-"""Below this share of a pool memory is tight (Kafka: Selector.lowMemThreshold)."""
+"""Memory is low below this share of the pool (Kafka: Selector.lowMemThreshold)."""
 
 
 class Lease:
-    """Memory granted to one frame, to be released exactly once, whatever becomes of the connection."""
+    """Memory granted to one frame, to be released exactly once, even if the connection closes."""
 
     __slots__ = ("_pool", "size")
 
@@ -29,45 +29,49 @@ class Lease:
 
 
 class MemoryPool:
-    """`size` bytes in all, at most `largest` for one request. Raises ValueError unless 0 < largest <= size.
+    """`size` bytes in all, at most `largest` per request. Raises ValueError unless 0 < largest <= size.
 
     Grants any request while a single byte is free, so `available` can fall to `largest - 1` below zero and no
-    request starves; a `strict` pool grants only what it has. Outstanding is thus never more than `size +
-    largest - 1`.
+    request starves; a `strict` pool grants only available bytes. At most `size + largest - 1` bytes are in
+    use.
     """
 
     __slots__ = ("_depleted_since_ms", "_largest", "_strict", "available", "depleted", "size")
 
     def __init__(self, size: int, largest: int, *, strict: bool = False) -> None:
         if size <= 0 or largest <= 0 or largest > size:
-            raise ValueError(f"a pool of {size} bytes that grants {largest} bytes at once is impossible")
+            raise ValueError(
+                f"invalid memory pool of {size} bytes, largest {largest}: expected 0 < largest <= size"
+            )
         self.size = size
         self.available = size
         self.depleted = Meter(Window(), unit_ms=1.0)
-        """Milliseconds without memory: `total`, and as a share of time (MemoryPoolAvgDepletedPercent)."""
+        """Milliseconds without memory: in `total`, and as a share of time (MemoryPoolAvgDepletedPercent)."""
         self._largest = largest
         self._strict = strict
         self._depleted_since_ms: int | None = None
 
     @property
     def used(self) -> int:
-        """Bytes outstanding. (MemoryPoolUsed)"""
+        """Bytes in use. (MemoryPoolUsed)"""
         return self.size - self.available
 
     @property
     def is_out_of_memory(self) -> bool:
-        """Whether something must be released before anything can be granted."""
+        """Whether memory must be released before any is granted."""
         return self.available <= 0
 
     @property
     def is_low(self) -> bool:
-        """Whether something can be granted, and little is left."""
+        """Whether memory can be granted, but little is left."""
         return 0 < self.available < self.size * LOW_SHARE
 
     def try_allocate(self, size: int, now_ms: int) -> Lease | None:
-        """Memory for `size` bytes, or None if there is none now. ValueError unless 1 <= size <= largest."""
+        """Allocate `size` bytes, or return None if none are free. Raises ValueError unless 1 <= size <=
+        largest.
+        """
         if not 1 <= size <= self._largest:
-            raise ValueError(f"{size} bytes cannot be asked for at once: 1 to {self._largest}")
+            raise ValueError(f"invalid allocation of {size} bytes: expected 1 to {self._largest}")
         if self.available < (size if self._strict else 1):
             if self._depleted_since_ms is None:
                 self._depleted_since_ms = now_ms
@@ -77,15 +81,15 @@ class MemoryPool:
         return Lease(self, size)
 
     def release(self, lease: Lease, now_ms: int) -> None:
-        """Takes the memory back. ValueError for a lease of another pool or one that was released before."""
+        """Take memory back. Raises ValueError for a lease of another pool or a released one."""
         if lease._pool is not self:
-            raise ValueError("this lease is not held from this pool")
+            raise ValueError("invalid lease: not held from this pool")
         lease._pool = None
         self.available += lease.size
         self._end_depletion(now_ms)
 
     def account(self, now_ms: int) -> None:
-        """Brings `depleted` up to this moment, for whoever reads it while memory is out."""
+        """Bring `depleted` up to date; call it before reading, while the pool is out of memory."""
         if self._depleted_since_ms is not None:
             self._end_depletion(now_ms)
             self._depleted_since_ms = now_ms

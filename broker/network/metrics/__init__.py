@@ -1,3 +1,1 @@
-"""What requests and connections cost, and who wants to read of each of them. (Kafka: RequestMetrics,
-RequestLogger)
-"""
+"""Metrics and logs of requests and connections. (Kafka: RequestMetrics, RequestLogger)"""

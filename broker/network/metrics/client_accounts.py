@@ -1,8 +1,7 @@
-"""Brings the clients' accounts up to date: every second from the connections that are open, and from each
-that closes.
+"""Updates the usage accounts of clients: every second from open connections, and when a connection closes.
 
-Made by the socket server. Adds nothing to a request; a look costs half a microsecond for each connection that
-did nothing and four for one that did.
+Created by the socket server. Adds nothing to a request; an update costs half a microsecond per inactive
+connection and four per active one.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,11 +16,11 @@ from broker.quotas.accounts import Accounts
 NAME: Final = "client-usage-timer"
 
 LOOKED_AT_PER_SECOND: Final = 1_000
-"""Connections, on average: where there are more, looks are rarer than one a second."""
+"""Average number of connections examined per second; with more connections, updates are less frequent."""
 
 
 class ClientAccounts:
-    """`channels` answers all open connections."""
+    """`channels` returns all open connections."""
 
     def __init__(self, channels: Callable[[], Iterable[Channel]], clock: TrioClock) -> None:
         self._channels = channels
@@ -29,7 +28,7 @@ class ClientAccounts:
         self._accounts = Accounts()
 
     def look(self) -> Accounts:
-        """The accounts as of now."""
+        """Update and return the accounts."""
         self._accounts.look(self._channels(), self._clock.ms())
         return self._accounts
 
@@ -37,7 +36,7 @@ class ClientAccounts:
         self._accounts.closed(channel, self._clock.ms())
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Update the accounts until cancelled."""
         while True:
             connections = sum(account.connections for account in self._accounts)
             await trio.sleep(max(1.0, connections / LOOKED_AT_PER_SECOND))

@@ -1,8 +1,8 @@
-"""Who asked for what within a second: requests, bytes, errors and phases by principal, client id and API.
+"""Usage per second: requests, bytes, errors and phases by principal, client id and API.
 
-Filled by taps on the requests' metrics while somebody wants it, emptied by whoever writes it down
-(`broker.events`), once a second. Off, no tap is there. A busy client's requests are all counted, and the
-first of each second are timed too: what they say of its phases is what a sample says.
+Taps on the request metrics collect it while it is enabled, and `broker.events` takes it once a second.
+Disabled, no tap exists. All requests of a client are counted; only the first of each second are timed, so the
+phases of a busy client are a sample.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from broker.network.handling.request import Request
 
 TIMED: Final = 16
-"""Requests of one connection and API that are timed within a second."""
+"""Requests per connection and API that are timed within a second."""
 
 TIMED_PHASES: Final = ("queue", "local", "remote", "response_queue", "response_send", "total")
 
 Histogram = dict[int, int]
-"""How many fell into each bucket of `broker.metrics.histogram`, in ticks; empty buckets are left out."""
+"""Counts per bucket of `broker.metrics.histogram`, in ticks, without empty buckets."""
 
 
 class Use:
-    """What one connection did with one API. `throttle_ms` is what its answers told it to wait, together."""
+    """The usage of one API by one connection. `throttle_ms` is the sum of its responses' throttle times."""
 
     __slots__ = ("bytes_in", "bytes_out", "errors", "phases", "requests", "throttle_ms", "timed")
 
@@ -48,7 +48,7 @@ class Use:
 
 
 class Asker(NamedTuple):
-    """Who asked for what."""
+    """A principal and client id, and the API that they use."""
 
     principal: str
     client_id: str
@@ -56,7 +56,7 @@ class Asker(NamedTuple):
 
 
 class UsageTap:
-    """One API's requests, by connection, since `take`."""
+    """One API's requests by connection, since the last `take`."""
 
     wants_all = False
 
@@ -85,7 +85,7 @@ class UsageTap:
         self._of(request.channel).throttle_ms += throttle_ms
 
     def take(self) -> dict[Channel, Use]:
-        """What there is, which begins anew."""
+        """Return the usage and start from zero."""
         taken, self._uses = self._uses, {}
         return taken
 
@@ -94,18 +94,20 @@ class UsageTap:
 
 
 class ClientUsage:
-    """`is_kept` says whether requests are counted from now on; routes are to be recounted when it changes."""
+    """`is_kept` turns the counting on; the caller must `recount` the routes when it changes."""
 
     def __init__(self) -> None:
         self.is_kept = False
         self._taps: dict[str, UsageTap] = {}
 
     def tap(self, name: str) -> UsageTap | None:
-        """Who counts one API's requests by client; None while nobody wants that."""
+        """Return the tap that counts one API's requests by client, or None while disabled."""
         return self._taps.setdefault(name, UsageTap(name)) if self.is_kept else None
 
     def take(self, most: int) -> Iterator[tuple[Asker | None, Use]]:
-        """What was done since the last call, at most `most` askers; those beyond are added up under None."""
+        """Yield the usage since the last call for at most `most` askers; the others are added up
+        under None.
+        """
         found: dict[Asker, Use] = {}
         others = Use()
         for tap in self._taps.values():
@@ -124,7 +126,7 @@ class ClientUsage:
 
 
 def _time(phases: tuple[Histogram, ...], request: "Request", taken: int, sent: int) -> None:
-    """As RequestMetrics.count_phases: a phase that a request did not have is not recorded."""
+    """Record the phases as RequestMetrics.count_phases does: a phase that did not occur is not recorded."""
     queue, local, remote, response_queue, response_send, total = phases
     local_complete = request.local_complete or request.completed
     _count(queue, request.dequeued - request.received)

@@ -1,5 +1,5 @@
-"""How flow control stops connections to be read and reads them again. Nothing here is counted for a request:
-it is put together when the doctor or the exposition looks.
+"""Flow control metrics: muted and unmuted connections. Nothing here is counted per request; the values are
+computed when the doctor or the Prometheus exporter reads them.
 """
 
 from typing import Final, NamedTuple
@@ -9,13 +9,11 @@ from broker.network.processor import Processor
 from broker.network.socket_server import SocketServer
 
 IDLE_MS: Final = 60_000
-"""A connection that did nothing for so long counts as idle; far below connections.max.idle.ms."""
+"""Inactive time after which a connection counts as idle; far below connections.max.idle.ms."""
 
 
 class FlowTotals(NamedTuple):
-    """Since the start: connections that a quota or a watermark stopped to be read, and those that were read
-    again after that.
-    """
+    """Connections muted by a quota or a watermark since the start, and those unmuted again."""
 
     mutes: int
     unmutes: int
@@ -32,13 +30,13 @@ def flow_totals(server: SocketServer) -> FlowTotals:
 
 
 def oversized(server: SocketServer) -> int:
-    """Connections closed for the size of a request, of the processors that there are."""
+    """Return the number of connections that current processors closed for the size of a request."""
     return sum(each.selector.counts.oversized for each in server.processors())
 
 
 def cut_off(server: SocketServer) -> int:
-    """Connections closed within a response whose records could not be read, of the processors that there
-    are.
+    """Return the number of connections that current processors closed within a response whose records could
+    not be read.
     """
     return sum(each.selector.counts.cut_off for each in server.processors())
 
@@ -48,5 +46,5 @@ def idle_connections(processor: Processor, now_ms: int) -> int:
 
 
 def deepest(processor: Processor) -> int:
-    """The requests in hand of the connection that has most of them."""
+    """Return the largest number of requests in flight on one connection."""
     return max((channel.in_hand for channel in processor.selector), default=0)

@@ -1,9 +1,9 @@
-"""Requests written to the log once they are answered, where somebody has asked for them. (Kafka: the logger
-kafka.request.logger, RequestChannel.updateRequestMetrics)
+"""Logs answered requests on demand. (Kafka: the logger kafka.request.logger,
+RequestChannel.updateRequestMetrics)
 
-Asked for by API or by client id, while the broker runs. Off, it costs nothing: a route that is logged has
-metrics with a tap of this log, and answers nothing by heart. A line says who asked for what, how long each
-phase took and which errors were answered; it never has what was sent: no records, no tokens.
+Enabled by API or by client id at run time. Disabled, it costs nothing: a logged route has metrics with a tap
+of this log, and caches no responses. A line has the client, the API, the time of each phase and the error
+codes, never the content: no records, no tokens.
 """
 
 import logging
@@ -25,7 +25,7 @@ SECOND_NS: Final = 1_000_000_000
 
 
 class RequestLog:
-    """`written` and `left_out` count requests that were asked for, since the start."""
+    """`written` and `left_out` count matching requests since the start."""
 
     def __init__(self, clock: TrioClock) -> None:
         self.written = 0
@@ -34,22 +34,22 @@ class RequestLog:
         self._clock = clock
         self._second = 0
         self._in_second = 0
-        self._untold = 0
+        self._unreported = 0
         self._taps: dict[str, LogTap] = {}
 
     @staticmethod
     def check(config: RequestLogConfig) -> None:
-        """Raises ConfigError for an API that there is not."""
+        """Raise ConfigError for an unknown API."""
         for name in config.apis:
             if name not in LOGGABLE:
-                raise ConfigError("request.log.apis", name, "names of APIs as in the metrics, or *")
+                raise ConfigError("request.log.apis", name, "API names as in the metrics, or *")
 
     def configure(self, config: RequestLogConfig) -> None:
-        """Holds for the routes that are made or recounted from now on."""
+        """Apply the configuration to routes created or recounted from now on."""
         self._config = config
 
     def tap(self, name: str) -> "LogTap | None":
-        """Who writes the requests of one API to the log; None if nobody has asked for them."""
+        """Return the tap that logs the requests of one API, or None if none are logged."""
         config = self._config
         if config.client_ids or EVERY in config.apis or name in config.apis or WHOLE.get(name) in config.apis:
             return self._taps.setdefault(name, LogTap(name, self))
@@ -66,23 +66,23 @@ class RequestLog:
         )
 
     def write(self, facts: dict[str, object]) -> None:
-        """One line, if the second has room for it."""
+        """Write one line, unless this second's maximum is reached."""
         second = self._clock.ns() // SECOND_NS
         if second != self._second:
             self._second, self._in_second = second, 0
         if self._in_second >= self._config.max_per_second:
             self.left_out += 1
-            self._untold += 1
+            self._unreported += 1
             return
         self._in_second += 1
         self.written += 1
-        if self._untold:
-            facts["left_out"], self._untold = self._untold, 0
+        if self._unreported:
+            facts["left_out"], self._unreported = self._unreported, 0
         logger.info("request", extra=facts)
 
 
 class LogTap:
-    """Puts one API's requests into words."""
+    """Formats one API's requests as log lines."""
 
     wants_all = True
 

@@ -1,8 +1,8 @@
-"""What requests cost, per API and version: counts, sizes, errors, and how long each phase took. (Kafka:
+"""Request metrics per API and version: counts, sizes, errors, and the time of each phase. (Kafka:
 RequestMetrics, RequestChannel.Metrics)
 
-Written by processors and handlers as plain adds, read by the console and /metrics. Durations are nanoseconds
-of the run's clock; they are recorded in ticks of 1,024 ns, so that no division is needed.
+Processors and handlers update them with plain additions; the console and /metrics read them. Durations are
+nanoseconds of the run's clock, recorded in ticks of 1,024 ns, which avoids divisions.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,48 +26,48 @@ PHASES: Final = {
     "ResponseSendTimeMs": "response_send",
     "TotalTimeMs": "total",
 }
-"""Kafka's names, and where they are kept."""
+"""Kafka's metric names and their attributes."""
 
 SPARSE: Final = ("remote", "throttle", "response_send")
-"""Phases that most requests do not have: they are recorded where they are, and are 0 for all the others. An
-answer that its socket took at once was sent in no time.
+"""Phases that most requests do not have: recorded only where they occur, and 0 for all others. A response
+that the socket takes at once has a send time of 0.
 """
 
 FETCH: Final = "Fetch"
 Record = Callable[["Request", int, int], None]
 
 WHOLE: Final = {"FetchConsumer": FETCH, "FetchFollower": FETCH}
-"""Requests that are also counted under another name, as in Kafka."""
+"""Requests that are also counted under a second name, as in Kafka."""
 
 
 class Tap(Protocol):
-    """Hears of every request that is recorded with the metrics which it was given to."""
+    """Receives every request that its metrics record."""
 
     @property
     def wants_all(self) -> bool:
-        """Whether it wants every request in full, so that none may be answered by heart."""
+        """Whether it needs every request in full, which rules out cached responses."""
 
     def answered(self, request: "Request", taken: int, sent: int, size: int) -> None:
-        """`size` bytes of the answer were written between `taken` and `sent`."""
+        """Record a response: `size` bytes were written between `taken` and `sent`."""
 
     def erred(self, request: "Request", counts: Mapping[int, int]) -> None:
-        """The answer, which is to follow, has each of these error codes so many times."""
+        """Record how often the pending response has each error code."""
 
     def throttled(self, request: "Request", throttle_ms: int) -> None:
-        """The answer, which is to follow, tells its client to wait."""
+        """Record that the pending response throttles its client."""
 
 
 Taps = tuple[Tap, ...]
 
 
 class RequestMetrics:
-    """One API in one version. `kept` counts requests that the processor answered by heart, which have no
-    phases; `errors` counts error codes, of which one answer may have several, and `faulty` answers that have
+    """One API in one version. `kept` counts requests answered from the processor's cache, which have no
+    phases; `errors` counts error codes, of which a response may have several, and `faulty` responses with
     any.
 
-    `record(request, taken, size)` is called with every answer of `size` bytes that was taken from the
-    response queue and that the socket then took whole, at once. It is a function of its own with everything
-    that it touches at hand, since it is called as often as anything in the broker.
+    `record(request, taken, size)` is called for every response of `size` bytes dequeued at `taken` that the
+    socket took whole at once. It is a closure over all that it uses, since it is among the most frequently
+    called functions of the broker.
     """
 
     __slots__ = (
@@ -94,22 +94,22 @@ class RequestMetrics:
 
     @property
     def wants_all(self) -> bool:
-        """Whether anybody wants every request, so that none may be answered by heart."""
+        """Whether any tap needs every request, which rules out cached responses."""
         return any(tap.wants_all for tap in self.taps)
 
     @property
     def requests(self) -> int:
-        """Requests answered so far."""
+        """The number of requests answered so far."""
         return self.kept + sum(self.total)
 
     def record_slow(self, request: "Request", taken: int, sent: int, size: int) -> None:
-        """An answer that waited for its socket, or whose connection ended: `size` bytes were written."""
+        """Record a response that waited for its socket, or whose connection closed after `size` bytes."""
         self.count_phases(request, taken, sent)
         for tap in self.taps:
             tap.answered(request, taken, sent, size)
 
     def count_phases(self, request: "Request", taken: int, sent: int) -> None:
-        """All that a request can go through, however long it takes."""
+        """Record every phase of a request, of any duration."""
         local_complete = request.local_complete or request.completed
         self.queue[_bucket(request.dequeued - request.received)] += 1
         self.local[_bucket(local_complete - request.dequeued)] += 1
@@ -122,7 +122,7 @@ class RequestMetrics:
         self.size[bucket_of(request.size)] += 1
 
     def count_errors(self, request: "Request", counts: Mapping[int, int]) -> None:
-        """How often one answer has each error code; there is at least one."""
+        """Count the error codes of one response, which has at least one."""
         self.faulty += 1
         errors = self.errors
         for code, count in counts.items():
@@ -131,14 +131,14 @@ class RequestMetrics:
             tap.erred(request, counts)
 
     def count_throttle(self, request: "Request", throttle_ms: int) -> None:
-        """The request's channel is held for so long."""
+        """Count a throttle of the request's channel."""
         self.throttle[_bucket(throttle_ms * 1_000_000)] += 1
         for tap in self.taps:
             tap.throttled(request, throttle_ms)
 
 
 def _recorder(metrics: RequestMetrics) -> Record:
-    """`count_phases` for the usual request: it did not wait for anything, and no phase took four
+    """Return a faster `count_phases` for the usual request: without waits, and with phases below four
     milliseconds.
     """
     count_phases = metrics.count_phases
@@ -160,19 +160,19 @@ def _recorder(metrics: RequestMetrics) -> Record:
             return
         received, dequeued, completed = request.received, request.dequeued, request.completed
         try:
-            waited = bucket_of[dequeued - received >> tick]
-            worked = bucket_of[completed - dequeued >> tick]
-            lay = bucket_of[taken - completed >> tick]
-            spent = bucket_of[taken - received >> tick]
-            asked = bucket_of[request.size]
+            queue_bucket = bucket_of[dequeued - received >> tick]
+            local_bucket = bucket_of[completed - dequeued >> tick]
+            queued = bucket_of[taken - completed >> tick]
+            total_bucket = bucket_of[taken - received >> tick]
+            size_bucket = bucket_of[request.size]
         except IndexError:
             count_phases(request, taken, taken)
             return
-        queue[waited] += 1
-        local[worked] += 1
-        response_queue[lay] += 1
-        total[spent] += 1
-        sizes[asked] += 1
+        queue[queue_bucket] += 1
+        local[local_bucket] += 1
+        response_queue[queued] += 1
+        total[total_bucket] += 1
+        sizes[size_bucket] += 1
 
     return record
 
@@ -196,7 +196,7 @@ def _bucket(nanoseconds: int) -> int:
 
 
 class ApiMetrics:
-    """All versions of one API, or of the part of its requests that is counted apart."""
+    """All versions of one API, or of a part of its requests that is counted separately."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -208,14 +208,14 @@ class ApiMetrics:
         return sum(part.requests for part in self.parts)
 
     def by_version(self) -> dict[int, int]:
-        """Requests by version."""
+        """Return the number of requests by version."""
         counts: dict[int, int] = {}
         for part in self.parts:
             counts[part.version] = counts.get(part.version, 0) + part.requests
         return counts
 
     def by_error(self) -> dict[int, int]:
-        """Error codes by number; under 0 the answers without any."""
+        """Return the counts by error code; 0 counts responses without an error."""
         counts = {0: max(self.requests - sum(part.faulty for part in self.parts), 0)}
         for part in self.parts:
             for code, count in part.errors.items():
@@ -223,8 +223,8 @@ class ApiMetrics:
         return counts
 
     def counts(self, phase: str) -> Counts:
-        """How one of PHASES' values, or "size", spreads over everything so far; requests that were answered
-        by heart are not in it.
+        """Return the histogram since the start of a value of PHASES, or of "size"; without requests answered
+        from the cache.
         """
         counts = merged(getattr(part, phase) for part in self.parts)
         if phase in SPARSE:
@@ -232,20 +232,20 @@ class ApiMetrics:
         return counts
 
     def recent(self, phase: str, now_ms: int) -> tuple[Counts, int]:
-        """The same of the last five minutes, and how many there are in all."""
+        """Return the histogram of the last five minutes, and the count since the start."""
         counts = self.counts(phase)
         return self._recent[phase].of(counts, now_ms), sum(counts)
 
 
 class AllMetrics:
-    """Every API that was asked for. `taps` says who wants to hear of the requests of one."""
+    """Every API with requests. `taps` returns the taps on the requests of an API."""
 
     def __init__(self, taps: Callable[[str], Taps] = lambda _name: ()) -> None:
         self._taps = taps
         self.by_name: dict[str, ApiMetrics] = {}
 
     def of(self, name: str, version: int) -> RequestMetrics:
-        """The metrics to record with, the same for every listener."""
+        """Return the metrics to record with, which all listeners share."""
         api, taps = self._api(name), self._taps(name)
         for part in api.parts:
             if part.version == version and part.taps == taps:
@@ -258,13 +258,13 @@ class AllMetrics:
         return made
 
     def __iter__(self) -> Iterator[ApiMetrics]:
-        """By name, those that were asked for; FetchConsumer and FetchFollower beside the Fetch that holds
-        both.
+        """Iterate by name over the APIs with requests: FetchConsumer and FetchFollower, and also Fetch, which
+        includes both.
         """
         return (api for _, api in sorted(self.by_name.items()) if api.requests)
 
     def once(self) -> Iterator[ApiMetrics]:
-        """The same without what is counted under another name too."""
+        """Iterate without APIs that are also counted under another name."""
         return (api for api in self if api.name != FETCH)
 
     def _api(self, name: str) -> ApiMetrics:
@@ -272,8 +272,8 @@ class AllMetrics:
 
 
 def quantiles_ms(counts: Counts, qs: Sequence[float]) -> list[float]:
-    """The q-quantiles of a phase in milliseconds: at most an eighth above the true one, and less than 1.024
-    microseconds below it. NaN where nothing was recorded.
+    """Return the q-quantiles of a phase in milliseconds: at most an eighth above the true value, and less
+    than 1.024 microseconds below it. NaN if nothing was recorded.
     """
     ticks = quantiles(counts, qs)
     return [nan] * len(qs) if ticks is None else [each * TICK_NS / 1e6 for each in ticks]

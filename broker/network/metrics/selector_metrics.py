@@ -1,7 +1,7 @@
-"""What one processor's selector has done so far. (Kafka: Selector.SelectorMetrics)
+"""The metrics of one processor's selector. (Kafka: Selector.SelectorMetrics)
 
-Read by the exposition when somebody looks; nothing here is counted, it is put together from what processor,
-selector, responder and channels count for themselves.
+The Prometheus exporter reads them. Nothing is counted here; the values are computed from the counters of
+processor, selector, responder and channels.
 """
 
 from collections.abc import Iterable
@@ -10,17 +10,16 @@ from typing import Final, NamedTuple
 from broker.network.processor import Processor
 
 MOST_CLIENTS: Final = 100
-"""Kinds of client software that are told apart, and of ciphers; clients choose what they say. (Kafka:
-IntGaugeSuite)
+"""The maximum number of distinct client software versions, and of ciphers; clients choose these values.
+(Kafka: IntGaugeSuite)
 """
 
 
 class SelectorTotals(NamedTuple):
-    """Totals since the processor began, or how much they grow in a second. Times are nanoseconds.
+    """Totals since the processor began, or their growth per second. Times are nanoseconds.
 
-    `received` and `sent` are whole requests and whole answers, `bytes_in` and `bytes_out` their bytes, size
-    prefixes included. `waiting_ns` is the time between a look for ready sockets and its answer, `busy_ns` all
-    the rest.
+    `received` and `sent` are complete requests and responses, `bytes_in` and `bytes_out` their bytes with
+    size prefixes. `waiting_ns` is the time spent waiting for ready sockets, `busy_ns` all other time.
     """
 
     opened: float
@@ -68,15 +67,15 @@ def totals_of(processor: Processor, now_ns: int) -> SelectorTotals:
 
 
 def client_software(processor: Processor) -> dict[tuple[str, str], int]:
-    """Connections by the name and version of their client's software; those beyond MOST_CLIENTS are left out,
-    as in Kafka.
+    """Return the number of connections by client software name and version; those beyond MOST_CLIENTS are
+    left out, as in Kafka.
     """
     return _counted((channel.software_name, channel.software_version) for channel in processor.selector)
 
 
 def ciphers(processor: Processor) -> dict[tuple[str, str], int]:
-    """Connections by their cipher suite and version of TLS, likewise; those without TLS, or still in their
-    handshake, are left out.
+    """Return the number of connections by cipher suite and TLS version, up to MOST_CLIENTS; without those
+    that do not use TLS or are still in their handshake.
     """
     return _counted(channel.tls for channel in processor.selector if channel.tls is not None)
 

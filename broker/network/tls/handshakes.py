@@ -1,11 +1,11 @@
 """TLS handshakes of one processor's new connections. (Kafka: SslTransportLayer.handshake,
 KafkaChannel.prepare)
 
-The processor calls `begin` for each connection of a listener that speaks TLS. From then on a read puts the
-connection in line for a task of its own kind, which takes the next step; a handshake is never muted, and asks
-for write interest only while ciphertext waits. When it is done, the channel has the certificate's user and
-reads frames. One that fails ends the connection at once, with an alert and one line in the log. How long it
-may take is the business of `network.connection.expiry`.
+The processor calls `begin` for each connection of a TLS listener. From then on a read queues the connection
+for a separate task, which runs the next step; a handshake is never muted, and registers write interest only
+while ciphertext waits. After the handshake the channel has the certificate's user and reads frames. A failed
+handshake closes the connection at once, with an alert and one log line. `network.connection.expiry` limits
+its duration.
 """
 
 import logging
@@ -38,22 +38,22 @@ logger = logging.getLogger(__name__)
 
 
 def certificates_of(tls: TlsConfig, listener: Listener) -> Certificates | None:
-    """What a listener shows and trusts; None where it does not speak TLS. Raises ConfigError."""
+    """Return the certificates of a listener, or None without TLS. Raises ConfigError."""
     if not listener.protocol.is_encrypted:
         return None
     config = tls.of(listener)
     if is_readable_by_others(config):
         logger.warning(
-            "everybody on this machine can read the private key",
+            "the private key is readable by all users of this machine",
             extra={"listener": listener.name, "file": config.keystore_location},
         )
     return Certificates(config)
 
 
 class Handshakes:
-    """`names_users`: the certificate of a client says who it is, as there is no login after it, and `logins`
-    whether that one may have one more connection. `meter` makes what counts a connection's bytes. `broken`
-    ends a connection for what went wrong with it. `due` are those that wait for their next step.
+    """With `names_users`, the client's certificate names the user, since no login follows, and `logins`
+    admits the user's connections. `meter` returns a counter of a connection's bytes. `broken` closes a
+    connection after an error. `due` holds connections that wait for their next step.
     """
 
     def __init__(
@@ -75,30 +75,30 @@ class Handshakes:
         self._broken = broken
         self._logins = logins
         self._meter = meter
-        self._held: set[Channel] = set()
+        self._delayed: set[Channel] = set()
         self._names_users = names_users
         self._scratch = memoryview(bytearray(CIPHERTEXT_BYTES))
         self.due: deque[tuple[Channel, TlsSocket]] = deque()
         self._wake = trio.Event()
 
     def begin(self, channel: Channel) -> None:
-        """Puts TLS between a new channel, which holds a plain socket, and its peer."""
+        """Put TLS over the plain socket of a new channel."""
         try:
             self._certificates.renew(self._clock.ms())
         except ConfigError as error:
             logger.warning(
-                "a new certificate cannot be used", extra={"listener": channel.listener, "reason": str(error)}
+                "cannot use the new certificate", extra={"listener": channel.listener, "reason": str(error)}
             )
         assert isinstance(channel.sock, socket.socket) and isinstance(channel.receive, Receive)
         tls = TlsSocket(channel.sock, self._certificates.context, self._scratch)
         tls.meter = self._meter(channel)
         channel.sock = tls
         channel.receive = TlsReceive(channel.receive, tls)
-        channel.read = partial(self._put_in_line, channel, tls)
+        channel.read = partial(self._queue_step, channel, tls)
 
     async def run(self) -> None:
-        """Takes one step of one handshake at a time, and lets everybody else have a turn after each: a
-        step is worth a hundred requests, and after a restart all clients come at once.
+        """Run one step of one handshake at a time, with a turn for other tasks after each: a step costs as
+        much as a hundred requests, and after a restart all clients connect at once.
         """
         while True:
             if not self.due:
@@ -110,7 +110,7 @@ class Handshakes:
                 if time is not None:
                     time.begin()
                 try:
-                    self._go_on(channel, tls)
+                    self._step(channel, tls)
                 except Exception as error:  # noqa: BLE001 - sorted by `broken`
                     if time is not None:
                         time.add_network(channel)
@@ -120,22 +120,22 @@ class Handshakes:
                         time.add_network(channel)
             await trio.lowlevel.checkpoint()
 
-    def _put_in_line(self, channel: Channel, tls: TlsSocket, _sock: Transport) -> None:
-        """In place of the channel's `read` until the handshake is done. Nothing is reported of the connection
-        until its step was taken.
+    def _queue_step(self, channel: Channel, tls: TlsSocket, _sock: Transport) -> None:
+        """Queue the next step, in place of the channel's `read` until the handshake is done. Epoll does not
+        report the connection until the step has run.
         """
         self._selector.want(channel, channel.interest & ~READ)
         self.due.append((channel, tls))
         self._wake.set()
 
-    def _go_on(self, channel: Channel, tls: TlsSocket) -> None:
-        if channel in self._held:
+    def _step(self, channel: Channel, tls: TlsSocket) -> None:
+        if channel in self._delayed:
             return
         if tls.handshake() and not self._enter(channel, tls):
             return
-        self._await_more(channel, tls)
+        self._await_peer(channel, tls)
 
-    def _await_more(self, channel: Channel, tls: TlsSocket) -> None:
+    def _await_peer(self, channel: Channel, tls: TlsSocket) -> None:
         if tls.is_blocked:
             channel.send = Flight()
             self._selector.want(channel, WRITE)
@@ -143,43 +143,43 @@ class Handshakes:
             self._responder.reopen(channel)
 
     def _enter(self, channel: Channel, tls: TlsSocket) -> bool:
-        """The handshake is done; its last words may still be on their way. Whether the connection goes on
-        now.
+        """Admit the connection after its handshake, whose last bytes may still wait. Returns whether it
+        continues now.
         """
         certificate = tls.peer_certificate()
         if certificate is not None and self._names_users:
             try:
                 subject = subject_of(certificate)
             except ValueError as error:
-                raise TlsError(f"the client's certificate cannot be read: {error}") from error
+                raise TlsError(f"invalid client certificate: {error}") from error
             name = self._certificates.rules.apply(subject)
             if name is None:
-                raise TlsError(f"no rule of ssl.principal.mapping.rules fits {subject}")
+                raise TlsError(f"no rule of ssl.principal.mapping.rules matches {subject}")
             channel.principal = name
-            if not self._is_let_in(channel, tls, name):
+            if not self._admits_user(channel, tls, name):
                 return False
-        self._let_in(channel, tls)
+        self._admit(channel, tls)
         return True
 
-    def _is_let_in(self, channel: Channel, tls: TlsSocket, name: str) -> bool:
-        """Whether its user may have one more connection. If not it is closed, or held and looked at again."""
+    def _admits_user(self, channel: Channel, tls: TlsSocket, name: str) -> bool:
+        """Return whether the user may have one more connection. If not, closes or delays the connection."""
         refusal = self._logins.enter(channel, name, self._clock.ms())
         if isinstance(refusal, TooFastOfUser) and refusal.throttle_ms:
-            self._held.add(channel)
-            self._logins.hold(channel, refusal.throttle_ms, partial(self._look_again, channel, tls, name))
+            self._delayed.add(channel)
+            self._logins.hold(channel, refusal.throttle_ms, partial(self._enter_again, channel, tls, name))
         elif refusal is not None:
             self._selector.close_channel(channel, words(name, refusal))
         return refusal is None
 
-    def _look_again(self, channel: Channel, tls: TlsSocket, name: str, now_ms: int) -> None:
-        self._held.discard(channel)
+    def _enter_again(self, channel: Channel, tls: TlsSocket, name: str, now_ms: int) -> None:
+        self._delayed.discard(channel)
         if channel.fd < 0:
             return
         try:
             refusal = self._logins.enter(channel, name, now_ms)
             if refusal is None:
-                self._let_in(channel, tls)
-                self._await_more(channel, tls)
+                self._admit(channel, tls)
+                self._await_peer(channel, tls)
                 return
             if isinstance(refusal, TooFastOfUser):
                 self._logins.refuse(channel, name, refusal)
@@ -187,7 +187,7 @@ class Handshakes:
         except Exception as error:  # noqa: BLE001 - sorted by `broken`
             self._broken(channel, error)
 
-    def _let_in(self, channel: Channel, tls: TlsSocket) -> None:
+    def _admit(self, channel: Channel, tls: TlsSocket) -> None:
         if self._names_users:
             self._selector.counts.logins += 1
             self._selector.counts.logins_without_reauth += 1

@@ -1,8 +1,7 @@
-"""The receiving half of a connection with TLS: frames as ever, and nothing left behind on the way. (Kafka:
-Selector.keysWithBufferedRead)
+"""The receiving half of a TLS connection. (Kafka: Selector.keysWithBufferedRead)
 
-Around whatever receives frames on this listener. One read of the kernel can bring many records, and one
-record many frames, of which the kernel knows nothing any more: `has_buffered` speaks for them.
+Wraps the listener's plain receiving half. One read from the kernel can bring many records, and one record
+many frames, which epoll does not report: `has_buffered` does.
 """
 
 from broker.network.connection.receive import Frame, Receive
@@ -11,7 +10,7 @@ from broker.network.tls.tls_socket import TlsSocket
 
 
 class TlsReceive:
-    """The same as a `Receive`, whose socket is `tls`."""
+    """A `Receive` whose socket is `tls`."""
 
     __slots__ = ("_receive", "_tls")
 
@@ -36,7 +35,7 @@ class TlsReceive:
         return self._receive.waits_for_memory
 
     def read(self, sock: Transport) -> Frame | None:
-        """As `Receive.read`, until there is a frame or everything that has left the kernel was looked at."""
+        """Read as `Receive.read` does, until there is a frame or no decrypted or buffered bytes remain."""
         receive, tls = self._receive, self._tls
         frame = receive.read(sock)
         while frame is None and tls.has_buffered and not receive.waits_for_memory:

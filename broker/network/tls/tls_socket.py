@@ -1,13 +1,11 @@
-"""TLS above a non-blocking socket, with a socket's own methods. (Kafka: SslTransportLayer)
+"""TLS over a non-blocking socket, with a socket's methods. (Kafka: SslTransportLayer)
 
-Made for each connection of a listener that speaks TLS, by `network.tls.handshakes`. Encrypts into memory
-and not into the socket, so that many records leave in one system call. Knows ciphertext and plaintext, and
-neither frames nor channels.
+`network.tls.handshakes` creates one per connection of a TLS listener. Encrypts into memory and not into the
+socket, so that one system call sends many records. Independent of frames and channels.
 
-Writing follows OpenSSL's own rule: what was encrypted must leave, so a `send` that the kernel takes only a
-part of reports nothing of that run as sent, and whoever tries again must begin with the same bytes. That is
-what `network.connection.send` does anyway, and it makes write interest right: there is ciphertext waiting
-only where a response is not yet sent.
+Writing follows OpenSSL's rule: encrypted bytes must be sent, so a `send` that the kernel takes only in part
+reports no byte of that run as sent, and the retry must begin with the same bytes. `network.connection.send`
+does this anyway, so write interest is correct: ciphertext waits only while a response is not fully sent.
 """
 
 import contextlib
@@ -20,27 +18,27 @@ from broker.network.connection.receive import EndOfStream
 from broker.network.connection.transport import Readable, Writable
 
 RUN: Final = 64 * 1024
-"""Plaintext that is encrypted at a time: four records, and what a connection that is blocked holds of it."""
+"""Plaintext bytes encrypted at a time: four records, and the maximum that a blocked connection holds."""
 
 CIPHERTEXT_BYTES: Final = 64 * 1024
-"""How much is taken from the kernel at a time, into a buffer that all connections of a processor share."""
+"""Bytes read from the kernel at a time, into a buffer that all connections of a processor share."""
 
 UNASKED_BYTES: Final = 64 * 1024
-"""What may wait for a peer that has asked for no response: refused renegotiations, key updates, alerts."""
+"""Bytes that may wait for a peer outside responses: refused renegotiations, key updates, alerts."""
 
 NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
 
 
 class TlsError(OSError):
-    """The peer could not be authenticated, or broke the protocol after it was: the connection is over.
-    (Kafka: SslAuthenticationException)
+    """Authentication failed, or the peer violated the protocol later: the connection must close. (Kafka:
+    SslAuthenticationException)
     """
 
 
 class TlsSocket:
-    """`has_buffered`: bytes of the peer have left the kernel that `recv_into` has not given yet, so that the
-    kernel alone does not tell what is ready. `is_blocked`: ciphertext waits for the kernel to take it.
-    `meter` is told how many bytes of ciphertext were received, until it answers that it need not be any more.
+    """`has_buffered`: bytes of the peer have left the kernel that `recv_into` has not returned, so epoll does
+    not report them. `is_blocked`: ciphertext waits for the kernel to take it. `meter` is called with the
+    number of ciphertext bytes received, until it returns False.
     """
 
     __slots__ = (
@@ -63,8 +61,8 @@ class TlsSocket:
         return bool(self._unsent)
 
     def handshake(self) -> bool:
-        """Goes on as far as what has arrived allows; whether the handshake is done. Then `is_blocked` says
-        whether the peer can know. Raises TlsError, EndOfStream, OSError.
+        """Continue as far as the received bytes allow. Returns whether the handshake is done; `is_blocked`
+        then says whether bytes for the peer still wait. Raises TlsError, EndOfStream, OSError.
         """
         while True:
             try:
@@ -78,16 +76,16 @@ class TlsSocket:
                     return False
             except ssl.SSLError as error:
                 with contextlib.suppress(OSError):
-                    self.flush()  # the alert that tells the peer why
-                raise TlsError(f"the TLS handshake failed: {_words(error)}") from error
+                    self.flush()  # sends the alert
+                raise TlsError(f"the TLS handshake failed: {_reason(error)}") from error
             else:
                 self.flush()
                 self.has_buffered = self._incoming.pending > 0
                 return True
 
     def recv_into(self, buffer: Writable, /) -> int:
-        """Plaintext, as much as there is and fits. 0 after close_notify; raises EndOfStream where the peer
-        has closed without it, TlsError, BlockingIOError, OSError.
+        """Read as much plaintext as is available and fits. Returns 0 after close_notify. Raises EndOfStream
+        if the peer closes without it, TlsError, BlockingIOError, OSError.
         """
         tls, incoming = self._tls, self._incoming
         filled, size = 0, len(buffer)
@@ -98,7 +96,7 @@ class TlsSocket:
                 except ssl.SSLWantReadError:
                     if filled:
                         break
-                    self._say_unasked()
+                    self._send_unsolicited()
                     self.has_buffered = False
                     self._fill()
                     continue
@@ -107,10 +105,10 @@ class TlsSocket:
                 except ssl.SSLError as error:
                     with contextlib.suppress(OSError):
                         self.flush()
-                    raise TlsError(f"TLS failed: {_words(error)}") from error
+                    raise TlsError(f"TLS failed: {_reason(error)}") from error
                 filled += n
                 if not n:
-                    self.has_buffered = filled > 0  # the end comes after what is before it
+                    self.has_buffered = filled > 0  # return the data first, then the end of the stream
                     return filled
                 if filled == size or not (incoming.pending or tls.pending()):
                     break
@@ -118,17 +116,17 @@ class TlsSocket:
         return filled
 
     def recv(self, size: int, flags: int, /) -> bytes:
-        """What the kernel holds, still encrypted; only to be looked at (MSG_PEEK)."""
+        """Return bytes in the kernel, still encrypted; only to look at (MSG_PEEK)."""
         return self._sock.recv(size, flags | socket.MSG_PEEK)
 
     def send(self, data: Readable, /) -> int:
-        """Plaintext bytes whose ciphertext is with the kernel. What is not reported was perhaps encrypted and
-        must come first in the next call. Raises BlockingIOError, TlsError, OSError.
+        """Send plaintext. Returns the number of bytes whose ciphertext the kernel has. The others may be
+        encrypted already and must come first in the next call. Raises BlockingIOError, TlsError, OSError.
         """
         return self.sendmsg((data,))
 
     def sendmsg(self, buffers: Iterable[Readable], _ancillary: object = (), _flags: int = 0, /) -> int:
-        """Like `send`, for all of them in turn; neighbours share records."""
+        """Send several buffers as `send` does; adjacent buffers share records."""
         if self._unsent and not self.flush():
             raise BlockingIOError
         sent = 0
@@ -145,7 +143,7 @@ class TlsSocket:
             try:
                 self._tls.write(run)
             except ssl.SSLError as error:
-                raise TlsError(f"TLS failed: {_words(error)}") from error
+                raise TlsError(f"TLS failed: {_reason(error)}") from error
             if not self.flush():
                 self._owed = size
                 if not sent:
@@ -155,7 +153,7 @@ class TlsSocket:
         return sent
 
     def flush(self) -> bool:
-        """Gives the kernel ciphertext that waits; whether none is left. OSError when the peer is gone."""
+        """Send waiting ciphertext. Returns whether none is left. Raises OSError if the peer is gone."""
         outgoing = self._outgoing
         while True:
             unsent = self._unsent
@@ -172,12 +170,12 @@ class TlsSocket:
                 return False
 
     def fileno(self) -> int:
-        """-1: the kernel must not write what is to be encrypted."""
+        """Return -1: the kernel must not send plaintext."""
         return -1
 
     def close(self) -> None:
-        """Says close_notify if the peer's window allows, and closes. What TLS holds for a connection is a lot
-        for a channel that is referred to for a while yet, so it is dropped here.
+        """Send close_notify if the socket takes it, and close. Frees the TLS objects, which are large, since
+        a closed channel stays referenced for a while.
         """
         with contextlib.suppress(OSError, ValueError):
             try:
@@ -190,16 +188,16 @@ class TlsSocket:
         del self._tls, self._incoming, self._outgoing
 
     def cipher(self) -> tuple[str, str]:
-        """The suite and the version that were agreed on."""
+        """Return the negotiated cipher suite and TLS version."""
         name = self._tls.cipher()
         return (name[0] if name else "unknown", self._tls.version() or "unknown")
 
     def peer_certificate(self) -> bytes | None:
-        """The certificate that the peer has shown and that was found good, as DER."""
+        """Return the verified certificate of the peer as DER, or None."""
         return self._tls.getpeercert(binary_form=True)
 
     def _fill(self) -> None:
-        """More ciphertext. EndOfStream where the peer has closed without close_notify."""
+        """Read more ciphertext. Raises EndOfStream if the peer closes without close_notify."""
         count = self._sock.recv_into(self._scratch)
         if not count:
             raise EndOfStream("closed by the peer, without close_notify")
@@ -207,17 +205,17 @@ class TlsSocket:
             self.meter = None
         self._incoming.write(self._scratch[:count])
 
-    def _say_unasked(self) -> None:
-        """Answers of TLS itself leave when they can, or with the next response. A peer that makes TLS talk
-        and does not listen is refused.
+    def _send_unsolicited(self) -> None:
+        """Send TLS messages that are not responses, now or with the next response. Fails if the peer triggers
+        them and does not read.
         """
         outgoing = self._outgoing
         if outgoing.pending and not self.flush() and outgoing.pending > UNASKED_BYTES:
-            raise TlsError("the peer makes TLS answer, and takes no answer")
+            raise TlsError("the peer triggers TLS messages and does not read them")
 
 
 def _runs(buffers: Iterable[Readable]) -> Iterator[Readable]:
-    """The same bytes in runs of RUN at most, all but the last of that size."""
+    """Yield the same bytes in runs of RUN bytes; the last may be shorter."""
     held: list[Readable] = []
     size = 0
     for buffer in buffers:
@@ -237,7 +235,7 @@ def _runs(buffers: Iterable[Readable]) -> Iterator[Readable]:
         yield held[0] if len(held) == 1 else b"".join(held)
 
 
-def _words(error: ssl.SSLError) -> str:
+def _reason(error: ssl.SSLError) -> str:
     if error.reason in NOT_TLS:
         return "this is not TLS"
     return (error.reason or str(error)).lower().replace("_", " ")

@@ -1,7 +1,7 @@
-"""Limits on the connections of a user, over real connections and a mock clock: who gets in, who is held for
-how long, who is told what; and nothing is counted once everybody has gone.
+"""Connection limits per user, over real connections and a mock clock: admission, delays, refusals, and no
+counts left after all connections close.
 
-The account behind this is tests/quotas/test_user_connections.py's. Rates are over two windows of a second.
+tests/quotas/test_user_connections.py tests the counts themselves. Rates use two windows of a second.
 """
 
 import logging
@@ -76,7 +76,7 @@ async def limit(broker: RunningBroker, **settings: str | None) -> None:
 
 
 async def begin(broker: RunningBroker, user: str = "alice", password: str = "secret") -> WireClient:
-    """A connection whose login is sent, and perhaps answered."""
+    """Connect and send the login, which may be unanswered."""
     client = await connect(port_of(broker, "SASL_PLAINTEXT"))
     broker.clients.append(client)
     await client.ask(SaslHandshakeRequest("PLAIN"), 1)
@@ -93,7 +93,7 @@ async def answer(client: WireClient) -> tuple[int, str | None]:
 async def log_in(
     broker: RunningBroker, user: str = "alice", password: str = "secret"
 ) -> tuple[WireClient, str | None]:
-    """A connection, and why it was refused, None if it was not."""
+    """Return a connection and the reason of its refusal, or None."""
     client = await begin(broker, user, password)
     code, message = await answer(client)
     assert code == (ErrorCode.NONE if message is None else ErrorCode.SASL_AUTHENTICATION_FAILED)
@@ -187,7 +187,7 @@ async def test_a_listener_that_is_removed_takes_its_connections_with_it(
 async def test_who_comes_too_fast_is_held_and_served_when_its_rate_is_down(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """Two at once are two a second; a third is repaid in half a second."""
+    """Two at once are two a second; a third waits half a second."""
     await limit(broker, max_connection_creation_rate_per_user="2")
     for _ in range(2):
         assert (await log_in(broker))[1] is None
@@ -270,9 +270,9 @@ async def test_refusals_are_one_line_and_figures(
         if each.name == connection_gate.__name__
     }
     assert told == {
-        "Rejected connection from user alice, who already has the configured maximum of 2 connections": 3,
-        "Rejected connection from user bob, who makes more than the configured maximum of 1 connections per "
-        "second": 2,
+        "Rejected connection from user alice, which already has the configured maximum of 2 connections": 3,
+        "Rejected connection from user bob, which makes more than the configured maximum of 1 connections "
+        "per second": 2,
     }
     page = parse(broker.server.prometheus.page())
     group = "kafka_server_socket_server_metrics"

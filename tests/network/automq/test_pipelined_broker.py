@@ -1,4 +1,4 @@
-"""A whole broker in AutoMQ's mode, over real connections: what is begun, what waits, and how it ends."""
+"""A whole broker in AutoMQ's mode, over real connections: admission, waiting, and closing."""
 
 import logging
 import socket
@@ -84,7 +84,7 @@ async def test_produces_of_one_connection_are_appended_in_their_order(
 async def test_what_is_behind_a_fetch_that_waits_is_done_and_its_answer_waits(
     broker: RunningBroker, client: WireClient
 ) -> None:
-    """Item 214: only the answers of this connection wait, and only for their order."""
+    """Only this connection's responses wait, and only for their order."""
     assert (await client.ask(create_topic("other"), 5)).topics[0].error_code == 0
     pipelined = await broker.connect()
     await pipelined.stream.send_all(
@@ -151,7 +151,7 @@ async def test_ten_requests_and_then_the_end_are_all_stored_and_answered(
 async def test_what_was_asked_before_a_violation_is_answered(
     broker: RunningBroker, client: WireClient
 ) -> None:
-    """Behind a fetch that waits comes a frame that is impossible: the connection ends after its answer."""
+    """An invalid frame follows a delayed fetch: the connection closes after the fetch's response."""
     hostile = await broker.connect()
     await hostile.stream.send_all(waiting_fetch(1) + produced(2, topic="nowhere") + struct.pack(">i", -5))
     await hostile.stream.send_all(produced(3))
@@ -208,7 +208,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
 
 
 async def test_the_stop_answers_all_that_is_in_hand(broker: RunningBroker, client: WireClient) -> None:
-    """Fetches that wait, and produces behind them."""
+    """Delayed fetches, followed by produces."""
     stream = [waiting_fetch(n) if n % 2 else produced(n, topic="nowhere") for n in range(1, 61)]
     await client.stream.send_all(b"".join(stream))
     await until(lambda: len(channel_of(broker, client).in_flight) == 60)
@@ -246,11 +246,11 @@ async def test_the_permits_and_the_queues_are_shown_to_prometheus(tmp_path: Path
 
 
 async def test_the_number_of_handlers_cannot_change_and_that_of_processors_can(tmp_path: Path) -> None:
-    """Connections would change their handler in mid-stream, and their requests their order."""
+    """A change would move connections to other handlers and reorder their requests."""
     async with running_broker(tmp_path, AUTOMQ, "num.io.threads=4", "num.network.threads=2") as broker:
         client = await broker.connect()
         error, words = await alter_through(client, {"num.io.threads": "5"})
-        assert error == 42 and "must be 4 until the next start" in str(words)
+        assert error == 42 and "must be 4 until restart" in str(words)
         assert await alter_through(client, {"num.io.threads": "4"}) == (0, None)
         assert await alter_through(client, {"num.network.threads": "3"}) == (0, None)
         assert len(list(broker.server.socket_server.processors())) == 3
@@ -261,7 +261,7 @@ async def test_the_number_of_handlers_cannot_change_and_that_of_processors_can(t
 async def test_a_request_whose_connection_went_before_its_turn_does_not_wait(
     tmp_path: Path, mode: str
 ) -> None:
-    """It would for its whole max_wait_ms, and nobody would take the answer."""
+    """Otherwise the fetch would wait for its whole max_wait_ms without a receiver for the response."""
     async with running_broker(tmp_path, f"socket.server.mode={mode}") as broker:
         client = await broker.connect()
         await client.ask(create_topic(), 5)

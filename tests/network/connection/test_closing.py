@@ -1,5 +1,5 @@
-"""A peer that is gone for good: what it had sent before is still served where no answer is asked for (item
-61), and an answer that nobody can take ends the connection (items 62, 65).
+"""Connections that the peer has reset: requests already received are served if they expect no response, and a
+response that cannot be delivered closes the connection.
 """
 
 import socket
@@ -37,14 +37,14 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 async def held_client(broker: RunningBroker) -> WireClient:
-    """It is muted for exactly one second from now on."""
+    """Return a client that is throttled for exactly one second."""
     client = await broker.connect(HELD)
     assert (await client.ask(produce_request_of(11_000, HELD), 9)).throttle_time_ms == 1_000
     return client
 
 
 async def tear_off(client: WireClient) -> None:
-    """RST, as of a process that was killed."""
+    """Reset the connection, as a killed process does."""
     client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     await client.stream.aclose()
     await wait_all_tasks_blocked(0.02)
@@ -86,7 +86,7 @@ async def test_silent_requests_that_were_read_already_are_stored_too(
 async def test_an_answer_that_nobody_takes_ends_the_connection_and_what_is_behind_it(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """As in Kafka, whose failed send closes at once (CloseMode.NOTIFY_ONLY)."""
+    """As in Kafka, a failed send closes at once (CloseMode.NOTIFY_ONLY)."""
     client = await held_client(broker)
     before = stored(broker)
     loud = encoded(MetadataRequest([]), 9, 8)
@@ -119,7 +119,7 @@ async def test_half_a_request_behind_whole_ones_is_dropped(
 async def test_a_torn_off_connection_that_is_held_costs_no_turns(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """The kernel would report it again and again."""
+    """Otherwise epoll would report the connection in every turn."""
     client = await held_client(broker)
     await client.stream.send_all(SILENT)
     await tear_off(client)
@@ -142,9 +142,9 @@ async def test_a_stop_does_not_wait_for_torn_off_connections(tmp_path: Path, moc
 
 
 async def test_a_response_is_never_begun_while_another_is_being_written(broker: RunningBroker) -> None:
-    """Item 64: Kafka raises IllegalStateException; AutoMQ's mode lets the second wait for its turn."""
+    """Kafka raises IllegalStateException; in AutoMQ's mode the second response waits for its turn."""
     (channel,) = broker.server.socket_server.channels()
     channel.send = Send([b"first"])
-    with pytest.raises(BrokerBug, match="before the one that is being written"):
+    with pytest.raises(BrokerBug, match="a send is already in progress"):
         channel.responder._start_send(channel, Send([b"second"]), 0)
     channel.send = None

@@ -1,4 +1,4 @@
-"""Connection ids: what they consist of, and that no two open connections have the same. (V64; Kafka's
+"""Connection ids: their format, and their uniqueness among open connections. (Kafka:
 SocketServerTest.testConnectionId and testConnectionIdReuse)
 """
 
@@ -84,7 +84,7 @@ async def test_behind_int_max_the_index_begins_at_0(tmp_path: Path, first: int, 
 
 
 async def test_an_index_that_begins_again_meets_old_connections_with_other_addresses(tmp_path: Path) -> None:
-    """An index is there twice then, and an id is not."""
+    """Then an index occurs twice, but no id does."""
     async with running_broker(tmp_path, "num.network.threads=1") as broker:
         old = [await broker.connect() for _ in range(2)]
         assert await is_served(old[1])
@@ -98,7 +98,7 @@ async def test_an_index_that_begins_again_meets_old_connections_with_other_addre
 
 @contextmanager
 def from_port(port: int, broker_port: int) -> Iterator[socket.socket]:
-    """A connection from a port of our choice, or of the system's (0)."""
+    """Connect from the given port, or from one that the system chooses (0)."""
     with closing(socket.socket()) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((LOOPBACK, port))
@@ -118,7 +118,7 @@ async def test_an_id_that_is_still_open_is_not_given_to_a_connection_of_the_same
         with from_port(0, broker.port) as first:
             await settle()
             (old,) = broker.server.socket_server.channels()
-            processor.selector.set_aside(old)  # as `_torn_off` does while it still has requests
+            processor.selector.set_aside(old)  # as `_on_reset` does while it still has requests
             port = first.getsockname()[1]
             first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         processor._ids.next_index = next_index

@@ -1,4 +1,4 @@
-"""The client id of a frame, found by its bytes."""
+"""Reading and caching the client id of a frame."""
 
 import struct
 
@@ -22,7 +22,7 @@ def test_a_frame_may_end_with_its_client_id(length: int, client_id: str | None) 
 @pytest.mark.parametrize("length", [6, 500, 0x7FFF])
 def test_a_client_id_beyond_its_frame_is_refused_though_what_is_there_of_it_is_known(length: int) -> None:
     assert client_id_and_body(frame(5, b"short"), False) == ("short", 15)
-    with pytest.raises(ProtocolViolation, match=f"a client id of {length} bytes in a frame of 15"):
+    with pytest.raises(ProtocolViolation, match=f"invalid client id: {length} bytes in a frame of 15"):
         client_id_and_body(frame(length, b"short"), False)
 
 
@@ -34,5 +34,5 @@ def test_a_long_client_id_is_read_like_any_other(length: int) -> None:
 
 def test_tags_are_passed_over_in_flexible_versions() -> None:
     assert client_id_and_body(frame(2, b"ab\x01\x00\x01z!"), True) == ("ab", 16)
-    with pytest.raises(ProtocolViolation, match="ends within its header"):
+    with pytest.raises(ProtocolViolation, match="truncated request header"):
         client_id_and_body(frame(2, b"ab"), True)

@@ -1,4 +1,4 @@
-"""The memory pool of KIP-72 against the numbers of Kafka's GarbageCollectedMemoryPoolTest, V59."""
+"""The memory pool of KIP-72 with the numbers of Kafka's GarbageCollectedMemoryPoolTest."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def test_a_strict_pool_grants_only_what_it_has(asked, granted):
 
 @pytest.mark.parametrize(("size", "largest"), [(0, 1), (-1, 1), (10, 0), (10, -1), (10, 11)])
 def test_v59_a_pool_that_could_never_grant_its_largest_request_is_refused(size, largest):
-    with pytest.raises(ValueError, match="impossible"):
+    with pytest.raises(ValueError, match="invalid memory pool"):
         MemoryPool(size, largest)
 
 
@@ -51,7 +51,7 @@ def test_a_pool_may_be_as_small_as_its_largest_request():
 
 @pytest.mark.parametrize("size", [0, -1, 11])
 def test_v59_a_size_outside_the_range_is_the_callers_mistake(size):
-    with pytest.raises(ValueError, match="cannot be asked for at once"):
+    with pytest.raises(ValueError, match="invalid allocation"):
         MemoryPool(21, 10).try_allocate(size, START)
 
 

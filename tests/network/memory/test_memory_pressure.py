@@ -1,4 +1,4 @@
-"""A whole broker with a bounded memory (KIP-72): who waits, in what order, and who is hung up on."""
+"""A whole broker with bounded memory (KIP-72): the order of waiting connections, and which close."""
 
 import socket
 import struct
@@ -50,7 +50,7 @@ async def test_without_a_bound_nothing_is_asked(tmp_path: Path) -> None:
 async def test_what_waits_is_served_as_soon_as_memory_is_back(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """V58, and no time passes: nobody polls."""
+    """No time passes, since nothing polls."""
     taker = await taker_of_all(broker)
     polite = await broker.connect()
     started = trio.current_time()
@@ -164,7 +164,7 @@ async def test_a_connection_in_line_is_not_idle(tmp_path: Path, mock_clock: Mock
 async def test_silent_requests_that_wait_for_memory_are_stored_though_their_client_is_gone(
     broker: RunningBroker, mock_clock: MockClock, ends: str
 ) -> None:
-    """Item 61: acks=0 asks for no answer."""
+    """acks=0 expects no response."""
     taker = await taker_of_all(broker)
     client = await broker.connect()
     await client.stream.send_all(encoded(produce_request(batch_of(b"last words"), acks=0), 9, 1) * 3)
@@ -203,7 +203,7 @@ async def test_a_request_that_stands_still_is_given_up_when_others_have_waited_f
     assert readable(polite) is closed
     assert len(told(caplog)) == closed
     if closed:
-        assert told(caplog) == ["a request stood still for 5000 ms while others waited for its memory"]
+        assert told(caplog) == ["a request made no progress for 5000 ms while others waited for its memory"]
 
 
 @pytest.mark.parametrize(("more", "closed"), [(64 * KIB - 1, True), (64 * KIB, False)])
@@ -291,7 +291,7 @@ async def test_twenty_in_a_pool_that_holds_twenty_cost_five_seconds_in_all(
 
 
 async def test_who_logs_in_needs_no_memory_of_the_pool(tmp_path: Path) -> None:
-    """As in Kafka: what comes before the login is bounded by its own limit, and takes nothing from others."""
+    """As in Kafka, requests before login have their own limit and take no memory of the pool."""
     settings = (
         "listeners=PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config="
@@ -312,7 +312,7 @@ async def test_a_stalled_request_that_cannot_be_given_up_does_not_fail_the_timer
     original = Selector.close_channel
 
     def broken(selector: Selector, channel: Channel, reason: str, *level: int) -> None:
-        if reason.startswith("a request stood still"):
+        if reason.startswith("a request made no progress"):
             raise ZeroDivisionError
         original(selector, channel, reason, *level)
 

@@ -1,5 +1,5 @@
-"""Keys, trust and versions of TLS, changed while the broker runs: the next connection gets what was set, and
-what cannot be used is refused.
+"""Keys, trust and versions of TLS, changed at run time: the next connection gets the new values, and unusable
+values are refused.
 """
 
 import contextlib
@@ -145,7 +145,7 @@ async def test_a_listener_with_tls_is_added_with_its_keys_or_not_at_all(tmp_path
 async def test_a_store_that_is_gone_by_the_time_of_the_change_leaves_the_old_keys(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Between the check and the change lies the write of the metadata."""
+    """The metadata write happens between the check and the change."""
     store = tmp_path / "store.pem"
     store.write_text(certificates().alice.text())
     check = broker.server.socket_server.check_tls
@@ -157,7 +157,7 @@ async def test_a_store_that_is_gone_by_the_time_of_the_change_leaves_the_old_key
     monkeypatch.setattr(broker.server.socket_server, "check_tls", check_and_remove)
     assert await alter_tls(broker, keystore_location=str(store)) == OK
     assert await shown_to(broker) == "broker"
-    assert "a listener keeps its keys" in caplog.text
+    assert "cannot reload the keys of a listener" in caplog.text
 
 
 def test_the_client_of_these_tests_checks_what_it_is_shown() -> None:

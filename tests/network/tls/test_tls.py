@@ -1,5 +1,5 @@
-"""A whole broker behind TLS: who gets in and under what name, how long a stranger may take, and that
-nothing of what clients sent is left in the buffers.
+"""A whole broker behind TLS: authentication and principals, the time limit of a handshake, and no client
+bytes left in the buffers.
 """
 
 import contextlib
@@ -209,7 +209,7 @@ async def test_connections_that_are_torn_off_leave_nothing_behind(
 async def test_what_is_not_tls_ends_with_one_line(
     broker: RunningBroker, client: WireClient, caplog: pytest.LogCaptureFixture, said: bytes
 ) -> None:
-    """F18: plaintext to the TLS port."""
+    """Plaintext on the TLS port."""
     caplog.set_level(logging.INFO)
     assert await ends(await raw(broker, said))
     (line,) = told(caplog)
@@ -220,7 +220,7 @@ async def test_what_is_not_tls_ends_with_one_line(
 async def test_tls_on_a_port_without_it_ends_with_one_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F18, the other way round."""
+    """TLS on the plaintext port."""
     caplog.set_level(logging.INFO)
     async with running_broker(tmp_path) as running:
         caplog.clear()
@@ -233,7 +233,7 @@ async def test_tls_on_a_port_without_it_ends_with_one_line(
 async def test_a_handshake_that_nobody_goes_on_with_ends_in_time(
     tmp_path: Path, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F17: half a ClientHello, and nothing at all."""
+    """Half a ClientHello, and no bytes at all."""
     caplog.set_level(logging.INFO)
     async with running_broker(
         tmp_path, *tls_settings(), "connection.authentication.timeout.ms=5000"
@@ -305,7 +305,7 @@ async def test_rules_make_short_names_of_subjects(tmp_path: Path, caplog: pytest
         caplog.clear()
         unnamed = await running.connect_tls(known.client_context(known.server))
         assert await unnamed.is_closed()
-        assert told(caplog) == ["no rule of ssl.principal.mapping.rules fits CN=broker"]
+        assert told(caplog) == ["no rule of ssl.principal.mapping.rules matches CN=broker"]
 
 
 # SASL_SSL
@@ -367,7 +367,7 @@ async def test_a_key_that_everybody_can_read_is_warned_of(
     store.write_text(certificates().server.text())
     store.chmod(0o644)
     async with running_broker(tmp_path, *tls_settings(keystore_location=str(store))):
-        assert told(caplog) == ["everybody on this machine can read the private key"]
+        assert told(caplog) == ["the private key is readable by all users of this machine"]
 
 
 async def test_a_renewed_certificate_is_shown_to_new_connections_and_a_broken_one_is_told_of_once(

@@ -1,6 +1,4 @@
-"""TLS handshakes over a socket pair: versions, certificates, pieces, and what is wrong with a peer said in
-words.
-"""
+"""TLS handshakes over a socket pair: versions, certificates, partial input, and error messages."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""What TLS adds to the figures of a network thread: ciphers, and handshakes as the logins that they are."""
+"""The metrics that TLS adds to a network thread: ciphers, and handshakes counted as logins."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""TLS over a socket pair: whatever the pieces, the same bytes come out; nothing is lost where the kernel
-takes or gives only a part, and what is wrong with a peer is said.
+"""TLS over a socket pair: the same bytes for any fragmentation, no loss if the kernel takes or gives only a
+part, and error messages.
 """
 
 import contextlib
@@ -204,7 +204,7 @@ def test_a_write_that_is_blocked_reports_nothing_of_what_it_has_encrypted() -> N
 
 
 def test_neighbours_share_records() -> None:
-    """Ten small buffers are one record, and not ten."""
+    """Ten small buffers share one record."""
     with connected() as (tls, peer):
         assert tls.sendmsg([b"small"] * 10, (), 0) == 50
         wire = peer.sock.recv(65_536)

@@ -1,5 +1,5 @@
-"""A whole broker behind TLS whose kernel takes only a little at a time: handshakes and responses leave
-whole, and write interest is there exactly as long as ciphertext waits.
+"""A whole broker behind TLS whose kernel takes only a little at a time: handshakes and responses leave whole,
+and write interest exists exactly as long as ciphertext waits.
 """
 
 import socket
