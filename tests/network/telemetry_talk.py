@@ -1,4 +1,4 @@
-"""What clients say about telemetry over the wire, and what the broker's figures then tell."""
+"""Telemetry requests of clients over the wire, and the resulting broker metrics."""
 
 from broker.control.commands import (
     ConfigAlteration,
@@ -49,7 +49,7 @@ async def push(
     packed: bytes | None = None,
     terminating: bool = False,
 ) -> int:
-    """The error code."""
+    """Push metrics and return the error code."""
     payload = packed if packed is not None else bytes(compress(codec, plain)) if plain else b""
     request = PushTelemetryRequest(
         asked.client_instance_id, asked.subscription_id, terminating, codec, payload
@@ -60,7 +60,7 @@ async def push(
 
 
 def figures(broker: RunningBroker) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
-    """What Prometheus reads, by family and labels."""
+    """Return the Prometheus metrics by family and labels."""
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in broker.server.prometheus.families():
         for sample in family.samples:

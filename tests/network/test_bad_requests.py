@@ -1,4 +1,4 @@
-"""Requests that can be read and cannot be served: Kafka's error code, and the log is as it was."""
+"""Valid frames that cannot be served: Kafka's error code, and an unchanged log."""
 
 import struct
 from collections.abc import AsyncIterator, Callable

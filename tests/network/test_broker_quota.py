@@ -1,8 +1,8 @@
-"""The broker's own quota over real connections and a mock clock: all clients share it, each that breaks it is
-held, and it is changed while the broker runs.
+"""The broker's own quota over real connections and a mock clock: all clients share it, each client that
+exceeds it is throttled, and it changes at run time.
 
 11,000 bytes under 1,000 B/s: the window has ten whole seconds, so the rate is 1,100 B/s, and one second
-repays what is over.
+repays the excess.
 """
 
 import socket
@@ -33,7 +33,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 async def produce(client: WireClient, size: int) -> int:
-    """The throttle that the answer tells, in ms."""
+    """Return the throttle time of the response, in ms."""
     answer = await client.ask(produce_request_of(size, client.client_id, acks=1), PRODUCE_VERSION)
     assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)
@@ -71,7 +71,7 @@ def has_bytes(client: WireClient) -> bool:
 
 
 async def is_read(client: WireClient) -> bool:
-    """Whether another request of this connection is answered without any time passing."""
+    """Return whether another request of this connection is answered without delay."""
     await client.send(MetadataRequest([MetadataRequestTopic(name="events")]), 9)
     await trio.testing.wait_all_tasks_blocked(0.02)
     return has_bytes(client)

@@ -1,5 +1,5 @@
-"""`quota.bandwidth.algorithm=token_bucket` over a real connection and a mock clock. The rule itself is tested
-in tests/quotas/test_bucket.py.
+"""`quota.bandwidth.algorithm=token_bucket` over a real connection and a mock clock.
+tests/quotas/test_bucket.py tests the algorithm.
 """
 
 from pathlib import Path

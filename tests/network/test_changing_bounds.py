@@ -1,6 +1,6 @@
-"""A limit that changes each second while it holds clients, over real sockets and a mock clock, by Kafka's
-protocol, by REST, by the console's form and by an import: the clients get the integral of the limit. The
-arithmetic is tested in tests/quotas/test_changing_bounds.py.
+"""A limit that changes each second while it throttles clients, over real sockets and a mock clock, by Kafka's
+protocol, REST, the console's form and an import: the clients get the integral of the limit.
+tests/quotas/test_changing_bounds.py tests the arithmetic.
 """
 
 import json
@@ -94,7 +94,7 @@ async def by_form(broker: RunningBroker) -> Change:
 
 
 async def by_import(broker: RunningBroker) -> Change:
-    """What `weir quotas apply` sends of a YAML file: each entity gets exactly the listed limits."""
+    """Import as `weir quotas apply` does with a YAML file: each entity gets exactly the listed limits."""
     headers = {"Authorization": f"Bearer {await token_of(broker)}"}
 
     async def change(name: str | None, value: float | None) -> None:

@@ -1,4 +1,4 @@
-"""cluster.quota.* over the wire: set while the broker runs, and kept by every request that makes topics."""
+"""cluster.quota.* over the wire: set at run time, and enforced for every request that creates topics."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

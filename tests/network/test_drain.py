@@ -1,4 +1,6 @@
-"""How a broker stops: what is in hand is answered, what waits is told, and nobody can hold it up for long."""
+"""Shutdown: requests in flight are answered, delayed requests are completed, and no client delays it for
+long.
+"""
 
 import logging
 import random
@@ -32,7 +34,7 @@ def fetch(max_wait_ms: int, most: int = 1_000) -> FetchRequest:
 
 
 async def connected(broker: RunningBroker, client_id: str = "tester") -> WireClient:
-    """A client of a broker that has the topic."""
+    """Return a client of a broker that has the topic."""
     client = await broker.connect(client_id)
     assert (await client.ask(create_topic(), 5)).topics[0].error_code in (0, 36)
     return client

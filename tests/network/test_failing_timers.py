@@ -1,5 +1,5 @@
-"""An exception in a callback of a timer, or of a background task that serves many, ends one connection or
-fails one request, with one log line; the scene is that of `test_failures`.
+"""An exception in a timer's callback, or in a background task that serves many, closes one connection or
+fails one request, with one log line; uses the setup of `test_failures`.
 """
 
 from typing import Any

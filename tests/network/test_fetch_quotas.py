@@ -1,6 +1,6 @@
-"""Fetches that waited, and quotas, over real connections: two consumers under one rule, on the mock clock.
+"""Delayed fetches and quotas over real connections: two consumers under one rule, on the mock clock.
 
-2 % of a thread are 200 ms in the ten seconds that are looked at; 10 kB/s are 100 kB in them.
+2 % of a thread are 200 ms in the window of ten seconds; 10 kB/s are 100 kB in it.
 """
 
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ class Consumer:
         return await self.receive()
 
     async def wait(self, broker: RunningBroker) -> None:
-        """Is parked when this returns."""
+        """Send a fetch, and return once it is delayed."""
         await self.send(60_000)
         while not broker.server.broker.fetches.delayed:
             await wait_all_tasks_blocked(0.001)
@@ -91,7 +91,7 @@ async def consumer(broker: RunningBroker, name: str, *, in_session: bool = False
 
 
 async def append(broker: RunningBroker, size: int = 100) -> bytearray:
-    """A record for `idle`."""
+    """Append a record for `idle`."""
     records = batch_of(b"i" * size)
     await broker.clients[0].ask(produce_request(records, "idle"), PRODUCE_VERSION)
     return records
@@ -104,7 +104,7 @@ def bytes_out(broker: RunningBroker, topic: str) -> int:
 
 
 async def limit(broker: RunningBroker, key: str, value: float | None, **entity: str) -> None:
-    """A rule of the client `busy`, or of another entity."""
+    """Set a rule of the client `busy`, or of another entity."""
     of = tuple(entity.items()) or (("client-id", "busy"),)
     rule = QuotaAlteration(of, (QuotaOp(key, value),))
     (outcome,) = await broker.server.control.apply(AlterClientQuotas((rule,)), BROKER_ITSELF)
@@ -112,7 +112,7 @@ async def limit(broker: RunningBroker, key: str, value: float | None, **entity: 
 
 
 def take(broker: RunningBroker, clock: MockClock, ms: float, whose: str = "busy") -> None:
-    """Fetches of this client keep the handler busy for so long from now on."""
+    """Set the time that a fetch of this client occupies the handler."""
     routes = broker.server.socket_server.listeners[0].routes
     route = routes.get(FETCH << 16 | VERSION) or routes.build(FETCH << 16 | VERSION)
     assert route is not None

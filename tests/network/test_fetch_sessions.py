@@ -1,4 +1,4 @@
-"""A fetch session outlives what it names: topics that go, come back or come later are found as they are."""
+"""A fetch session survives changes of its topics: it finds deleted, re-created and new topics."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ class Session:
         self._id = self._epoch = 0
 
     async def ask(self, *topics: FetchTopic) -> list[Any]:
-        """The partitions that are told of."""
+        """Return the partitions in the response."""
         request = FetchRequest(
             max_wait_ms=0,
             min_bytes=1,

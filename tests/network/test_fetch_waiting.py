@@ -1,5 +1,5 @@
-"""A consumer of two topics, one of which is deleted, over a real connection and on the mock clock: it hears
-of the deletion at once, and then once in each of its waits.
+"""A consumer of two topics, one of which is deleted, over a real connection and on the mock clock: it learns
+of the deletion at once, and then once per fetch wait.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""From bound ports to accepted connections: which port could not be had, and whose authorizer is late."""
+"""From bound ports to accepted connections: a port that cannot be bound, and an authorizer that is late."""
 
 import socket
 from pathlib import Path
@@ -36,7 +36,7 @@ async def test_a_start_names_the_listener_whose_port_is_taken(tmp_path: Path) ->
 async def test_a_listener_accepts_once_its_authorizer_is_ready_and_keeps_its_port_until_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CHECKLIST 2: one authorizer is late, and holds up its own listener only."""
+    """A late authorizer delays only its own listener."""
     late = trio.Event()
 
     async def ready(listener: str) -> None:

@@ -1,8 +1,7 @@
-"""Each setting that can be changed while the broker runs, changed, and what is different from the next
-request on.
+"""Each setting that can change at run time, and its effect from the next request on.
 
-Settings of threads and listeners are in test_resizing and test_live_listeners. A house test holds that every
-key that is marked dynamic is named above a test.
+test_resizing and test_live_listeners test the settings of threads and listeners. A convention test requires
+that every key marked dynamic is named above a test.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The socket server's log lines, in Kafka's words: what an operator who knows Kafka looks for."""
+"""The socket server's log lines, in Kafka's words, for operators who know Kafka."""
 
 import logging
 from pathlib import Path

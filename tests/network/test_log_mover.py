@@ -1,4 +1,4 @@
-"""The task that moves partitions between directories: its pace to the byte, and what ends a move."""
+"""The task that moves partitions between directories: its rate to the byte, and how a move ends."""
 
 import errno
 import time

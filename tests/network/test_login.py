@@ -1,4 +1,4 @@
-"""A connection that has not logged in: what it may send, and how a failed login ends."""
+"""Unauthenticated connections: allowed requests, and the end of a failed login."""
 
 import logging
 import struct

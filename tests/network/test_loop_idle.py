@@ -1,4 +1,4 @@
-"""The share of the thread that is left: exact on a clock that is told what to say."""
+"""The idle share of the thread, exact on a clock that the test sets."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A connection that an operator closes is gone, and the trail says who did it."""
+"""A connection that an operator closes is gone, and the audit trail names the operator."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Many requests on one connection at once: one in hand at a time, answered in order, none lost at the end."""
+"""Many requests on one connection at once: one in flight at a time, answered in order, none lost."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""Listeners with a queue and handlers of their own: what a controller serves, and that nobody holds it up."""
+"""Listeners with their own queue and handlers: the APIs of a controller, and its isolation."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Peers that take too much or give too little: each pays for itself, and a polite client never waits long."""
+"""Peers that take too much or send too little: each delays only itself, and other clients never wait long."""
 
 import socket
 import struct
@@ -70,7 +70,7 @@ async def test_a_large_request_that_is_refused_gives_its_buffer_back(broker: Run
 
 
 async def test_a_request_of_a_million_names_is_refused_before_it_is_read(broker: RunningBroker) -> None:
-    """Or it would stop everybody for ten seconds."""
+    """Otherwise all clients would wait for ten seconds."""
     polite = await with_topic(broker)
     hostile = await broker.connect()
     body = compact_array(1_000_000) + b"\x01\x00" * 1_000_000 + bytes(4)

@@ -1,4 +1,4 @@
-"""Produce through the full handler: what is refused, with which code, and that nothing of it is written."""
+"""Produce through the full handler: refusals and their codes, and no partial writes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""Produce of batches whose records are not what their headers say, over sockets: who is told what, and that
-no consumer ever sees them.
+"""Produce of batches whose records contradict their headers, over sockets: the error codes, and no such batch
+reaches a consumer.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A broker with `client.quota.callback.class`: what the callback is told, and what its answers do."""
+"""A broker with `client.quota.callback.class`: the calls of the callback, and the effect of its results."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

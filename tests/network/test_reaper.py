@@ -1,4 +1,4 @@
-"""A reaper sleeps exactly until what it was told, or is poked into waking earlier."""
+"""A reaper sleeps exactly until its deadline, or wakes earlier when poked."""
 
 import heapq
 

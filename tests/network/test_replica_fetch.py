@@ -1,4 +1,4 @@
-"""A Fetch in the name of another broker: held to the leader's replication throttle and to no client quota."""
+"""A Fetch as another broker: subject to the leader's replication throttle and to no client quota."""
 
 from pathlib import Path
 

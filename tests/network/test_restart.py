@@ -1,4 +1,4 @@
-"""What a broker does with logs of an earlier run that no client has asked for since."""
+"""Logs of an earlier run that no client has used since the restart."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""A client that repeats a failing request at once is answered later, to the millisecond of the mock clock,
-and only its own connection waits.
+"""A client that repeats a failing request at once gets delayed responses, to the millisecond of the mock
+clock, and only its own connection waits.
 """
 
 import socket
@@ -249,7 +249,7 @@ async def test_a_delayed_answer_and_a_request_quota_go_together(
 
 
 class Failing(AfterCommit):
-    """An append that turned out to have failed."""
+    """An append that has failed."""
 
     logs = ()
 

@@ -1,4 +1,4 @@
-"""Logins that end (KIP-368): who is served, who is renewed, who is closed, on a clock that stands still."""
+"""Expiring logins (KIP-368): requests, re-authentications, and closed connections, on a stopped clock."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -1,5 +1,5 @@
-"""follower.replication.throttled.*: accepted, for tools set them, and told to have no effect: when they are
-set, at every start, and by DescribeConfigs.
+"""follower.replication.throttled.*: accepted, since tools set them, and reported as without effect when set,
+at every start, and by DescribeConfigs.
 """
 
 import logging

@@ -1,4 +1,6 @@
-"""Shadow mode over real connections and a mock clock: what breaks a limit is counted, and nobody waits."""
+"""Shadow mode over real connections and a mock clock: exceeded limits are counted, and no client is
+throttled.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""The simulation is held against the broker: the same clients on Trio's mock clock, over sockets and in
-process, and in `broker.simulation`; each is told the same throttles at the same times, to the millisecond.
+"""The simulation agrees with the broker: the same clients on Trio's mock clock, over sockets and in process,
+and in `broker.simulation`, get the same throttles at the same times, to the millisecond.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Kafka's SocketServerTest, as far as it is about one connection's bytes: V64. Its connection ids are
-tests/network/connection/test_connection_ids.py's.
+"""The parts of Kafka's SocketServerTest about one connection's bytes.
+tests/network/connection/test_connection_ids.py has those about connection ids.
 """
 
 import socket

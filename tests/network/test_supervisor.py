@@ -1,4 +1,4 @@
-"""A task that fails names itself and ends the tree; one that cannot start is its caller's trouble."""
+"""A task that fails is named and ends the tree; a task that fails to start raises in its caller."""
 
 from collections.abc import Awaitable, Callable
 

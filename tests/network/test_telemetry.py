@@ -1,4 +1,4 @@
-"""Clients ask what to push, and push, over real connections and a mock clock (CONFORMANCE V87 to V94)."""
+"""Telemetry subscriptions and pushes of clients, over real connections and a mock clock. (KIP-714)"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

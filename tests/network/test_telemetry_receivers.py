@@ -1,4 +1,4 @@
-"""What becomes of pushes: they wait, are read, refused, forgotten, and handed on; on a mock clock."""
+"""The path of a push: queued, decoded, refused, expired, or passed to receivers; on a mock clock."""
 
 import threading
 from collections.abc import AsyncIterator, Mapping

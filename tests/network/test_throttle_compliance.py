@@ -1,8 +1,8 @@
-"""Who waits as it is told, seen by the broker over real connections and a mock clock. The rules themselves
-are tested in tests/quotas/test_throttle_compliance.py.
+"""Clients that wait as told, and those that do not, over real connections and a mock clock.
+tests/quotas/test_throttle_compliance.py tests the rules.
 
-Under 1,000 B/s by Kafka's rule a first request of 30,000 bytes costs 20 seconds, of which one is asked for at
-a time, and whatever is sent within them costs one more.
+Under 1,000 B/s by Kafka's rule a first request of 30,000 bytes costs 20 seconds, of which each response
+requests one, and a request sent within them costs one more.
 """
 
 import socket
@@ -50,7 +50,7 @@ async def throttled_ms(client: WireClient) -> int:
 
 
 def is_answered(client: WireClient) -> bool:
-    """Whether the broker has written something that nobody has read."""
+    """Return whether the broker has written bytes that are still unread."""
     try:
         return bool(client.stream.socket._sock.recv(1, socket.MSG_PEEK))
     except BlockingIOError:

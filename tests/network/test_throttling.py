@@ -1,8 +1,8 @@
-"""A broken quota over a real connection and a mock clock: the answer comes at once, the next request waits
-exactly.
+"""An exceeded quota over a real connection and a mock clock: the response is sent at once, and the next
+request waits exactly.
 
 11,000 bytes under a quota of 1,000 B/s: the window has ten whole seconds, so the rate is 1,100 B/s, and one
-second repays what is over.
+second repays the excess.
 """
 
 from collections.abc import AsyncIterator
@@ -37,14 +37,14 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 async def produce(client: WireClient, size: int, acks: int = 1) -> int:
-    """The throttle that the answer tells, in ms."""
+    """Return the throttle time of the response, in ms."""
     answer = await client.ask(produce_request_of(size, GREEDY, acks=acks), PRODUCE_VERSION)
     assert answer.responses[0].partition_responses[0].error_code == 0
     return int(answer.throttle_time_ms)
 
 
 async def is_answered_now(client: WireClient) -> bool:
-    """Whether Metadata is answered without any time passing."""
+    """Return whether Metadata is answered without delay."""
     with trio.move_on_after(1_000) as scope:
         await client.send(MetadataRequest([MetadataRequestTopic(name="events")]), 9)
         await trio.testing.wait_all_tasks_blocked(0.02)

@@ -1,7 +1,7 @@
-"""Records that the disk does not give: their partitions are answered with an error as long as nothing of the
-response is on the wire, and the connection is closed where something is.
+"""Unreadable records: their partitions get an error as long as no byte of the response has been sent;
+otherwise the connection closes.
 
-A file that was truncated under the broker gives EIO where its end was.
+A file that was truncated under the broker gives EIO beyond its end.
 """
 
 import logging

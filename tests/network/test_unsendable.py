@@ -1,4 +1,4 @@
-"""Item 40: an answer whose connection has gone is dropped with one warning, and a flood of them with few."""
+"""A response whose connection has closed is dropped with one warning, and a flood of them with few."""
 
 import logging
 from collections.abc import Awaitable
@@ -81,7 +81,7 @@ async def test_an_answer_without_a_connection_is_warned_about_and_measured(
 async def test_what_would_send_nothing_is_not_warned_about(
     tmp_path: Path, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, outcome: Outcome
 ) -> None:
-    """Kafka warns in sendResponse only: not for NoOpResponse and CloseConnectionResponse."""
+    """Kafka warns only in sendResponse: not for NoOpResponse and CloseConnectionResponse."""
     async with running_broker(tmp_path) as broker:
         await leaves_before(broker, outcome)
         assert told(caplog) == []

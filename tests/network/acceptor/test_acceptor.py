@@ -1,4 +1,4 @@
-"""The hand-off: in turn, to whoever has room, waiting where nobody has; no accepted connection is lost."""
+"""The hand-off of accepted connections: processors in turn, waiting if all queues are full, without loss."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from tests.support.wire import WireClient, connect
 
 @pytest.fixture
 async def server(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[BrokerServer]:
-    """Two processors that do not run yet."""
+    """Yield a server whose two processors do not run."""
     settings = [
         f"listeners=PLAINTEXT://{LOOPBACK}:0",
         f"log.dirs={tmp_path}",
@@ -128,7 +128,7 @@ async def test_an_accepted_socket_has_the_options_of_its_keys(tmp_path: Path) ->
 
 
 async def test_a_listening_socket_that_is_gone_stops_the_broker(tmp_path: Path) -> None:
-    """The kernel reports it as readable for ever, and every accept fails with EINVAL."""
+    """The kernel keeps reporting the socket as readable, and every accept fails with EINVAL."""
     with pytest.RaisesGroup(pytest.RaisesExc(FatalExitError), flatten_subgroups=True, allow_unwrapped=True):
         async with running_broker(tmp_path) as running:
             (listener,) = running.server.socket_server.listeners

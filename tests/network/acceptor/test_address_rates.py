@@ -1,5 +1,5 @@
-"""Addresses that connect too fast, over real connections and a mock clock: parked for as long as it takes,
-then closed, or looked at again. (CONFORMANCE V48, V51, V53; KIP-612)
+"""Connection rates per address, over real connections and a mock clock: throttled sockets wait exactly, then
+close or are checked again. (KIP-612)
 """
 
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
-"""Connection quotas over real connections and a mock clock: who waits, for how long exactly, who is closed.
+"""Connection quotas over real connections and a mock clock: waits, their exact length, and refusals.
 
-The oracle is Kafka's SocketServerTest and DynamicConnectionQuotaTest (CONFORMANCE V42 to V56); the account
-behind this is tests/quotas/test_connections.py's.
+The oracle is Kafka's SocketServerTest and DynamicConnectionQuotaTest; tests/quotas/test_connections.py tests
+the quotas themselves.
 """
 
 import logging

@@ -1,8 +1,8 @@
-"""The controller's socket server has connection quotas and request memory of its own: neither a storm on the
-broker's listener nor one on the controller's reaches the other server. (CHECKLIST 5, 6, 115)
+"""The controller's socket server has its own connection quotas and request memory: a storm on the broker's or
+the controller's listener does not affect the other server.
 
-Kafka has it by construction: BrokerServer and ControllerServer each make a SocketServer, and with it one
-ConnectionQuotas and one memory pool. The control plane of KIP-291 is part of the broker's SocketServer.
+In Kafka BrokerServer and ControllerServer each create a SocketServer, with its own ConnectionQuotas and
+memory pool. The control plane of KIP-291 belongs to the broker's SocketServer.
 """
 
 from collections.abc import AsyncIterator
@@ -139,7 +139,7 @@ async def test_connections_of_an_address_are_counted_by_server(
 
 
 async def log_in(broker: RunningBroker, listener: str) -> WireClient:
-    """A connection of alice, whose login is sent and perhaps answered."""
+    """Connect as alice and send the login, which may be unanswered."""
     client = await open_to(broker, listener)
     await client.ask(SaslHandshakeRequest("PLAIN"), 1)
     await client.send(SaslAuthenticateRequest(b"\0alice\0secret"), 2)

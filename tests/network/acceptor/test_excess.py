@@ -1,4 +1,4 @@
-"""Which connections are closed when there are more than max.connections. (CHECKLIST 43; V62, Kafka's
+"""The order in which connections beyond max.connections close. (Kafka:
 SelectorTest.testLowestPriorityChannel)
 """
 
@@ -64,7 +64,7 @@ async def test_v62_the_least_recently_used_goes_first_and_the_others_in_the_orde
 
 
 async def held_for_a_second(broker: RunningBroker) -> WireClient:
-    """A connection that is held for a second by a quota, and is closing once it is torn off."""
+    """Return a client that is throttled for a second, and is closing after `tear_off`."""
     broker.server.quotas.apply(Entity(client_id=CLIENT_ID), "producer_byte_rate", 1_000)
     client = await open_to(broker, EXTERNAL)
     assert (await client.ask(produce_request_of(2_000, CLIENT_ID), 9)).throttle_time_ms == 1_000
@@ -72,7 +72,7 @@ async def held_for_a_second(broker: RunningBroker) -> WireClient:
 
 
 async def tear_off(client: WireClient) -> None:
-    """RST, behind a request of acks=0, which is still served when the second is over."""
+    """Reset the connection behind a request of acks=0, which is served after the throttle of a second."""
     await client.stream.send_all(encoded(produce_request(batch_of(b"last words"), acks=0), 9, 7))
     client.stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     await client.stream.aclose()
@@ -83,7 +83,7 @@ async def tear_off(client: WireClient) -> None:
 async def test_v62_a_closing_one_goes_before_the_least_recently_used(
     broker: RunningBroker, mock_clock: MockClock, caplog: pytest.LogCaptureFixture, torn_off: bool
 ) -> None:
-    """It is the one that was used last; without being closing it stays."""
+    """The closing connection was used last; otherwise it would stay."""
     caplog.set_level(logging.INFO)
     (operator,) = await opened(broker, 1, PLAINTEXT)
     assert (await operator.ask(create_topic(), 5)).topics[0].error_code == 0

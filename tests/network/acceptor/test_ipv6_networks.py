@@ -1,4 +1,4 @@
-"""`connection.address.ipv6.prefix.length`: what a broker that was started with it counts, says and shows."""
+"""`connection.address.ipv6.prefix.length`: counting, log lines and metrics of a broker started with it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Parked sockets leave in the order of their ends, whatever the order in which they came (Z2)."""
+"""Throttled sockets leave in the order of their deadlines, in whatever order they were added."""
 
 import socket
 from collections.abc import Iterator

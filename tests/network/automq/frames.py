@@ -1,4 +1,4 @@
-"""Whole requests as bytes, to be sent many at a time, and what a broker in AutoMQ's mode makes of them."""
+"""Builds many requests as bytes, and reads the responses of a broker in AutoMQ's mode."""
 
 import struct
 
@@ -26,7 +26,7 @@ def numbered(api_key: int, version: int, correlation_id: int, body: bytes) -> by
 
 
 def waiting_fetch(correlation_id: int, topic: str = "events") -> bytes:
-    """For one byte, a minute at most."""
+    """Wait for one byte, for a minute at most."""
     partition = FetchPartition(0, partition_max_bytes=1_000)
     fetch = FetchRequest(
         max_wait_ms=60_000, min_bytes=1, max_bytes=1_000, topics=[FetchTopic(topic, partitions=[partition])]

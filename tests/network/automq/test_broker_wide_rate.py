@@ -1,6 +1,4 @@
-"""A rate of connections for the whole broker, by the address 0.0.0.0 (Z19): in AutoMQ's mode alone, and only
-where somebody asked for it by that name.
-"""
+"""A connection rate for the whole broker, set for the address 0.0.0.0: only in AutoMQ's mode."""
 
 from pathlib import Path
 

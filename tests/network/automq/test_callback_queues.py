@@ -1,4 +1,4 @@
-"""A callback queue per handler: how large, whose, and in which order answers are taken. (Item 196)"""
+"""Callback queues per handler: capacity, assignment, and the order in which callbacks are taken."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.support.running import running_broker
 
 @pytest.fixture
 async def wirings() -> Iterator[list[Wiring]]:  # type: ignore[misc]
-    """A connection of each of two handlers."""
+    """Return a connection of each of two handlers."""
     with wired() as first, wired() as second:
         first.channel.hash, second.channel.hash = 4, 7
         yield [first, second]

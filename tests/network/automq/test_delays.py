@@ -1,5 +1,5 @@
-"""Handlers that take as long as they like: requests of a connection are begun in their order, answered in
-their order, and a slow one holds up nobody of another handler.
+"""Slow handlers: requests of a connection start in order and are answered in order, and a slow one delays no
+other handler's connections.
 """
 
 import random
@@ -94,7 +94,7 @@ async def test_requests_begin_and_end_in_their_order_whatever_handlers_do(
 async def test_a_slow_request_holds_up_its_own_queue_and_no_other(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """The price that is told in docs/concurrency.md: there is no stealing."""
+    """There is no work stealing; see docs/concurrency.md."""
     async with running_broker(tmp_path, AUTOMQ, "num.io.threads=2") as broker:
         clients = [await broker.connect() for _ in range(20)]
         await wait_all_tasks_blocked(0.02)

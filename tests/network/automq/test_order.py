@@ -1,4 +1,4 @@
-"""Answers leave in the order of their requests, whoever is finished first, however little a socket takes."""
+"""Responses leave in request order, in whatever order handlers finish and however little a socket takes."""
 
 from typing import Any
 

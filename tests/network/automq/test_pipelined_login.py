@@ -1,4 +1,4 @@
-"""Requests behind a login are not admitted before it has succeeded, although they are here already."""
+"""Requests behind a login are admitted only after it succeeds, even if they are already buffered."""
 
 import struct
 from collections.abc import AsyncIterator

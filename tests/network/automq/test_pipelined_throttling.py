@@ -1,8 +1,8 @@
-"""A throttle holds the whole connection at once, wherever its request stands in the order, and to the
-millisecond; what is owed leaves meanwhile. On the mock clock.
+"""A throttle mutes the whole connection at once, wherever its request is in the order, and ends to the
+millisecond; pending responses are sent meanwhile. On the mock clock.
 
 11,000 bytes under a quota of 1,000 B/s: the window has ten whole seconds, so the rate is 1,100 B/s, and one
-second repays what is over; 22,000 bytes take twelve.
+second repays the excess; 22,000 bytes take twelve.
 """
 
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def broker(tmp_path: Path, mock_clock: MockClock) -> AsyncIterator[Running
 
 
 def over(correlation_id: int, acks: int = 1, topic: str = "events") -> bytes:
-    """A produce request of 11,000 bytes."""
+    """Build a produce request of 11,000 bytes."""
     message = produce_request_of(11_000, GREEDY, topic, acks)
     return encoded(message, PRODUCE_VERSION, correlation_id, GREEDY)
 

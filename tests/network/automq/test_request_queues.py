@@ -1,4 +1,4 @@
-"""A queue per handler: how large, whose, and what a request holds while it waits."""
+"""Request queues per handler: capacity, assignment, and the permits of a waiting request."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ async def wiring() -> Iterator[Wiring]:  # type: ignore[misc]
 
 
 def request_of(wiring: Wiring, size: int, handler: int = 0) -> Request:
-    """A request whose connection belongs to `handler`, as long as there are fewer than a thousand."""
+    """Return a request whose connection belongs to `handler`, one of fewer than a thousand."""
     wiring.channel.hash = handler
     return Request(wiring.responder, wiring.channel, wiring.route, bytes(size), 0, 0)
 

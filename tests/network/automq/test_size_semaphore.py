@@ -1,4 +1,4 @@
-"""The bound in bytes: just below, at and above it; first come, first served; nothing lost to cancellation."""
+"""The bound in bytes: just below, at and above it; first come, first served; safe cancellation."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""Handlers with a queue each: nobody waits for another's turn, and nobody ends with another's queue."""
+"""Handlers with a queue each: none waits for another's turn, and none ends with another's queue."""
 
 from broker.network.automq.handler_pool import Soloists
 
@@ -12,7 +12,7 @@ async def test_every_handler_leads_at_once_and_again_after_a_wait() -> None:
 
 
 async def test_the_end_of_one_queue_leaves_the_others_to_their_handlers() -> None:
-    """One that waited for a slow request meanwhile comes back to what is queued for it."""
+    """A handler that waited for a slow request continues with its own queue."""
     crew = Soloists()
     crew.resize(2)
     crew.dismiss()

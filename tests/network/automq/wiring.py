@@ -1,4 +1,4 @@
-"""A responder of AutoMQ's mode with a socket pair and nothing else: what tests admit, finish and read."""
+"""A responder of AutoMQ's mode with a socket pair, on which tests admit requests, finish them and read."""
 
 import socket
 import struct
@@ -24,7 +24,7 @@ def _unused(*_: object) -> object:
 
 
 def route() -> Route:
-    """A route that nobody asks to decode or to handle."""
+    """Return a route that is never used to decode or handle."""
 
     class Api:
         key = 18
@@ -77,7 +77,7 @@ class Wiring:
         return request
 
     def finish(self, request: Request, reply: Reply = b"", close_reason: str | None = None) -> None:
-        """As a handler does, its own flush at the end."""
+        """Finish requests as a handler does, with a flush at the end."""
         request.frame = None
         request.dequeued = request.completed = request.received
         request.reply = reply
@@ -86,7 +86,7 @@ class Wiring:
         self.responder.flush()
 
     def turn(self) -> None:
-        """What the processor does when the socket takes more."""
+        """Continue the send, as the processor does when the socket is writable."""
         if self.channel.send is not None:
             self.responder.continue_send(self.channel)
         self.responder.flush()
@@ -109,7 +109,7 @@ def wired(high: int = 64, low: int = 8, send_buffer: int = 0) -> Iterator[Wiring
 
 
 def numbered(number: int, size: int = 0) -> bytes:
-    """An answer that says which it is."""
+    """Return a response that contains its own number."""
     return struct.pack(">ii", number, size) + b"." * size
 
 
@@ -125,6 +125,6 @@ def numbers(stream: bytes) -> list[int]:
 
 
 def parts(number: int, size: int) -> list[Part]:
-    """The same in several buffers."""
+    """Return `numbered` in several buffers."""
     whole = numbered(number, size)
     return [whole[:8], memoryview(whole)[8:]]

@@ -1,4 +1,4 @@
-"""Idle connections end exactly at connections.max.idle.ms on a mock clock, and busy ones do not."""
+"""Idle connections close exactly at connections.max.idle.ms on a mock clock; active ones do not."""
 
 import struct
 from collections.abc import AsyncIterator
@@ -97,7 +97,7 @@ async def test_the_longest_unused_ends_first_and_every_request_counts(
 async def test_of_many_that_are_due_the_longest_unused_goes_first_and_one_in_a_turn(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """Item 59: a thousand idle connections hold up nobody."""
+    """A thousand idle connections delay no other connection."""
     clients = []
     for _ in range(5):
         clients.append(await broker.connect())
@@ -197,7 +197,7 @@ async def test_a_client_that_takes_nothing_of_its_answer_is_idle(
 async def test_what_was_sent_while_nobody_looked_is_served_first(
     broker: RunningBroker, mock_clock: MockClock
 ) -> None:
-    """As after SIGSTOP: when the broker goes on, the time is over and the request is there."""
+    """As after SIGSTOP: when the broker continues, the idle time has passed and the request has arrived."""
     client = await broker.connect()
     await wait_all_tasks_blocked(0.01)
     client.stream.socket._sock.send(METADATA)

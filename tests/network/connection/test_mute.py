@@ -1,4 +1,4 @@
-"""The mute table: what each event does in each state, and that nothing else is allowed."""
+"""The mute table: the next state for every allowed event, and an error for all others."""
 
 import itertools
 

@@ -1,6 +1,4 @@
-"""RESPONSE_SENT and THROTTLE_ENDED in either order, for answers that are written at once, later, or not at
-all. V41, items 57 and 58.
-"""
+"""RESPONSE_SENT and THROTTLE_ENDED in either order, for responses written at once, later, or never."""
 
 import itertools
 import socket
@@ -32,7 +30,7 @@ def rig() -> Iterator[Rig]:
 
 
 def throttled(rig: Rig) -> tuple[Channel, socket.socket]:
-    """A channel whose request has been handled and broke a quota: it is throttled before it is answered."""
+    """Return a channel whose request exceeds a quota: the throttle starts before the response."""
     channel, peer = rig.connect()
     channel.mute_state = S.MUTED_AND_RESPONSE_PENDING
     rig.selector.want(channel, channel.interest & ~READ)
@@ -73,7 +71,7 @@ def test_v41_a_throttle_that_is_over_already_lets_the_answer_open_the_channel(ri
 
 @pytest.mark.parametrize("throttle_first", [True, False])
 def test_a_slow_reader_is_not_read_before_both_are_over(rig: Rig, throttle_first: bool) -> None:
-    """A part of the answer is with the peer, and the rest is not."""
+    """The peer has only a part of the response."""
     channel, peer = throttled(rig)
     answer(rig, channel, LARGE)
     assert channel.send is not None

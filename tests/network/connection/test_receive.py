@@ -166,7 +166,7 @@ def test_a_very_large_frame_arrives_in_a_mapping(
 
 
 class Endless:
-    """A socket that has as much as anybody wants."""
+    """A socket with unlimited data."""
 
     def __init__(self, head: bytes) -> None:
         self.head = head

@@ -1,6 +1,4 @@
-"""Responses of buffers and file regions leave whole and in order, however little the socket takes at a
-time.
-"""
+"""Responses of buffers and file regions leave whole and in order, however little a socket takes."""
 
 import errno
 import os
@@ -151,7 +149,7 @@ def test_the_pieces_of_one_call_are_all_that_fit_together(
 
 
 class Refusing:
-    """A socket whose kernel cannot read what it is to send."""
+    """A socket whose kernel cannot read the bytes to send."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -1,4 +1,4 @@
-"""What an address may do on Kafka's ports before it has logged in, with a whole broker and real sockets."""
+"""Limits per address on unauthenticated connections, with a whole broker and real sockets."""
 
 import hashlib
 import logging

@@ -1,4 +1,4 @@
-"""Answers of requests that waited: bounded in number, a turn's worth at a time, and before new requests."""
+"""Callbacks of delayed requests: bounded in number, one batch per turn, and before new requests."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -24,7 +24,7 @@ MANY = 2 * AT_ONCE + 10
 
 
 class Pool:
-    """What a queue of callbacks knows of the handler pool."""
+    """A stand-in for the handler pool behind a callback queue."""
 
     def __init__(self) -> None:
         self.concluded: list[RequestContext] = []

@@ -1,7 +1,7 @@
-"""The request quota over every API that is served, each with a client of its own: V84.
+"""The request quota applies to every served API, each with a client of its own.
 
-The broker's clock stands still but for a millisecond that every handler is made to take. Under 0.01 percent,
-a tenth of a millisecond a second, ten windows let one through and hold the second.
+The broker's clock advances only by the millisecond that the test adds to every handler. Under 0.01 percent, a
+tenth of a millisecond per second, ten windows admit one request and throttle the second.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ BEFORE_LOGIN: Final = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
 def asked_of(broker: RunningBroker, client_id: str, key: ApiKey) -> tuple[Message, int]:
-    """A request that is answered at once, if with an error, and its version."""
+    """Return a request that is answered at once, possibly with an error, and its version."""
     if key is ApiKey.PRODUCE:
         return produce_request_of(500, client_id), PRODUCE_VERSION
     entry = broker.server.broker.registry.get(key)

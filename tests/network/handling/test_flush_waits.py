@@ -1,4 +1,4 @@
-"""Produce requests that wait for the disk (flush.messages=1), which takes as long as the test says."""
+"""Produce requests that wait for a flush (flush.messages=1) of a duration that the test sets."""
 
 import os
 import threading
@@ -80,7 +80,7 @@ def produce(topic: str = "durable", *, acks: int = -1, timeout_ms: int = 1_500) 
 
 
 async def waits(client: WireClient, broker: RunningBroker, request: ProduceRequest) -> None:
-    """Sends it, and sees it parked."""
+    """Send the request, and check that it is delayed."""
     before = broker.server.broker.produces.delayed
     await client.send(request, PRODUCE_VERSION)
     await until(lambda: broker.server.broker.produces.delayed == before + 1)

@@ -1,4 +1,4 @@
-"""Requests of more than LARGE bytes, and their answers, are read and written in slices."""
+"""Requests of more than LARGE bytes and their responses are decoded and encoded in slices."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def metadata_of(count: int, name: str = "missing-{}") -> MetadataRequest:
 
 
 async def cut_short(client: WireClient, message: Any, version: int) -> None:
-    """Sends a request whose last byte is missing."""
+    """Send a request without its last byte."""
     parts = codec.encode_request(message.API_KEY, version)(message, 1, client.client_id)
     frame = b"".join(map(bytes, parts))[4:-1]  # type: ignore[arg-type]
     await client.stream.send_all(len(frame).to_bytes(4, "big") + frame)

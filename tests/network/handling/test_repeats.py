@@ -1,4 +1,4 @@
-"""Requests that are known by heart are answered with the very bytes of the full handler, in every version."""
+"""Cached responses equal the bytes of the full handler's response, in every version."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -55,7 +55,7 @@ def known_shapes(broker: RunningBroker) -> int:
 
 
 async def ask_raw(client: WireClient, message: object, version: int) -> bytes:
-    """The answer without its correlation id."""
+    """Return the response without its correlation id."""
     await client.send(message, version)
     return (await client.receive_frame())[4:]
 

@@ -1,9 +1,7 @@
-"""The request quota over real connections: who is charged, what is told, and that nothing is timed without
-a rule.
+"""The request quota over real connections: charges, reported throttles, and no measurement without a rule.
 
-The broker's clock stands still but for what a handler is made to take, so every figure is exact: ten
-milliseconds are one percent of a second, and a rule of 2 % lets 200 ms pass in the ten seconds that are
-looked at.
+The broker's clock advances only by the time that the test gives a handler, so every value is exact: ten
+milliseconds are one percent of a second, and a rule of 2 % admits 200 ms in the window of ten seconds.
 """
 
 from collections.abc import AsyncIterator
@@ -56,7 +54,7 @@ def route_of(broker: RunningBroker, key: ApiKey, version: int) -> Route:
 def take(
     broker: RunningBroker, clock: MockClock, key: ApiKey, version: int, ms: float, whose: str = CLIENT
 ) -> None:
-    """Requests of `whose` take so long from now on."""
+    """Set the duration of requests of `whose`."""
     route = route_of(broker, key, version)
     handle = route.handle
 
@@ -69,7 +67,7 @@ def take(
 
 
 def charged_ms(broker: RunningBroker, client_id: str = CLIENT) -> float:
-    """What a client has been charged for."""
+    """Return the time charged to a client, in ms."""
     sensor, now_ms = broker.server.quotas.request.find("ANONYMOUS", client_id), broker.server.clock.ms()
     if sensor is None:
         return 0.0

@@ -1,5 +1,5 @@
-"""num.network.threads and num.io.threads while the broker runs: by half to double at a time, and nobody
-in hand is lost.
+"""num.network.threads and num.io.threads at run time: by half to double at a time, without losing requests in
+flight.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Requests that are handled in slices: everybody else has a turn between two of them."""
+"""Requests handled in slices: other tasks run between two slices."""
 
 import sys
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class Rig:
     def put_sliced(
         self, name: str, sliced: Sliced, fd: int = 3, tenant: tuple[str, str] = (ANONYMOUS, "192.0.2.1")
     ) -> Any:
-        """The request; `tenant` is its principal and its address."""
+        """Put a request whose principal and address are `tenant`."""
         principal, address = tenant
         channel = SimpleNamespace(fd=fd, principal=principal, address=address)
         request: Any = SimpleNamespace(channel=channel, frame=b"")
@@ -279,7 +279,7 @@ async def test_a_tenant_has_one_turn_from_wherever_it_comes(
 async def test_a_tenant_whose_requests_never_pause_delays_another_by_one_request(
     nursery: trio.Nursery,
 ) -> None:
-    """Its ten connections each ask again as soon as they are answered."""
+    """Its ten connections each send a request again after every response."""
     rig = Rig()
 
     def again(name: str) -> Slices[Outcome]:
@@ -303,7 +303,7 @@ async def test_a_tenant_whose_requests_never_pause_delays_another_by_one_request
 
 
 async def test_a_message_is_freed_after_its_request_has_its_answer(nursery: trio.Nursery) -> None:
-    """Its handler holds the elements, and would free all of them in one piece."""
+    """Its handler refers to the elements, and would free all of them at once."""
     rig = Rig()
     message = CreateTopicsRequest([], 5_000, False)
     request = rig.put("a", pauses(2))

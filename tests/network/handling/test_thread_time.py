@@ -1,7 +1,7 @@
-"""Who is charged for the thread time, to the nanosecond: three clients, every way in which a request can end.
+"""Charges of thread time to three clients, to the nanosecond, for every way in which a request can end.
 
-The clock moves only where a step is made to cost something: reading and writing a socket, a handler, each
-step of a slow one, the answer of a parked one, encoding. So every charge is a sum that can be written down.
+The clock advances only in steps that the test gives a cost: reading and writing a socket, a handler, each
+step of a slow one, the response of a delayed one, encoding. So every charge is an exact sum.
 """
 
 import itertools
@@ -64,7 +64,7 @@ class Ledger:
         self.charged[EXEMPT] += ns
 
     def take(self) -> dict[str, int]:
-        """What was charged since the last look."""
+        """Return the time charged since the last call."""
         taken, self.charged = self.charged, Counter()
         return {name: ns for name, ns in taken.items() if ns}
 
@@ -190,7 +190,7 @@ async def scene_of(directory: Path, clock: MockClock, mode: str) -> AsyncIterato
 
 
 def reset(client: WireClient) -> None:
-    """Its end is heard although the connection is not being read."""
+    """The broker notices the reset although it does not read the connection."""
     sock = client.stream.socket
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.stream.socket.close()
@@ -253,7 +253,7 @@ async def test_who_wakes_a_parked_request_is_not_charged_for_its_answer(
 async def test_an_idle_client_is_not_charged_when_others_work(
     tmp_path: Path, mock_clock: MockClock, mode: str
 ) -> None:
-    """The request that was answered last is over; whatever follows belongs to others."""
+    """The last request is complete; later time belongs to other clients."""
     async with scene_of(tmp_path, mock_clock, mode) as scene:
         await scene.send("ann", "answered")
         await scene.receive("ann", "answered")
@@ -320,7 +320,7 @@ async def test_a_parked_replica_fetch_of_a_client_that_leaves_is_exempt(
 async def test_measuring_may_begin_and_end_while_a_slow_request_is_on_its_way(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """Only what is spent while it is measured is charged, and no idle time."""
+    """Only time spent during the measurement is charged, and no idle time."""
     async with scene_of(tmp_path, mock_clock, "kafka") as scene:
         server = scene.broker.server.socket_server
         release = trio.Event()

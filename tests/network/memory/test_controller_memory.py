@@ -1,6 +1,4 @@
-"""The controller's socket server has a memory pool of its own; the control plane has the broker's. (CHECKLIST
-5, 6; KIP-72)
-"""
+"""The controller's socket server has its own memory pool; the control plane shares the broker's. (KIP-72)"""
 
 from pathlib import Path
 

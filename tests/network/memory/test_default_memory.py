@@ -1,5 +1,5 @@
-"""The memory of requests where `queued.max.request.bytes` is not set: a share of what the process may have,
-and only requests that are larger than the scratch buffer ask for it.
+"""Request memory without `queued.max.request.bytes`: a share of the process's memory, leased only by requests
+larger than the scratch buffer.
 """
 
 import struct
@@ -28,7 +28,7 @@ LARGE = produce_request_of(100_000, "tester")
 
 @pytest.fixture(autouse=True)
 def four_pools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of the memory that the process may have is the largest request."""
+    """The largest request is a quarter of the memory available to the process."""
     monkeypatch.setattr("broker.network.server_resources.memory_limit", lambda: 4 * POOL)
 
 

@@ -1,4 +1,4 @@
-"""Receiving under a bounded memory, socket by socket: V57, V58, the exact bound, and who stands in line."""
+"""Receiving with bounded memory, socket by socket: the exact bound and the queue of waiting connections."""
 
 import random
 import socket
@@ -84,7 +84,7 @@ def test_one_free_byte_is_enough_for_the_largest(rigs: type[Rig], used: int, gra
 
 @pytest.mark.parametrize("seed", range(20))
 def test_outstanding_never_exceeds_pool_and_largest_less_a_byte(rigs: type[Rig], seed: int) -> None:
-    """Clients that begin, go on and leave at random: nobody is forgotten, and nothing is left."""
+    """Clients begin, continue and disconnect at random: each is served, and no memory stays leased."""
     rng = random.Random(seed)
     rig = rigs(1_000, 600)
     unsent: dict[Channel, tuple[socket.socket, bytearray]] = {}

@@ -1,4 +1,4 @@
-"""Memory that a request holds (KIP-72) is released on every path, however it or its connection ends."""
+"""Request memory (KIP-72) is released on every path, however the request or its connection ends."""
 
 import contextlib
 import random

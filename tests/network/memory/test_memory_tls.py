@@ -1,4 +1,4 @@
-"""A bounded memory under TLS (KIP-72): no handshake waits for it, and no plaintext is left in a buffer."""
+"""Bounded memory under TLS (KIP-72): handshakes do not wait, and no plaintext stays in a buffer."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

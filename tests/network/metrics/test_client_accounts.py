@@ -1,4 +1,4 @@
-"""What clients do is known without a quota, from connections that are open and those that have closed."""
+"""Usage accounts of clients without quotas, from open and closed connections."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

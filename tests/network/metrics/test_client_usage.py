@@ -1,4 +1,4 @@
-"""Requests by principal, client id and API: everything is counted, and the first of each second are timed."""
+"""Usage by principal, client id and API: all requests are counted, and the first of each second are timed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the doctor is told of flow control, over real connections and a mock clock."""
+"""The doctor's flow control metrics, over real connections and a mock clock."""
 
 import struct
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests in the log: those that were asked for, up to the bound, and nothing of what they held."""
+"""The request log: matching requests up to the limit, without their content."""
 
 import logging
 from collections.abc import AsyncIterator

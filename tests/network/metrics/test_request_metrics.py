@@ -1,4 +1,4 @@
-"""Where the time of a request goes, by the mock clock; what else is counted with it."""
+"""The time of each request phase by the mock clock, and the other request metrics."""
 
 from itertools import count
 from pathlib import Path
@@ -38,7 +38,7 @@ class Stamps:
 
 
 def spread(metrics: RequestMetrics) -> dict[str, int]:
-    """The bucket of the one request in each phase that has one."""
+    """Return the bucket of the only request in each phase that it has."""
     counts = {name: getattr(metrics, attribute) for name, attribute in PHASES.items()}
     return {name: each.index(1) for name, each in counts.items() if 1 in each}
 

@@ -1,4 +1,4 @@
-"""What a processor has done so far, against what its clients did."""
+"""The totals of a processor equal the activity of its clients."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
